@@ -84,7 +84,7 @@ Status AgreeOnRound(Collective* ring, long* round) {
   int64_t mine = *round;
   std::vector<int64_t> all(static_cast<size_t>(ring->size()));
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(ring, &mine, sizeof(mine), 1, all.data()));
+      AllGatherNumbers(ring, &mine, sizeof(mine), 1, all.data()));
   *round = static_cast<long>(*std::max_element(all.begin(), all.end()));
   return Status();
 }

@@ -20,8 +20,8 @@ Status BroadcastNumbers(Collective* collective, void* data,
   return status;
 }
 
-Status GatherNumbers(Collective* collective, const void* in,
-                     size_t element_bytes, size_t count, void* out) {
+Status AllGatherNumbers(Collective* collective, const void* in,
+                        size_t element_bytes, size_t count, void* out) {
   const size_t bytes = element_bytes * count;
   if (!kBigEndian) return collective->AllGather(in, bytes, out);
   const auto* from = static_cast<const uint8_t*>(in);
@@ -61,7 +61,7 @@ Status SumOverRanks(Collective* collective, double* values, size_t count) {
   if (ranks == 1) return Status();  // does not allocate
   std::vector<double> all(count * ranks);
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, values, sizeof(double), count, all.data()));
+      AllGatherNumbers(collective, values, sizeof(double), count, all.data()));
   const IeeeArithmetic ieee;
   for (size_t i = 0; i < count; ++i) {
     values[i] = 0;

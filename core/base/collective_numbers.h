@@ -14,8 +14,8 @@ namespace ringlet {
 // ranks of different byte orders. AllReduce handles byte order itself.
 Status BroadcastNumbers(Collective* collective, void* data,
                         size_t element_bytes, size_t count, int root);
-Status GatherNumbers(Collective* collective, const void* in,
-                     size_t element_bytes, size_t count, void* out);
+Status AllGatherNumbers(Collective* collective, const void* in,
+                        size_t element_bytes, size_t count, void* out);
 
 // Aborts if `status` is an error and there are other ranks, which would
 // otherwise wait for this one.

@@ -28,13 +28,14 @@ bool SameStream(FILE* a, FILE* b) {
 }
 
 // Returns the streams that `out` shares.
-int PlacesOf(FILE* out) {
+int SharedStreams(FILE* out) {
   return (SameStream(out, stdout) ? kOnStdout : 0) |
          (SameStream(out, stderr) ? kOnStderr : 0);
 }
 
-// True if the message would continue an open line.
-bool EndsOpenLine(int where) {
+// Forgets an open line. True if there was one, which the message would
+// continue.
+bool CloseOpenLine(int where) {
   if ((g_open.load() & where) == 0) return false;
   g_open = 0;
   return true;
@@ -99,7 +100,7 @@ void WriteLine(FILE* out, bool after_open, bool marks_level, const char* format,
 void Print(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  WriteLine(stdout, EndsOpenLine(kOnStdout), /*marks_level=*/false, format,
+  WriteLine(stdout, CloseOpenLine(kOnStdout), /*marks_level=*/false, format,
             arguments);
   va_end(arguments);
 }
@@ -107,31 +108,31 @@ void Print(const char* format, ...) {
 void PrintTo(FILE* out, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  WriteLine(out, EndsOpenLine(PlacesOf(out)), /*marks_level=*/false, format,
-            arguments);
+  WriteLine(out, CloseOpenLine(SharedStreams(out)), /*marks_level=*/false,
+            format, arguments);
   va_end(arguments);
 }
 
 void Notice(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  WriteLine(stderr, EndsOpenLine(kOnStderr), JournalReadsStderr(), format,
+  WriteLine(stderr, CloseOpenLine(kOnStderr), JournalReadsStderr(), format,
             arguments);
   va_end(arguments);
 }
 
 void NoticeNow(const char* text) {
-  if (EndsOpenLine(kOnStderr)) (void)!write(STDERR_FILENO, "\n", 1);
+  if (CloseOpenLine(kOnStderr)) (void)!write(STDERR_FILENO, "\n", 1);
   (void)!write(STDERR_FILENO, text, std::strlen(text));
 }
 
 OpenLine::~OpenLine() {
-  if (open_ && EndsOpenLine(kOpen)) Write("\n", /*ends=*/true);
+  if (open_ && CloseOpenLine(kOpen)) Write("\n", /*ends=*/true);
 }
 
 void OpenLine::Write(const std::string& text, bool ends) {
   open_ = !ends;
-  g_open = ends ? 0 : kOpen | PlacesOf(out_);
+  g_open = ends ? 0 : kOpen | SharedStreams(out_);
   std::fwrite(text.data(), 1, text.size(), out_);
   std::fflush(out_);
 }

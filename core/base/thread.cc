@@ -27,7 +27,7 @@ namespace ringlet {
 namespace {
 
 // Sets the floating-point mode, whatever that of the creating thread.
-void* Main(void* body) {
+void* RunBody(void* body) {
   const IeeeArithmetic ieee;
   (*static_cast<std::function<void()>*>(body))();
   return nullptr;
@@ -56,7 +56,7 @@ Status Thread::Start(const char* what, std::function<void()> body) {
   if (error == 0) {
     error = pthread_attr_setstacksize(&attributes, StackBytes());
     if (error == 0) {
-      error = pthread_create(&thread_, &attributes, Main, &body_);
+      error = pthread_create(&thread_, &attributes, RunBody, &body_);
     }
     pthread_attr_destroy(&attributes);
   }

@@ -14,7 +14,7 @@ Status JobReplicas::Agree(Collective* collective, const JoiningMembers& joining,
   std::vector<int64_t> rows(3 * static_cast<size_t>(workers));
   const int64_t mine[] = {asked, nanos, collective->worker()};
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, mine, sizeof(int64_t), 3, rows.data()));
+      AllGatherNumbers(collective, mine, sizeof(int64_t), 3, rows.data()));
   std::vector<int64_t> all, times, numbers;
   for (size_t i = 0; i < rows.size(); i += 3) {
     all.push_back(rows[i]);
@@ -84,7 +84,7 @@ Status JobReplicas::AssignOwn(Collective* collective) {
   std::vector<int64_t> all(static_cast<size_t>(collective->size()));
   const int64_t mine = collective->worker();
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
+      AllGatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
   for (const int64_t worker : all) {
     if (worker >= 0 && worker < count_) continue;
     return InvalidArgument(

@@ -34,9 +34,9 @@ Status WorkerThroughput::BeginView(Collective* collective,
   const size_t size = workers_.size();
   std::vector<int64_t> mine, all(size * size);
   for (const int64_t worker : workers_) mine.push_back(NanosPerReplica(worker));
-  RINGLET_RETURN_IF_ERROR(GatherNumbers(collective, mine.data(),
-                                        sizeof(int64_t), static_cast<int>(size),
-                                        all.data()));
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(collective, mine.data(),
+                                           sizeof(int64_t),
+                                           static_cast<int>(size), all.data()));
   for (size_t i = 0; i < all.size(); ++i) {
     int64_t& known = (*nanos)[i % size];
     if (known == 0) known = all[i];

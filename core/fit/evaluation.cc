@@ -72,7 +72,7 @@ Status SumOverReplicas(Collective* collective,
   std::vector<MetricState> all(rows->size() * static_cast<size_t>(ranks));
   // A MetricState is two doubles.
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
-  RINGLET_RETURN_IF_ERROR(GatherNumbers(
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(
       collective, rows->data(), sizeof(double), 2 * rows->size(), all.data()));
   sums->assign(states, MetricState());
   for (int r = 0; r < ranks; ++r) {
@@ -262,9 +262,9 @@ Status PredictTogether(Model* model, const ReplicaAssignment& assignment,
       RINGLET_RETURN_IF_ERROR(
           PredictBatch(model, batch, &mine[stride * static_cast<size_t>(k)]));
     }
-    RINGLET_RETURN_IF_ERROR(GatherNumbers(collective, mine.data(),
-                                          sizeof(float), mine.size(),
-                                          predicted.all.data()));
+    RINGLET_RETURN_IF_ERROR(AllGatherNumbers(collective, mine.data(),
+                                             sizeof(float), mine.size(),
+                                             predicted.all.data()));
     int64_t before = 0;
     for (int k = 0; k < model->num_outputs(); ++k) {
       const Shape& one = model->output_shape(model->output_node(k));

@@ -53,8 +53,8 @@ Status Fitter::ChooseCheckPace() {
                                      check_pace_.every()};
   std::vector<int64_t> all(kNumbers *
                            static_cast<size_t>(model_->collective()->size()));
-  RINGLET_RETURN_IF_ERROR(GatherNumbers(model_->collective(), numbers,
-                                        sizeof(int64_t), kNumbers, all.data()));
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(
+      model_->collective(), numbers, sizeof(int64_t), kNumbers, all.data()));
   // A rank that came early has also measured its wait. The last one has not
   // waited, so the shortest check time is the true one.
   CheckTimes times = {all[0], all[1]};

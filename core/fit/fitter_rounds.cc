@@ -18,8 +18,8 @@ Status Fitter::ChooseRoundSteps() {
   CompileConfig& config = parts_.config();
   if (!config.chooses_steps() || round_steps_chosen_) return Status();
   std::vector<int64_t> all(static_cast<size_t>(config.collective->size()));
-  RINGLET_RETURN_IF_ERROR(GatherNumbers(config.collective, &fit_.local_steps,
-                                        sizeof(int64_t), 1, all.data()));
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(config.collective, &fit_.local_steps,
+                                           sizeof(int64_t), 1, all.data()));
   int64_t chosen = *std::max_element(all.begin(), all.end());
   if (chosen == 0) RINGLET_RETURN_IF_ERROR(MeasureRounds(&chosen));
   round_steps_chosen_ = true;
@@ -57,7 +57,7 @@ Status Fitter::MeasureRounds(int64_t* chosen) {
   const int64_t mine[] = {least.steps / steps, least.exchange};
   std::vector<int64_t> all(2 * static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, mine, sizeof(int64_t), 2, all.data()));
+      AllGatherNumbers(collective, mine, sizeof(int64_t), 2, all.data()));
   int64_t step = 1, exchange = 0;
   for (size_t i = 0; i < all.size(); i += 2) {
     step = std::max(step, all[i]);

@@ -79,7 +79,7 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
   const int64_t mine = parts_.stepper().times().Average(soon);
   std::vector<int64_t> all(static_cast<size_t>(config.collective->size()));
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(config.collective, &mine, sizeof(mine), 1, all.data()));
+      AllGatherNumbers(config.collective, &mine, sizeof(mine), 1, all.data()));
   config.job_replicas.throughput().Set(all);
   *moved = next->Assign(all);
   return Status();

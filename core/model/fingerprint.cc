@@ -268,7 +268,7 @@ Status Agree(Collective* collective, const char* what,
   const uint32_t more = Crc32c(text.data(), text.size(), ~crc);
   const Sum mine = {text.size(), uint64_t{crc} << 32 | more};
   std::vector<Sum> all(ranks);
-  RINGLET_RETURN_IF_ERROR(GatherNumbers(
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(
       collective, mine.data(), sizeof(uint64_t), mine.size(), all.data()));
   uint64_t longest = 0;
   bool alike = true;

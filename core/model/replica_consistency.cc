@@ -150,7 +150,7 @@ Status ReplicaConsistency::CompareArithmetic() const {
   const int64_t mine = UsesFusedMultiplyAdd();
   std::vector<int64_t> all(static_cast<size_t>(c->size()));
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(c, &mine, sizeof(int64_t), 1, all.data()));
+      AllGatherNumbers(c, &mine, sizeof(int64_t), 1, all.data()));
   const auto other = std::find(all.begin(), all.end(), all[0] == 0);
   if (other == all.end() || c->rank() != 0) return Status();
   const char* const has[] = {"no fused multiply-adds", "fused multiply-adds"};
@@ -231,8 +231,8 @@ Status ReplicaConsistency::GatherStarts(bool has_state,
   mine.loaded = LoadedDigest();
   mine.member = {c->worker(), state_incarnation_};
   all->resize(static_cast<size_t>(c->size()));
-  return GatherNumbers(c, &mine, sizeof(int64_t),
-                       sizeof(Start) / sizeof(int64_t), all->data());
+  return AllGatherNumbers(c, &mine, sizeof(int64_t),
+                          sizeof(Start) / sizeof(int64_t), all->data());
 }
 
 Status ReplicaConsistency::Check() const {

@@ -37,7 +37,7 @@ Status ReplicaConsistency::CrossCheck(const PassDigests& mine) {
   const size_t n = own.size();
   std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * n);
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(c, own.data(), sizeof(int64_t), n, gathered.data()));
+      AllGatherNumbers(c, own.data(), sizeof(int64_t), n, gathered.data()));
   std::vector<CheckDigests> all;
   for (auto at = gathered.begin(); at != gathered.end(); at += n) {
     all.emplace_back(at, at + n);

@@ -66,8 +66,8 @@ Status Recovery::EnterView(RestoreSource* source) {
   const StateSummary mine = Summarize();
   constexpr size_t kNumbers = sizeof(StateSummary) / sizeof(int64_t);
   std::vector<StateSummary> all(static_cast<size_t>(collective->size()));
-  RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, &mine, sizeof(int64_t), kNumbers, all.data()));
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(collective, &mine, sizeof(int64_t),
+                                           kNumbers, all.data()));
   RINGLET_RETURN_IF_ERROR(CheckConflict(all));
   const int donor = ChooseDonor(all);
   if (donor >= 0) {

@@ -26,7 +26,7 @@ std::string Text(const char* format, ...) {
 template <typename T>
 void AppendArray(const char* type, char name, size_t i,
                  const std::vector<T>& values, std::string* out) {
-  const size_t most = sizeof(T) == 1 ? 16 : 6;
+  const size_t per_line = sizeof(T) == 1 ? 16 : 6;
   const auto text_of = [](T value) {
     if constexpr (std::is_same_v<T, float>) {
       return CNumber(value);
@@ -37,7 +37,7 @@ void AppendArray(const char* type, char name, size_t i,
   *out +=
       Text("\nstatic const %s %c%zu[%zu] = {", type, name, i, values.size());
   for (size_t k = 0; k < values.size(); ++k) {
-    *out += k % most == 0 ? "\n" : " ";
+    *out += k % per_line == 0 ? "\n" : " ";
     *out += text_of(values[k]) + ",";
   }
   *out += "\n};\n";

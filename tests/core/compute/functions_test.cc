@@ -57,11 +57,12 @@ constexpr FloatFunction kFloats[] = {
      0x1ca7e4e7},
 };
 
-constexpr int kInFloat = 7;  // the rest computes in double, and rounds
+// The first functions compute in float, the others in double, and round.
+constexpr int kNumFloatOnly = 7;
 
 struct DoubleFunction {
   const char* name;
-  double (*near)(double x);  // libm's, itself off by less than one digit
+  double (*libm)(double x);  // libm's, itself off by less than one digit
   uint32_t digest;
 };
 
@@ -216,19 +217,19 @@ TEST(FunctionsTest, FloatFunctions_SpecialValues_FollowLibm) {
 TEST(FunctionsTest, DoubleFunctions_ManySamples_ErrByThreeUlpsAtMost) {
   const std::vector<double> x = DoubleSamples();
   for (int f = 0; f < static_cast<int>(std::size(kDoubles)); ++f) {
-    if (kDoubles[f].near == nullptr) continue;
+    if (kDoubles[f].libm == nullptr) continue;
     const std::vector<double> y = Values(fastest, f, x);
     for (size_t i = 0; i < x.size(); ++i) {
-      const double near = kDoubles[f].near(x[i]);
-      if (std::isnan(near) || near == 0 || std::isinf(near)) {
-        EXPECT_TRUE(y[i] == near || (y[i] != y[i] && near != near))
+      const double libm = kDoubles[f].libm(x[i]);
+      if (std::isnan(libm) || libm == 0 || std::isinf(libm)) {
+        EXPECT_TRUE(y[i] == libm || (y[i] != y[i] && libm != libm))
             << kDoubles[f].name << " of " << x[i] << " is " << y[i];
         continue;
       }
       int exponent;
-      std::frexp(near, &exponent);
+      std::frexp(libm, &exponent);
       const double digit = std::ldexp(1.0, std::max(exponent - 53, -1074));
-      EXPECT_LE(std::fabs(y[i] - near), 3 * digit)
+      EXPECT_LE(std::fabs(y[i] - libm), 3 * digit)
           << kDoubles[f].name << " of " << x[i];
     }
   }
@@ -286,7 +287,7 @@ TEST(FunctionsTest, Digest_BuildWithContraction_Differs) {
   const std::vector<float> x = Samples();
   for (const FunctionVariant* build : kBuilds) {
     if (!IsWrong(*build) || !CanRun(*build)) continue;
-    for (int f = 0; f < kInFloat; ++f) {
+    for (int f = 0; f < kNumFloatOnly; ++f) {
       EXPECT_NE(DigestOf(Values(*build, f, x)), kFloats[f].digest)
           << kFloats[f].name;
     }

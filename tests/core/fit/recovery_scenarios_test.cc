@@ -112,7 +112,7 @@ class ScenarioRunner {
 
   void Run() {
     for (int w = 0; w < workers(); ++w) {
-      const std::vector<Event> mine = Of(w);
+      const std::vector<Event> mine = EventsOf(w);
       if (mine.empty() || mine[0].what != What::kStarts) parts_[0].Arrive(w);
     }
     // The workers that are cut off to one part wait there for each other.
@@ -132,7 +132,7 @@ class ScenarioRunner {
   static constexpr int kMax = 5;  // workers, parts, signals
 
   int workers() const { return static_cast<int>(scenario_.ends.size()); }
-  std::vector<Event> Of(int w) const {
+  std::vector<Event> EventsOf(int w) const {
     std::vector<Event> mine;
     for (const Event& e : scenario_.events) {
       if (e.worker == w) mine.push_back(e);
@@ -142,14 +142,14 @@ class ScenarioRunner {
 
   // All processes of a worker, one after another.
   void RunWorker(int w) {
-    const std::vector<Event> mine = Of(w);
+    const std::vector<Event> mine = EventsOf(w);
     const auto begins = [](const Event& e) {
       return e.what == What::kStarts || e.what == What::kRestarts;
     };
     for (auto at = mine.begin(), end = at;; at = end) {
-      if (at != mine.end() && begins(*at)) Act(nullptr, *at++);
+      if (at != mine.end() && begins(*at)) DoEvent(nullptr, *at++);
       end = std::find_if(at, mine.end(), begins);
-      runs_[static_cast<size_t>(w)] = LiveOnce(w, {at, end});
+      runs_[static_cast<size_t>(w)] = RunProcess(w, {at, end});
       if (end == mine.end()) break;
       ExpectEnd(runs_, w, CodeOf(kLost));
     }
@@ -159,7 +159,7 @@ class ScenarioRunner {
       if (GivesSignal(e.what)) signals_[e.n] = true;
     }
   }
-  Trained LiveOnce(int w, const std::vector<Event>& events) {
+  Trained RunProcess(int w, const std::vector<Event>& events) {
     ElasticCollective collective(&parts_[0], w);
     WorkerScript script(w, &collective);
     script.layer = std::make_shared<OneBitLayer>(scenario_.wrong_bit);
@@ -167,7 +167,7 @@ class ScenarioRunner {
     script.settings.cross_check = scenario_.checks;
     const auto act = [&](When when) {
       for (const Event& e : events) {
-        if (e.when == when) Act(&script, e);
+        if (e.when == when) DoEvent(&script, e);
       }
     };
     act(kStart);
@@ -176,7 +176,7 @@ class ScenarioRunner {
       if (e.what == What::kPasses) {
         script.Passes(e.when);
       } else {
-        script.At(e.when, [this, &script, e] { Act(&script, e); });
+        script.At(e.when, [this, &script, e] { DoEvent(&script, e); });
       }
     }
     script.returned = [&](int times) { act(-times); };
@@ -193,7 +193,7 @@ class ScenarioRunner {
     return what == What::kReceives || what == What::kIsInReach ||
            what == What::kSignals || what == What::kRestarts;
   }
-  void Act(WorkerScript* script, const Event& e) {
+  void DoEvent(WorkerScript* script, const Event& e) {
     ElasticCollective* const collective = script ? script->collective : nullptr;
     const bool arrives = e.what == What::kIsInReach ||
                          e.what == What::kStarts || e.what == What::kRestarts;
@@ -254,7 +254,7 @@ class ScenarioRunner {
     ExpectEnd(runs_, w, CodeOf(end));
     if (end == kRight) ExpectRight(runs_, {w});
     // A faulty worker alone saves what no other worker has verified.
-    const std::vector<Event> mine = Of(w);
+    const std::vector<Event> mine = EventsOf(w);
     const bool breaks =
         std::any_of(mine.begin(), mine.end(),
                     [](const Event& e) { return e.what == What::kBreaks; });

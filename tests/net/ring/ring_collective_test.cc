@@ -660,7 +660,7 @@ TEST(RingCollectiveTest, Reform_AfterEachLoss_HasANewGeneration) {
 
 // The number of descriptors and threads, which a failed Reform might leave
 // open.
-int Held() {
+int OpenDescriptorsAndThreads() {
   int held = 0;
   for (const char* folder : {"/proc/self/fd", "/proc/self/task"}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -677,7 +677,7 @@ TEST(RingCollectiveTest, Reform_FailedBefore_MayBeCalledAgain) {
   const std::vector<std::string> addresses = FreeAddresses(2);
   for (int survivor = 0; survivor < 2; ++survivor) {
     const int other = 1 - survivor;
-    const int held = Held();
+    const int held = OpenDescriptorsAndThreads();
     std::thread first([&] {
       std::unique_ptr<Collective> ring;
       ASSERT_OK(RingCollective::Open(OptionsOf(addresses, other), &ring));
@@ -695,7 +695,7 @@ TEST(RingCollectiveTest, Reform_FailedBefore_MayBeCalledAgain) {
       EXPECT_FALSE(Listens(addresses[static_cast<size_t>(survivor)]));
       // The first time libuv takes some permanently; an emulator has its own.
       if (survivor > 0 && !emulated) {
-        EXPECT_LE(Held(), held);
+        EXPECT_LE(OpenDescriptorsAndThreads(), held);
       }
       // It is not a ring of one.
       EXPECT_EQ(ring->Barrier().code(), Code::kDeadlineExceeded);

@@ -93,8 +93,8 @@ int ComputedReplicas(const RunConfig& config, int64_t workers) {
 // may be left alone with all of them.
 int ReplicasInMemory(const RunConfig& config, int64_t workers) {
   const StrategyOptions& options = config.strategy.options;
-  const bool owns = options.local.enabled() && options.local.quorum > 0;
-  if (workers == 1 || !config.strategy.elastic() || owns) {
+  const bool has_quorum = options.local.enabled() && options.local.quorum > 0;
+  if (workers == 1 || !config.strategy.elastic() || has_quorum) {
     return ComputedReplicas(config, workers);
   }
   return static_cast<int>(std::max<int64_t>(options.replicas, workers));
@@ -165,10 +165,10 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
         ", and each computes at least one replica",
         path.c_str(), replicas, flags.wire.workers);
   }
-  const int own = ComputedReplicas(config, flags.wire.workers);
-  const int kept = ReplicasInMemory(config, flags.wire.workers);
-  RINGLET_RETURN_IF_ERROR(
-      MakeModel(&config, {}, nullptr, kept).Annotate("%s", path.c_str()));
+  const int replicas_computed = ComputedReplicas(config, flags.wire.workers);
+  const int replicas_in_memory = ReplicasInMemory(config, flags.wire.workers);
+  RINGLET_RETURN_IF_ERROR(MakeModel(&config, {}, nullptr, replicas_in_memory)
+                              .Annotate("%s", path.c_str()));
   const Model& model = *config.model;
   plan->batch = config.fit.batch_size;
   if (!config.validation.empty() || config.fit.validation_split > 0) {
@@ -179,8 +179,8 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
       model, std::max<int64_t>(replicas, flags.wire.workers));
   plan->bytes.local += others;
   plan->copies = BytesOfCopies(config, flags.wire.workers);
-  const auto flops = [plan, own](int64_t multiply_adds) {
-    const int64_t examples = plan->batch * own;
+  const auto flops = [plan, replicas_computed](int64_t multiply_adds) {
+    const int64_t examples = plan->batch * replicas_computed;
     const int64_t most = INT64_MAX / 2 / std::max<int64_t>(1, examples);
     return multiply_adds > most ? INT64_MAX : 2 * multiply_adds * examples;
   };
@@ -191,10 +191,10 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
     plan->data = BytesOfData(path, config);
     const auto left = static_cast<int64_t>(
         std::min<uint64_t>(SIZE_MAX / 2, static_cast<uint64_t>(flags.limit)));
-    const auto beside = static_cast<int64_t>(others + plan->copies +
-                                             plan->data + kProgramBytes);
+    const auto other_bytes = static_cast<int64_t>(others + plan->copies +
+                                                  plan->data + kProgramBytes);
     plan->largest_batch =
-        LargestBatch(model, std::max<int64_t>(0, left - beside));
+        LargestBatch(model, std::max<int64_t>(0, left - other_bytes));
   }
   return Status();
 }

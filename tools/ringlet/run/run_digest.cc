@@ -64,8 +64,9 @@ Status AddSome(const Dataset& data, int64_t count, bool with_x,
   const int64_t step = (data.size() - 1) / std::max<int64_t>(count - 1, 1);
   const auto block = static_cast<int64_t>(std::clamp<size_t>(
       kBlockBytes / std::max<size_t>(x.bytes() + y.bytes(), 1), 1, 256));
-  const auto most = static_cast<size_t>(std::min(block, count));
-  std::vector<unsigned char> of_x(most * x.bytes()), of_y(most * y.bytes());
+  const auto max_examples = static_cast<size_t>(std::min(block, count));
+  std::vector<unsigned char> x_data(max_examples * x.bytes()),
+      y_data(max_examples * y.bytes());
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < count; i += block) {
     indices.clear();
@@ -75,13 +76,13 @@ Status AddSome(const Dataset& data, int64_t count, bool with_x,
     }
     RINGLET_RETURN_IF_ERROR(
         source->Read(indices.data(), static_cast<int>(indices.size()),
-                     with_x ? of_x.data() : nullptr, of_y.data()));
+                     with_x ? x_data.data() : nullptr, y_data.data()));
     for (size_t j = 0; j < indices.size(); ++j) {
       if (with_x) {
-        digest->AddElements(x.dtype, of_x.data() + j * x.bytes(),
+        digest->AddElements(x.dtype, x_data.data() + j * x.bytes(),
                             x.shape.elements());
       }
-      digest->AddElements(y.dtype, of_y.data() + j * y.bytes(),
+      digest->AddElements(y.dtype, y_data.data() + j * y.bytes(),
                           y.shape.elements());
     }
   }
