@@ -77,13 +77,13 @@ Status CheckpointDirectory::Recover() {
   NewestCheckpoint newest;
   RINGLET_RETURN_IF_ERROR(
       ListCheckpoints(files, directory_, options_.checkpoint_name, &listing));
-  for (const std::string& name : listing.left) {
+  for (const std::string& name : listing.temporary_files) {
     const Status status = files->Remove(directory_ + "/" + name);
     if (!status.ok()) Warn(status.message());
   }
   RINGLET_RETURN_IF_ERROR(FindNewestCheckpoint(
       files, directory_, options_.checkpoint_name, listing, &newest));
-  for (const auto& [number, why] : newest.bad) {
+  for (const auto& [number, why] : newest.damaged) {
     const std::string path = PathOf(number);
     const Status status = files->Rename(path, path + kBadCheckpointSuffix);
     Warn(std::string(why.message()) + ". Using an older checkpoint; " +
@@ -92,7 +92,7 @@ Status CheckpointDirectory::Recover() {
   }
   latest_ = newest.number;
   last_number_ = listing.highest;
-  listing.numbers.resize(listing.numbers.size() - newest.bad.size());
+  listing.numbers.resize(listing.numbers.size() - newest.damaged.size());
   AdoptState(listing.numbers);
   return Status();
 }
@@ -206,13 +206,13 @@ Status CheckpointDirectory::Clear() {
   CheckpointListing listing;
   RINGLET_RETURN_IF_ERROR(
       ListCheckpoints(files, directory_, options_.checkpoint_name, &listing));
-  for (const std::string& name : listing.bad) {
+  for (const std::string& name : listing.set_aside) {
     const Status removed = files->Remove(directory_ + "/" + name);
     if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
   }
   // Makes the removal durable before checkpoints are removed. Otherwise a crash
   // could leave only a bad file.
-  if (!listing.bad.empty()) {
+  if (!listing.set_aside.empty()) {
     RINGLET_RETURN_IF_ERROR(files->SyncDirectory(directory_));
   }
   while (!kept_.empty()) {

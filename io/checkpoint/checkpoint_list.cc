@@ -67,12 +67,12 @@ Status ListCheckpoints(FileSystem* files, const std::string& directory,
       listing->numbers.push_back(number);
     } else if (target == kCheckpointStateName ||
                CheckpointNumber(target, name) > 0) {
-      listing->left.push_back(entry);
+      listing->temporary_files.push_back(entry);
     } else if (EndsWith(entry, kBadCheckpointSuffix)) {
       const int64_t bad =
           CheckpointNumber(WithoutSuffix(entry, kBadCheckpointSuffix), name);
       if (bad == 0) continue;
-      listing->bad.push_back(entry);
+      listing->set_aside.push_back(entry);
       listing->highest = std::max(listing->highest, bad);
     }
   }
@@ -96,20 +96,21 @@ Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
       return Status();
     }
     if (!IsDamagedFile(status)) return status;
-    newest->bad.emplace_back(*n, status);
+    newest->damaged.emplace_back(*n, status);
   }
   constexpr char kAdvice[] =
       "Bring one back from a copy, or empty the directory to start again";
-  if (!newest->bad.empty()) {
+  if (!newest->damaged.empty()) {
     return Corruption(
         "%s: has %zu checkpoints, none of which can be used: %s. "
         "%s",
-        directory.c_str(), newest->bad.size(),
-        newest->bad.front().second.message(), kAdvice);
+        directory.c_str(), newest->damaged.size(),
+        newest->damaged.front().second.message(), kAdvice);
   }
-  if (!listing.bad.empty()) {
+  if (!listing.set_aside.empty()) {
     return Corruption("%s: has only a damaged checkpoint, %s. %s",
-                      directory.c_str(), listing.bad.front().c_str(), kAdvice);
+                      directory.c_str(), listing.set_aside.front().c_str(),
+                      kAdvice);
   }
   return Status();
 }

@@ -26,17 +26,17 @@ std::string CheckpointFileName(const std::string& name, int64_t number);
 int64_t CheckpointNumber(const std::string& file_name, const std::string& name);
 
 struct CheckpointListing {
-  std::vector<int64_t> numbers;   // ascending
-  std::vector<std::string> bad;   // names of files set aside (".bad")
-  std::vector<std::string> left;  // names of temporary files
-  int64_t highest = 0;            // the highest number, also of files in bad
+  std::vector<int64_t> numbers;        // ascending
+  std::vector<std::string> set_aside;  // names of files that end in ".bad"
+  std::vector<std::string> temporary_files;
+  int64_t highest = 0;  // the highest number, also in set_aside
 };
 Status ListCheckpoints(FileSystem* files, const std::string& directory,
                        const std::string& name, CheckpointListing* listing);
 
 struct NewestCheckpoint {
-  int64_t number = 0;                           // 0: there is none
-  std::vector<std::pair<int64_t, Status>> bad;  // the newer ones
+  int64_t number = 0;                               // 0: there is none
+  std::vector<std::pair<int64_t, Status>> damaged;  // the newer ones
 };
 // Finds the newest checkpoint of `listing` that verifies. kCorruption if there
 // are files and none verifies; the message has the error of the newest. An

@@ -206,7 +206,7 @@ Status CsvColumns::AssignColumnsByName() {
   // number may be that of a value.
   const auto is_there = [&](const std::string& name, Role role) {
     return !name.empty() &&
-           (by_name_.count(name) > 0 || !IsTrainedAs(role, name, {}));
+           (by_name_.count(name) > 0 || !HasRoleInTraining(role, name, {}));
   };
   const bool label =
       options_.has_label && label_is_given() &&
@@ -218,11 +218,11 @@ Status CsvColumns::AssignColumnsByName() {
   for (size_t i = 0; i < trained_.size(); ++i) {
     if (trained_[i].role != Role::kValue) continue;
     size_t column = 0;
-    RINGLET_RETURN_IF_ERROR(
-        FindTrained(i,
-                    "which the model was trained on; one column must have "
-                    "this name",
-                    &column));
+    RINGLET_RETURN_IF_ERROR(FindTrainingColumn(
+        i,
+        "which the model was trained on; one column must have "
+        "this name",
+        &column));
     if (IsLabel(column))
       return ValueColumnError("the column of the label", label_);
     if (IsWeight(column)) {
@@ -252,7 +252,7 @@ Status CsvColumns::CheckChoice() const {
   }
   for (size_t i = 0; i < options_.drop.size() && same; ++i) {
     size_t column = 0;
-    const int64_t at = TrainedAt(options_.drop[i]);
+    const int64_t at = TrainingColumnOfKey(options_.drop[i]);
     same = at >= 0 ? trained_[static_cast<size_t>(at)].value < 0
                    : Find("drop", options_.drop[i], &column).ok() &&
                          columns_[column].value < 0;
@@ -268,8 +268,8 @@ Status CsvColumns::CheckChoice() const {
 // The column with the name of a column of the training data. If several columns
 // have the name, it is the column at the same place among them, provided the
 // training data had as many.
-Status CsvColumns::FindTrained(size_t index, const char* what,
-                               size_t* column) const {
+Status CsvColumns::FindTrainingColumn(size_t index, const char* what,
+                                      size_t* column) const {
   const std::string& name = trained_[index].name;
   const size_t same = by_name_.count(name);
   const auto is_same = [&](const TableColumn& c) { return c.name == name; };
@@ -292,11 +292,11 @@ Status CsvColumns::FindTrained(size_t index, const char* what,
 // The label of the training data or, if that has no name, the only column that
 // the training did not have.
 Status CsvColumns::FindLabelByName() {
-  const int64_t trained = TrainedAs(Role::kLabel);
+  const int64_t trained = TrainingColumnOfRole(Role::kLabel);
   if (trained >= 0 && !trained_[static_cast<size_t>(trained)].name.empty()) {
     size_t column = 0;
-    RINGLET_RETURN_IF_ERROR(
-        FindTrained(static_cast<size_t>(trained), kLabelOfTraining, &column));
+    RINGLET_RETURN_IF_ERROR(FindTrainingColumn(static_cast<size_t>(trained),
+                                               kLabelOfTraining, &column));
     label_ = static_cast<int64_t>(column);
     return Status();
   }
@@ -332,7 +332,7 @@ void CsvColumns::PrintIgnoredColumns() const {
 // --- by place ----------------------------------------------------------------
 
 // Returns a column of the training data by its name or its number; -1: none.
-int64_t CsvColumns::TrainedAt(const std::string& key) const {
+int64_t CsvColumns::TrainingColumnOfKey(const std::string& key) const {
   const auto same = [&](const TableColumn& c) { return c.name == key; };
   const auto found = std::find_if(trained_.begin(), trained_.end(), same);
   if (key.empty() || found == trained_.end()) {
@@ -341,29 +341,29 @@ int64_t CsvColumns::TrainedAt(const std::string& key) const {
   return found - trained_.begin();
 }
 
-int64_t CsvColumns::CountTrained(Role role) const {
+int64_t CsvColumns::CountTrainingColumns(Role role) const {
   const auto same = [&](const TableColumn& c) { return c.role == role; };
   return std::count_if(trained_.begin(), trained_.end(), same);
 }
 
-int64_t CsvColumns::TrainedAs(Role role) const {
+int64_t CsvColumns::TrainingColumnOfRole(Role role) const {
   const auto same = [&](const TableColumn& c) { return c.role == role; };
   const auto found = std::find_if(trained_.begin(), trained_.end(), same);
   return found == trained_.end() ? -1 : found - trained_.begin();
 }
 
 // True if the name or the number is of the training data's column of that role.
-bool CsvColumns::IsTrainedAs(Role role, const std::string& name,
-                             const std::optional<int>& number) const {
-  const int64_t column =
-      TrainedAt(name.empty() ? std::to_string(number.value_or(-1)) : name);
+bool CsvColumns::HasRoleInTraining(Role role, const std::string& name,
+                                   const std::optional<int>& number) const {
+  const int64_t column = TrainingColumnOfKey(
+      name.empty() ? std::to_string(number.value_or(-1)) : name);
   return column >= 0 && trained_[static_cast<size_t>(column)].role == role;
 }
 
 // True if options_.take and drop give the values of the training data.
 bool CsvColumns::ChoosesAsInTraining() const {
   const auto is = [&](const std::string& key, Role role, int64_t value) {
-    const int64_t at = TrainedAt(key);
+    const int64_t at = TrainingColumnOfKey(key);
     return at >= 0 && trained_[static_cast<size_t>(at)].role == role &&
            trained_[static_cast<size_t>(at)].value == value;
   };
@@ -376,7 +376,7 @@ bool CsvColumns::ChoosesAsInTraining() const {
   }
   const auto counted = [&](const std::vector<std::string>& keys, Role role) {
     return keys.empty() ||
-           CountTrained(role) == static_cast<int64_t>(keys.size());
+           CountTrainingColumns(role) == static_cast<int64_t>(keys.size());
   };
   return counted(options_.take, Role::kValue) &&
          counted(options_.drop, Role::kDropped);
@@ -410,14 +410,14 @@ bool CsvColumns::LayOut(const std::set<Role>& absent,
 // The file has the columns of the training data in their order. A label that is
 // not needed and weights that are not given may be absent.
 Status CsvColumns::AssignColumnsAsInTraining() {
-  const bool own_label =
-      options_.has_label && label_is_given() &&
-      !IsTrainedAs(Role::kLabel, options_.label_name, options_.label_column);
+  const bool own_label = options_.has_label && label_is_given() &&
+                         !HasRoleInTraining(Role::kLabel, options_.label_name,
+                                            options_.label_column);
   const bool own_weight =
-      has_weight() &&
-      !IsTrainedAs(Role::kWeight, options_.weight_name, options_.weight_column);
+      has_weight() && !HasRoleInTraining(Role::kWeight, options_.weight_name,
+                                         options_.weight_column);
   RINGLET_RETURN_IF_ERROR(FindGivenColumns(own_label, own_weight));
-  const int64_t label = TrainedAs(Role::kLabel);
+  const int64_t label = TrainingColumnOfRole(Role::kLabel);
   if (needs_label() && label < 0 && label_ < 0) {
     label_ = static_cast<int64_t>(count()) - 1;
   }
@@ -425,8 +425,8 @@ Status CsvColumns::AssignColumnsAsInTraining() {
     const std::string& name = trained_[static_cast<size_t>(label)].name;
     size_t column = 0;
     if (!name.empty() && (needs_label() || by_name_.count(name) > 0)) {
-      RINGLET_RETURN_IF_ERROR(
-          FindTrained(static_cast<size_t>(label), kLabelOfTraining, &column));
+      RINGLET_RETURN_IF_ERROR(FindTrainingColumn(static_cast<size_t>(label),
+                                                 kLabelOfTraining, &column));
       label_ = static_cast<int64_t>(column);
     }
   }
@@ -464,7 +464,7 @@ Status CsvColumns::AssignColumnsAsInTraining() {
 // Decide prints it: a file that lacks another column looks the same.
 void CsvColumns::PrintAbsent(Role role, const char* what,
                              const std::vector<TableColumn>& layout) {
-  const int64_t trained = TrainedAs(role);
+  const int64_t trained = TrainingColumnOfRole(role);
   const auto same = [&](const TableColumn& c) { return c.role == role; };
   if (trained < 0 || std::any_of(layout.begin(), layout.end(), same)) return;
   absent_ += (absent_.empty() ? "" : " and ") + std::string(what) +
@@ -472,13 +472,14 @@ void CsvColumns::PrintAbsent(Role role, const char* what,
 }
 
 Status CsvColumns::LayoutError(bool ambiguous) const {
-  const int64_t dropped = CountTrained(Role::kDropped);
-  std::string text = std::to_string(CountTrained(Role::kValue)) + " values";
+  const int64_t dropped = CountTrainingColumns(Role::kDropped);
+  std::string text =
+      std::to_string(CountTrainingColumns(Role::kValue)) + " values";
   if (dropped > 0) text += ", " + std::to_string(dropped) + " not taken";
   for (const auto& [role, what] :
        {std::pair(Role::kLabel, ", the label is column "),
         std::pair(Role::kWeight, ", the weights are column ")}) {
-    const int64_t column = TrainedAs(role);
+    const int64_t column = TrainingColumnOfRole(role);
     if (column >= 0) text += what + std::to_string(column + 1);
   }
   const std::vector<std::string> names = ValueNames(trained_);
@@ -504,14 +505,14 @@ Status CsvColumns::AssignColumnsByOptions() {
   RINGLET_RETURN_IF_ERROR(
       FindGivenColumns(options_.has_label && label_is_given(), has_weight()));
   if (options_.has_label && !label_is_given()) {
-    const int64_t trained = TrainedAs(Role::kLabel);
+    const int64_t trained = TrainingColumnOfRole(Role::kLabel);
     const bool same = trained >= 0 && trained_.size() == count();
     label_ = same ? trained : static_cast<int64_t>(count()) - 1;
   }
   RINGLET_RETURN_IF_ERROR(options_.take.empty() ? AssignRemainingColumns()
                                                 : AssignListedColumns());
   RINGLET_RETURN_IF_ERROR(CheckWeight());
-  const int64_t values = CountTrained(Role::kValue);
+  const int64_t values = CountTrainingColumns(Role::kValue);
   if (trained_.empty() || values == num_values_) return Status();
   return InvalidArgument(
       "%s: %s %" PRId64 " columns of %zu, but the model takes %" PRId64
@@ -594,7 +595,7 @@ bool CsvColumns::NamesTrainingColumns(const Fields& fields) const {
     counted = counted && values[i] == std::to_string(i);
   }
   const std::set<std::string_view> names(fields.begin(), fields.end());
-  const int64_t label = TrainedAs(Role::kLabel);
+  const int64_t label = TrainingColumnOfRole(Role::kLabel);
   const std::string name =
       label < 0 ? "" : trained_[static_cast<size_t>(label)].name;
   const bool has_label =

@@ -91,16 +91,17 @@ class CsvColumns {
 
   // By the names of the training data.
   Status AssignColumnsByName();
-  Status FindTrained(size_t index, const char* what, size_t* column) const;
+  Status FindTrainingColumn(size_t index, const char* what,
+                            size_t* column) const;
   Status FindLabelByName();
   Status CheckChoice() const;
   void PrintIgnoredColumns() const;
   // By the places of the training data.
-  int64_t TrainedAt(const std::string& key) const;
-  int64_t TrainedAs(Role role) const;
-  int64_t CountTrained(Role role) const;
-  bool IsTrainedAs(Role role, const std::string& name,
-                   const std::optional<int>& number) const;
+  int64_t TrainingColumnOfKey(const std::string& key) const;
+  int64_t TrainingColumnOfRole(Role role) const;
+  int64_t CountTrainingColumns(Role role) const;
+  bool HasRoleInTraining(Role role, const std::string& name,
+                         const std::optional<int>& number) const;
   bool ChoosesAsInTraining() const;
   Status AssignColumnsAsInTraining();
   bool LayOut(const std::set<Role>& absent,
