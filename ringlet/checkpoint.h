@@ -236,7 +236,7 @@ struct LoadWeightsOptions {
   std::function<void(const std::string&)> warn;
 };
 
-// Weights as "dense/kernel".
+// The lists have names of weights, such as "dense/kernel".
 struct WeightsReport {
   bool verified = false;                // by checksums
   std::vector<std::string> loaded;      // in the model's order

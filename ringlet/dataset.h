@@ -291,10 +291,10 @@ class Dataset {
   Dataset Map(const Scale& scale) const;
   // The weight of each example in the loss and in weighted metrics, as Keras's
   // sample_weight. `weights` has finite numbers, `weights_per_example` for
-  // every example of the source. Several weights of an example are those of its
-  // rows, such as the steps of a sequence; each output with a loss must then
-  // have as many rows. The loss is still divided by the number of examples and
-  // rows.
+  // every example of the source. If an example has several weights, each
+  // belongs to one of its rows, such as a step of a sequence; each output with
+  // a loss must then have as many rows. The loss is still divided by the number
+  // of examples and rows.
   Dataset SampleWeight(std::vector<float> weights,
                        int64_t weights_per_example = 1) const;
   // The default is kData. With kFile and kOff each replica makes batches of the

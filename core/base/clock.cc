@@ -1,3 +1,5 @@
+// The system's clock and the wall clock: Clock of ringlet/collective.h.
+
 #include "ringlet/collective.h"
 
 #include <ctime>

@@ -1,3 +1,5 @@
+// The functions of ringlet/collective.h and collective_numbers.h.
+
 #include "ringlet/collective.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Print and Notice of ringlet/status.h, NoticeNow and OpenLine.
+
 #include "ringlet/status.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,5 @@
+// ThreadPool of ringlet/compute.h.
+
 #include "ringlet/compute.h"
 
 #include <atomic>

@@ -66,7 +66,7 @@ inline Lanes AddTimes(Lanes sum, float x, Lanes v) {
   return AddTimes(sum, x - Lanes{}, v);
 }
 
-// kTall rows by kWide vectors.
+// The sums of a tile of kTall rows by kWide vectors.
 template <int kTall, int kWide>
 struct Sums {
   Lanes at[kTall][kWide];

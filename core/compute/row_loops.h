@@ -1,4 +1,4 @@
-// Loops over rows of numbers besides the products, for each vector width.
+// Loops over rows of numbers, other than products, for each vector width.
 //
 // Every width gives the same bits: elements are independent, and sums go down
 // columns in one order.

@@ -28,7 +28,7 @@ class JobReplicas {
   //   (WorkerThroughput::NanosPerReplica), 0 if unknown.
   //
   // An elastic job assigns replicas by these times. A rank without a time gets
-  // the one from an earlier view, else the median of the known times, and sets
+  // its time from an earlier view, else the median of the known times, and sets
   // measures_soon(). Without any known time the assignment is even.
   Status Agree(Collective* collective, const JoiningMembers& joining,
                bool owned, int asked, int64_t nanos);

@@ -165,8 +165,9 @@ class Op {
   // In training Forward and Backward call OpCall::workers if it is set. A
   // worker without examples calls them with a batch of 0.
   virtual bool synchronizes() const { return false; }
-  // Backward may write an error to OpCall::status; its gradients are then
-  // undefined. Forward of every op may, and its output is then undefined.
+  // True if Backward may write an error to OpCall::status; its gradients are
+  // then undefined. Every op's Forward may write one; its output is then
+  // undefined.
   virtual bool backward_may_fail() const { return false; }
   // False: Backward computes no gradient of the input, so that no layer before
   // this one can be trained.

@@ -24,7 +24,7 @@ struct Vote {
   // majority; none if all digests are equal.
   std::vector<int> faulty;
   bool has_majority = true;
-  int reference = 0;  // a rank of the majority; rank 0 without one
+  int reference = 0;  // a rank of the majority; 0 without a majority
 };
 
 // `all` is by rank, not empty, and the same on every rank.

@@ -44,7 +44,7 @@ class CModel {
   void CopyOutputs();
   // The primitives of the model's outputs.
   std::vector<int> Outputs() const;
-  // The caller's memory, or a buffer.
+  // The name in C of the memory of a slot: the caller's memory, or a buffer.
   std::string NameOfSlot(int slot) const;
   void Emit();
   void EmitNothing() {}

@@ -1,8 +1,8 @@
 // OnnxConverter: a model's primitives as nodes of ONNX.
 //
 // It converts one primitive at a time. A converter returns the value of its
-// output. Weights are not copied: a StridedLayout is the order of the floats of
-// Keras's kernel in ONNX's.
+// output. Weights are not copied: a StridedLayout gives the order in which ONNX
+// has the floats of Keras's kernel.
 
 #ifndef RINGLET_IO_EXPORT_ONNX_CONVERTER_H_
 #define RINGLET_IO_EXPORT_ONNX_CONVERTER_H_
