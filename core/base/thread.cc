@@ -26,7 +26,7 @@
 namespace ringlet {
 namespace {
 
-// Sets the floating-point mode, whatever that of the creating thread.
+// Sets the floating-point mode, which a thread otherwise has from its creator.
 void* RunBody(void* body) {
   const IeeeArithmetic ieee;
   (*static_cast<std::function<void()>*>(body))();

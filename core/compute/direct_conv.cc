@@ -209,7 +209,8 @@ __attribute__((noinline)) void AddRows(const Lanes* sums, int64_t rows,
 // its own channel.
 enum class Taps { kAnywhere, kSideBySide, kOfEach };
 
-// Positions with sums that are added to those of earlier blocks, if any.
+// Positions with their sums. These are added to the sums of earlier blocks, if
+// any.
 struct Block {
   int64_t begin, end;
   bool adds;

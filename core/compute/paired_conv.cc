@@ -38,7 +38,7 @@ inline Lanes RepeatEachLane(Lanes v) {
   return _mm512_permutexvar_ps(each, v);
 }
 
-// Returns the filters of the first tap, then those of the second.
+// Returns the filters of the first tap, then the filters of the second.
 inline Lanes SeparateTaps(Lanes v) {
   const __m512i each =
       _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);

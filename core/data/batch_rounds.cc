@@ -34,7 +34,7 @@ void DatasetLoader::RewindStep() {
   RINGLET_CHECK(options_.round == 1);
   at_ = round_at_ = batch_at_;
   part_ = 0;
-  result_ = Status();  // of a part read in advance, which is read again later
+  result_ = Status();  // a part read in advance is read again later
   wanted_ = options_.background;
   changed_.notify_all();
 }

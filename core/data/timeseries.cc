@@ -172,7 +172,7 @@ class WindowedSource final : public Source {
   std::string name() const override { return rows_->name(); }
   std::string y_name() const override { return rows_->y_name(); }
 
-  // The weights of the windows, from those of the rows.
+  // Makes the weights of the windows from the weights of the rows.
   std::vector<float> WeightsOf(const std::vector<float>& of_rows) const {
     std::vector<float> weights(static_cast<size_t>(size_));
     const int64_t offset = has_targets() ? options_.target_offset : 0;

@@ -117,7 +117,7 @@ class DeltaExchange final : public RoundExchange {
   const Packing deltas_, state_;
   int contributions_;  // contributions of all ranks, at most `replicas`
   const GridLayout layout_;
-  const int64_t trained_;  // numbers, before those of state
+  const int64_t trained_;  // trained numbers, before the numbers of state
   float* const contribution_;
   uint32_t* const words_;
   float* const earlier_;

@@ -84,7 +84,8 @@ class StepExchange final : public RankExchange {
   }
 
  private:
-  // Adds the final gradients of this pass to those of the earlier passes.
+  // Adds the final gradients of this pass to the gradients of the earlier
+  // passes.
   void AddOwn(int64_t begin) {
     own_.Add(begin, added_);
     added_ = begin;

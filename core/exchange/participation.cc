@@ -8,7 +8,7 @@
 namespace ringlet {
 namespace {
 
-// Keeps these random numbers apart from those of other uses of the seed.
+// With it no other use of the seed gives the same random numbers.
 constexpr uint64_t kStream = 0x726f756e64730000;
 
 // The higher bits are random, the lower ones are the replica's index.

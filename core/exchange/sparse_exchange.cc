@@ -1,6 +1,6 @@
-// Every rank starts the same operations in the same order: the report (by the
-// caller) and the gathers of the exponents of state. From Start on, the gathers
-// of the messages and the words of state follow.
+// Every rank starts the same operations in the same order. First the caller
+// gathers the report. Then the exponents of state, the messages, and the words
+// of state are gathered, the last two from Start on.
 
 #include "sparse_exchange.h"
 

@@ -91,7 +91,7 @@ class InputValues {
   std::vector<unsigned char> raw_;
 };
 
-// Returns the values before those of input `node` in an example.
+// Returns the number of values in an example before the values of input `node`.
 int64_t ValuesBefore(const Graph& graph, int node) {
   int64_t count = 0;
   for (int i = 0; i < node; ++i) count += graph.node(i).output.elements();

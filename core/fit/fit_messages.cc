@@ -116,7 +116,8 @@ namespace {
 
 constexpr double kLargeInput = 100;
 
-// The greatest magnitude in the data if the source has it, else in the batch.
+// Returns the greatest magnitude in the data if the source knows it, else in
+// the batch.
 double LargestInput(const Dataset& dataset, const Batch& batch,
                     int64_t elements) {
   double ends[2] = {};

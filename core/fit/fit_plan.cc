@@ -133,7 +133,7 @@ std::vector<std::string> TextsOf(const TableEncoding& encoding) {
   return texts;
 }
 
-// `of` separates the fields of the validation from those of the training.
+// `of` tells the fields of the validation from the fields of the training.
 void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
                 const char* of, Fingerprint* f) {
   const auto add = [&](const char* name, const auto& value) {

@@ -2,8 +2,8 @@
 // variables_ follows it. Gradients therefore become final from the end of the
 // weight span. A layer's variables are at the place of its first call. Each
 // call of a nested model calls its layers one by one, in the model's order
-// (CallModel). So the nodes are those of the same layers added one by one. The
-// tree of layers is in graph_layers.cc.
+// (CallModel). So the nodes are the same as if the layers were added one by
+// one. The tree of layers is in graph_layers.cc.
 
 #include "graph.h"
 
@@ -332,8 +332,8 @@ Status Graph::Complete(const std::vector<bool>& losses) {
   return Status();
 }
 
-// Gradients are those of the trained variables, in order. Nodes before the
-// first trained variable need no gradient.
+// Only trained variables have gradients, in their order. Nodes before the first
+// trained variable need no gradient.
 void Graph::ChooseTrained(bool GraphLayer::*trainable) {
   for (GraphLayer& layer : layers_) {
     const bool before = layer.layer.trainable;
@@ -451,7 +451,7 @@ void Graph::DrawWeights(uint64_t seed, float* weights) const {
     const Layer& layer = layers_[i].layer;
     if (layer.model == nullptr || layer.model->weights == nullptr) continue;
     CopyWeights(i, weights);
-    // The model's weights include those of its nested models.
+    // The model's weights include the weights of its nested models.
     i = layers_[i].end - 1;
   }
 }

@@ -28,7 +28,7 @@ int StepSchedule::Append(int node, bool is_recompute) {
 }
 
 // Appends the repeated passes of the dropped outputs in `wanted` that do not
-// exist yet, and of their dropped inputs. The order is that of the nodes, in
+// exist yet, and of their dropped inputs. They have the order of the nodes, in
 // which inputs come first.
 void StepSchedule::AddRecomputation(const Graph& graph,
                                     const std::vector<bool>& dropped,

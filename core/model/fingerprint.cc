@@ -62,7 +62,7 @@ std::vector<Field> FieldsOf(const std::string& text) {
   return fields;
 }
 
-// Makes the error for the difference of rank `rank`'s text from that of
+// Makes the error for the difference of rank `rank`'s text from the text of
 // `first`. `mine` has the advice.
 Status DifferenceError(const char* what, const Fingerprint& mine, int first,
                        int rank, const std::string& firsts,

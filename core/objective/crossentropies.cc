@@ -17,7 +17,7 @@
 namespace ringlet {
 namespace {
 
-// Functions of so many values are computed together.
+// The number of values that are computed together.
 constexpr int64_t kPiece = 64;
 
 // softmax(z)[j] is ExpOf(j) / sum().

@@ -1,9 +1,9 @@
 // Update may be called while gradients of other weights are computed. It
 // divides its range among the pool's threads. So UpdatePart accesses its own
 // range only. Accumulated gradients are in the optimizer's last slot, which is
-// saved as any other. Clipping needs the whole gradient. On a step that
-// updates, Clip has already added regularizers and taken the mean for
-// UpdatePart.
+// saved as any other. Clipping needs the whole gradient. In a step that
+// updates, Clip has already added the regularizers' gradients and taken the
+// mean, so UpdatePart does neither.
 
 #include "updater.h"
 

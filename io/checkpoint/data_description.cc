@@ -20,8 +20,8 @@ namespace ringlet {
 namespace {
 
 constexpr int kMaxNames = 1 << 20;
-// The names of columns, and those of classes, each take at most an eighth of
-// the largest header of a model file. The label's name takes less.
+// The names of columns, and the names of classes, each take at most an eighth
+// of the largest header of a model file. The label's name takes less.
 static_assert(kMaxNamesBytes == SafetensorsLimits::kHeaderBytes / 8);
 constexpr size_t kMaxLabelBytes = 4 << 10;
 constexpr size_t kMaxOtherBytes =
@@ -396,7 +396,7 @@ void WriteWindows(const DataDescription& description, JsonWriter* json) {
   json->EndObject();
 }
 
-// `inputs`: the model's input values, of which each row has an equal part; 0:
+// `inputs`: the model's input values; each row has an equal part of them; 0:
 // unknown.
 Status ReadWindows(const Json& json, int64_t inputs,
                    DataDescription* description) {

@@ -97,7 +97,8 @@ Status DescribeModel(const Metadata& metadata, ModelDescription* description) {
   return first;
 }
 
-// "text, 2 different: 'cat', 'dog'" of an array of labels; else "".
+// Describes an array of labels: "text, 2 different: 'cat', 'dog'". "" for any
+// other array.
 std::string DescribeLabels(const std::string& path) {
   NpyInput input;
   NpyArray array;

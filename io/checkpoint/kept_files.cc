@@ -13,8 +13,8 @@
 namespace ringlet {
 namespace {
 
-// The end of a file has the checksums of its tensors. This many bytes have
-// those of a thousand tensors.
+// The end of a file has the checksums of its tensors. This many bytes have the
+// checksums of a thousand tensors.
 constexpr int64_t kTailBytes = 4096;
 
 constexpr size_t kCheckBytes = 16;  // the length of Check's text

@@ -267,8 +267,8 @@ class ModelCheckpointCallback final : public Callback {
   // True if all saves have one name.
   bool one_name() const { return filepath_.find('{') == std::string::npos; }
 
-  // A name as that of data or a RUN.json is probably an oversight, and commands
-  // would not take the file for a model.
+  // A name like the name of data or a RUN.json is probably an oversight, and
+  // commands would not take the file for a model.
   Status CheckFilepath() const {
     const std::string ending = ForeignEnding(filepath_);
     for (const char* data : {".csv", ".gz", ".json", ".npy", ".npz"}) {

@@ -1,6 +1,6 @@
 // zlib reads plain files too, so there is one path for both. The length at the
-// end of a gzip file is that of its last member, modulo 2^32. It only decides
-// if the content is measured before memory is allocated.
+// end of a gzip file is the length of its last member, modulo 2^32. It only
+// decides if the content is measured before memory is allocated.
 
 #include "input_file.h"
 

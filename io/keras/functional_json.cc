@@ -2,10 +2,10 @@
 // layer's call. Layers may be in any order. Names and cycles are checked first
 // (SortCalls), so that the inputs of a layer are added before the layer.
 //
-// The calls of a layer are counted from 0, but those of a nested model from 1,
-// since Keras counts its construction as call 0. For a nested Sequential only
-// Keras 2 does so. The file does not store which of the two it is. Every call
-// is an input of some layer, so the largest number of a call decides
+// The calls of a layer are counted from 0, but the calls of a nested model from
+// 1, since Keras counts its construction as call 0. For a nested Sequential
+// only Keras 2 does so. The file does not store which of the two it is. Every
+// call is an input of some layer, so the largest number of a call decides
 // (CountFrom).
 
 #include "functional_json.h"
@@ -24,7 +24,7 @@ namespace ringlet {
 namespace {
 
 using Kind = Layer::Kind;
-// An entry, the number of its call, and that of its tensor.
+// An entry, the number of its call, and the number of its tensor.
 using TensorOf = std::tuple<int, int64_t, int64_t>;
 
 Status NameEntries(LayerGraph* graph) {

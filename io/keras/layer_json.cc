@@ -1,5 +1,5 @@
-// The fields of a layer are those of its row in core/layers/layer_table.cc. The
-// type of a field's value decides how it is read (ReadValue) and, in
+// A layer's row in core/layers/layer_table.cc has its fields. The type of a
+// field's value decides how it is read (ReadValue) and, in
 // layer_json_writer.cc, written. Code for a single class has a comment. Readers
 // accept any bytes: a FieldReader keeps the first error with its place. With
 // Json::ForDescription readers return defaults.
@@ -352,7 +352,7 @@ void ReadInput(FieldReader* fields, LayerEntry* entry) {
   fields->OnlyBool("optional", false);
 }
 
-// Reads the fields of one class; ReadFields reads those of all layers.
+// Reads the fields of one class; ReadFields reads the fields of all layers.
 void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
   entry->layer = row.make();
   if (row.kind == Kind::kInput) return ReadInput(fields, entry);

@@ -186,8 +186,8 @@ TrailRing::TrailRing(int fd, unsigned char* bytes, int worker, int workers,
   std::copy_n(header, kHeaderBytes, bytes);
 }
 
-// The next process's steps overwrite those of the process before. So the last
-// step of that process is kept among the rare events.
+// The next process's steps overwrite the steps of the process before. So the
+// last step of that process is kept among the rare events.
 void TrailRing::ContinueFrom(const std::string& old) {
   TrailContent held;
   const auto place = [](size_t next, size_t count) {

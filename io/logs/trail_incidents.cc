@@ -89,8 +89,8 @@ std::vector<Incident> IncidentsOf(const std::vector<TrailContent>& trails) {
   return out;
 }
 
-// Returns the record nearest to the cause: that of the worker that gave up, or
-// else that of the first worker that saw a loss.
+// Returns the record nearest to the cause: the record of the worker that gave
+// up, or else of the first worker that saw a loss.
 const RingEnd& CauseOf(const Incident& incident) {
   for (const Kind kind : {Kind::kAborted, Kind::kLost}) {
     for (const RingEnd& end : incident.ends) {

@@ -49,8 +49,8 @@ Decoder* DecoderOf(j_common_ptr info) {
   Fail(info, lacks ? Outcome::kNoMemory : Outcome::kDamaged);
 }
 
-// Warnings of harmless bytes, such as those of some cameras, are ignored. All
-// other warnings mean wrong pixels.
+// Warnings of harmless bytes, which some cameras write, are ignored. All other
+// warnings mean wrong pixels.
 void OnMessage(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -100,7 +100,7 @@ void Start(std::string_view file, Decoder* d) {
 bool ReadHeader(Decoder* d) {
   if (setjmp(d->failed) != 0) return false;
   jpeg_create_decompress(&d->info);
-  d->info.mem->max_memory_to_use = 0;  // not that of the variable JPEGMEM
+  d->info.mem->max_memory_to_use = 0;  // the variable JPEGMEM has no effect
   d->info.src = &d->source;
   d->info.progress = &d->progress;
   jpeg_read_header(&d->info, TRUE);

@@ -203,7 +203,7 @@ Status CsvColumns::ValueColumnError(const char* what, int64_t column) const {
 // All columns of the training data that are values must be there.
 Status CsvColumns::AssignColumnsByName() {
   // A label that is not needed is found by name only: if it is absent, its
-  // number may be that of a value.
+  // number may be the number of a value.
   const auto is_there = [&](const std::string& name, Role role) {
     return !name.empty() &&
            (by_name_.count(name) > 0 || !HasRoleInTraining(role, name, {}));

@@ -115,7 +115,8 @@ Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
 
 namespace {
 
-// Replaces class numbers in the order of `names` by those of `classes`.
+// Replaces class numbers in the order of `names` by the class numbers of
+// `classes`.
 Status Renumber(const std::string& path, const std::vector<std::string>& names,
                 const std::vector<std::string>& classes, NpyArray* labels) {
   std::map<std::string_view, int32_t> known;
@@ -194,7 +195,7 @@ Status ReadExamples(bool in_memory, const std::string& path, NpyInput* input,
   return Status();
 }
 
-// Labels by the numbers of `classes`, or those of their names.
+// Makes labels of the numbers of `classes`, or of the numbers of their names.
 Status ReadLabels(const std::string& path,
                   const std::vector<std::string>& classes, NpyInput* input,
                   ExampleArray* labels, std::vector<std::string>* names) {

@@ -48,7 +48,7 @@ std::string FileFields(uint32_t crc, size_t size, const std::string& name) {
 }
 
 constexpr int64_t kEndBytes = 22;        // the record at the file's end
-constexpr int64_t kEnd64Bytes = 56;      // that of Zip64
+constexpr int64_t kEnd64Bytes = 56;      // the end record of Zip64
 constexpr int64_t kLocator64Bytes = 20;  // which names its place
 constexpr int64_t kDirectoryBytes = 46;  // bytes of an entry, besides its texts
 constexpr int64_t kLocalBytes = 30;      // before an entry's name and data
@@ -445,7 +445,7 @@ Status NpzWriter::Add(const std::string& name, DType dtype, const Shape& shape,
   const std::string file_name = name + ".npy";
   const size_t elements = static_cast<size_t>(shape.elements());
   const size_t size = elements * SizeOf(dtype);
-  // An entry's headers take less than 4 KiB, besides its name, twice.
+  // An entry's headers take less than 4 KiB, and its name is there twice.
   if (name.size() > 1024 || count_ >= kMaxArrays ||
       static_cast<int64_t>(size) > kMaxBytes - offset_ -
                                        static_cast<int64_t>(directory_.size()) -

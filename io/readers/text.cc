@@ -149,7 +149,7 @@ class TokenCounts {
                : Status();
   }
 
-  // Replaces these numbers + kFirstToken by those of the vocabulary.
+  // Replaces these numbers + kFirstToken by the vocabulary's numbers.
   void Renumber(const TextEncoder& encoder,
                 std::vector<int32_t>* numbers) const {
     std::vector<int32_t> changed(counts_.size());

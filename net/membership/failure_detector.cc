@@ -115,9 +115,9 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
 // Follows the chain of workers that wait for one another, from this worker to
 // the end of the chain.
 FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
-  // The limit is longer than that of silence, so that a silent worker is found
-  // as silent first, by this worker or by another. A worker that no longer
-  // receives anything may still be heard by the others for up to T/4.
+  // The limit is longer than the limit of silence, so that a silent worker is
+  // found as silent first, by this worker or by another. A worker that no
+  // longer receives anything may still be heard by the others for up to T/4.
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
   if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
   if (!fully_connected()) {

@@ -76,7 +76,7 @@ void SessionTrail::RecordTick(bool running, const PeerTable& links,
   }
 }
 
-// Shorter waits than a tick are not recorded, because all workers wait for each
+// Waits shorter than a tick are not recorded, because all workers wait for each
 // other in every step.
 void SessionTrail::RecordWait(bool running, const FailureDetector& detector,
                               int64_t now) {

@@ -113,8 +113,9 @@ Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
   return Status();
 }
 
-// Answers. If this is the first start, this worker's wait ends too. An error
-// belongs to a worker that is still awaited, or that may join a running job.
+// Answers a kWithdraw. If this is the first start, this worker's wait ends too.
+// An error belongs to a worker that is still awaited, or that may join a
+// running job.
 Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
                            int64_t now) {
   uint64_t informed = 0;  // by the end of the wait

@@ -35,7 +35,8 @@ constexpr int kSpareFiles = 16;
 
 class RelayServer;
 
-// A connection of a worker, which the relay joins with that of another.
+// A connection of a worker, which the relay joins with the connection of
+// another worker.
 struct Side {
   enum class State : uint8_t { kHello, kWaits, kJoined, kClosing };
 

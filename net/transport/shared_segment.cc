@@ -1,4 +1,5 @@
-// The first page has the lanes' controls, one lane's bytes follow the other's.
+// The first page has the lanes' controls. Behind it are the bytes of one lane,
+// then of the other.
 
 #include "shared_segment.h"
 

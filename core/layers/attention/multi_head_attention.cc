@@ -42,7 +42,7 @@ class MultiHeadAttentionOp final : public Op {
   uint64_t saved_floats(int64_t batch) const override {
     return static_cast<uint64_t>(batch * SpanFloats());
   }
-  // Spans that are not saved, then those of each thread.
+  // Spans that are not saved, then the spans of each thread.
   uint64_t forward_scratch(int64_t batch, int threads) const override {
     return static_cast<uint64_t>(batch * SpanFloats() +
                                  threads * attend_.forward_floats());

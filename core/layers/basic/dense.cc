@@ -110,7 +110,7 @@ class DenseOp final : public Op {
                     units_);
   }
 
-  // Rows `part` of dW, which begin at `dw`.
+  // Computes the rows `part` of dW, to `dw`.
   void WeightGradient(const OpCall& call, Range part, float* dw) const {
     const ConstMatrix x = RowMajor(call.x[0], call.batch * rows_, inputs_);
     // dW(K,U) = X(B,K)^T * dY(B,U)

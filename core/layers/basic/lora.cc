@@ -1,7 +1,7 @@
 // LoRA of a Dense: y = activation(x W + (s x A) B + b), with s = alpha / rank.
 //
 // The product A B is never computed, and W has no gradient. So a step costs
-// little more than that of a frozen layer. An Embedding has its LoRA in
+// little more than the pass of a frozen layer. An Embedding has its LoRA in
 // embedding.cc.
 
 #include "lora.h"
