@@ -617,9 +617,10 @@ Status MakeRecurrent(const Layer& layer, const std::vector<Shape>& inputs,
                            ClassName(layer), x.ToString().c_str());
   }
   if (layer.units > kMax / 4 || x[0] > kMax / 4 / layer.units) {
-    return InvalidArgument("%lld units in %lld steps are too many",
-                           static_cast<long long>(layer.units),
-                           static_cast<long long>(x[0]));
+    return InvalidArgument(
+        "%lld units in %lld steps are too many: the product may be at most "
+        "2^29",
+        static_cast<long long>(layer.units), static_cast<long long>(x[0]));
   }
   RINGLET_RETURN_IF_ERROR(CheckActivations(layer));
   RINGLET_RETURN_IF_ERROR(CheckRate("dropout", layer.dropout));

@@ -113,9 +113,10 @@ Status MakeTimeDistributed(const Layer& layer, const std::vector<Shape>& inputs,
   }
   if (made->output().rank() >= Shape::kMaxRank ||
       made->multiply_adds() > (int64_t{1} << 44) / x[0]) {
-    return InvalidArgument("%lld steps of %s are too many",
-                           static_cast<long long>(x[0]),
-                           made->output().ToString().c_str());
+    return InvalidArgument(
+        "%lld steps of %s are too many: at most 8 axes, and 2^44 multiply-adds "
+        "for each example, are possible",
+        static_cast<long long>(x[0]), made->output().ToString().c_str());
   }
   op->reset(new TimeDistributedOp(inner, x[0], std::move(made)));
   return Status();
