@@ -151,9 +151,9 @@ def batch_normalization(x, scale, b, mean, variance, *, epsilon):
 
 def pad(x, pads, value=0, *, mode="constant"):
     count = x.ndim
-    assert value == 0
+    more = {"constant_values": value} if mode == "constant" else {}
     return np.pad(x, [(pads[i], pads[i + count]) for i in range(count)],
-                  mode=mode)
+                  mode=mode, **more)
 
 
 def cut(x, starts, ends, axes, steps=None):
@@ -166,19 +166,8 @@ def cut(x, starts, ends, axes, steps=None):
     return x[tuple(at)]
 
 
-def resize(x, roi, scales, *, mode, nearest_mode="",
+def resize(x, roi, scales, *, mode, nearest_mode,
            coordinate_transformation_mode):
-    if mode == "linear":
-        assert coordinate_transformation_mode == "half_pixel" and roi is None
-        for axis, scale in enumerate(scales):
-            n = x.shape[axis]
-            at = (np.arange(int(n * float(scale))) + 0.5) / float(scale) - 0.5
-            low = np.floor(at).astype(int)
-            part = (at - low).reshape([-1 if i == axis else 1
-                                       for i in range(x.ndim)])
-            x = (x.take(low.clip(0, n - 1), axis) * (1 - part) +
-                 x.take((low + 1).clip(0, n - 1), axis) * part)
-        return x
     assert (mode, nearest_mode, coordinate_transformation_mode, roi) == (
         "nearest", "floor", "asymmetric", None)
     for axis, scale in enumerate(scales):

@@ -175,27 +175,37 @@ static void pool(const float* x, float* y, const int* g) {
 }
 )"},
     {kCResize, R"(
-/* g: input height, width, channels; output height, width; 1 to copy pixels */
-static int pixel_at(int at, int n, int to, int nearest, float* rest) {
-  const int m = (2 * at + 1) * n - (nearest ? 0 : to);
-  *rest = nearest || m < 0 ? 0 : (float)(m % (2 * to)) / (float)(2 * to);
-  return m < 0 ? 0 : m / (2 * to);
+/* g: input size; begin and size of a part of it; output size. A pixel outside
+   of the input is -1. */
+static int pixel_in(int i, const int* g) {
+  i = g[1] + (i < 0 ? 0 : i < g[2] ? i : g[2] - 1);
+  return i < 0 || i >= g[0] ? -1 : i;
 }
-static void resize(const float* x, float* y, const int* g) {
-  const int c = g[2];
-  int p, q, k;
-  for (p = 0; p < g[3]; ++p) {
-    float down, right;
-    const int row = pixel_at(p, g[0], g[3], g[5], &down);
-    const int below = row + 1 < g[0] ? g[1] * c : 0;
-    for (q = 0; q < g[4]; ++q, y += c) {
-      const int column = pixel_at(q, g[1], g[4], g[5], &right);
-      const float* u = x + (row * g[1] + column) * c;
-      const int beside = column + 1 < g[1] ? c : 0;
-      for (k = 0; k < c; ++k, ++u) {
-        const float a = u[0] + (u[beside] - u[0]) * right;
-        const float b = u[below] + (u[below + beside] - u[below]) * right;
-        y[k] = a + (b - a) * down;
+static float pixels_at(int at, int nearest, const int* g, int* pixels) {
+  const int whole = 2 * g[3], m = (2 * at + 1) * g[2] - (nearest ? 0 : g[3]);
+  const int first = m < 0 ? -1 : m / whole;
+  pixels[0] = pixel_in(first, g);
+  pixels[1] = nearest ? pixels[0] : pixel_in(first + 1, g);
+  return nearest ? 0 : (float)(m - first * whole) / (float)whole;
+}
+/* g: channels; 1 to copy pixels; rows and columns, as in pixel_in */
+static void resize(const float* x, float* y, const int* g, float fill) {
+  int p, q, k, rows[2], columns[2];
+  for (p = 0; p < g[5]; ++p) {
+    const float down = pixels_at(p, g[1], g + 2, rows);
+    for (q = 0; q < g[9]; ++q) {
+      const float right = pixels_at(q, g[1], g + 6, columns);
+      for (k = 0; k < g[0]; ++k) {
+        float u[4], above, below;
+        int i;
+        for (i = 0; i < 4; ++i) {
+          const int row = rows[i / 2], column = columns[i % 2];
+          const int at = (row * g[6] + column) * g[0] + k;
+          u[i] = row < 0 || column < 0 ? fill : x[at];
+        }
+        above = u[0] + (u[1] - u[0]) * right;
+        below = u[2] + (u[3] - u[2]) * right;
+        *y++ = above + (below - above) * down;
       }
     }
   }

@@ -100,11 +100,14 @@ void CModel::Repeat() { Copy(X(), Y(), RepeatAxes(XShape(), YShape())); }
 void CModel::Resize() {
   helpers_ |= kCResize;
   const Shape &x = XShape(), &y = YShape();
-  for (int i = 0; i < 2; ++i) {  // of the products in resize()
-    too_large_ |= (2 * y[i] + 1) * x[i] > INT_MAX;
-  }
-  const std::string n = Numbers({x[0], x[1], x[2], y[0], y[1], p_->nearest});
-  Call("resize(%s, %s, %s)", X().c_str(), Y().c_str(), n.c_str());
+  const ImageBox& box = p_->box;
+  // The products in resize().
+  too_large_ |= box.height > INT_MAX / (2 * y[0] + 1) ||
+                box.width > INT_MAX / (2 * y[1] + 1);
+  const std::string n = Numbers({x[2], p_->nearest, x[0], box.top, box.height,
+                                 y[0], x[1], box.left, box.width, y[1]});
+  Call("resize(%s, %s, %s, %s)", X().c_str(), Y().c_str(), n.c_str(),
+       CNumber(p_->fill).c_str());
 }
 
 void CModel::Transpose() {

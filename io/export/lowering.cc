@@ -10,7 +10,6 @@
 
 #include "../../core/layers/basic/lora.h"
 #include "../../core/layers/layer_table.h"
-#include "../../core/layers/preprocessing/resizing.h"
 
 namespace ringlet {
 namespace {
@@ -290,14 +289,21 @@ void LoweringBuilder::UpSample(Primitive* p, int) {
   }
 }
 
-// Cuts the box out of the image or adds its border, and resizes it. A border of
-// another value than 0 is added to the image minus this value.
+// Resizes the box. If this is not necessary, the box is cut out of the image,
+// or its border is added. A border of another value than 0 is added to the
+// image minus this value.
 void LoweringBuilder::Resize(Primitive* p, int) {
   const Layer& layer = *p->layer;
   const Shape& x = InputOf(*p);
   const ImageBox box = BoxOf(layer, x);
   const Shape part = {box.height, box.width, x[2]};
   const float fill = box.top < 0 || box.left < 0 ? layer.fill_value : 0;
+  if (part != p->output) {
+    p->nearest = layer.interpolation == Interpolation::kNearest;
+    p->box = box;
+    p->fill = fill;
+    return;
+  }
   std::vector<Primitive> steps;
   const auto add = [&](Kind kind, const Shape& output) {
     steps.push_back(*p);
@@ -320,10 +326,6 @@ void LoweringBuilder::Resize(Primitive* p, int) {
     borders[2] = std::abs(box.left);
     borders[3] = std::abs(part[1] - x[1]) - borders[2];
     if (fill != 0) add_number(part, fill);
-  }
-  if (part != p->output) {
-    add(Kind::kResize, p->output)->nearest =
-        layer.interpolation == Interpolation::kNearest;
   }
   if (steps.empty()) add(Kind::kIdentity, x);
   for (size_t i = 0; i + 1 < steps.size(); ++i) {

@@ -11,6 +11,7 @@
 #include <deque>
 #include <vector>
 
+#include "../../core/layers/preprocessing/resizing.h"
 #include "ringlet/model.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
@@ -72,7 +73,8 @@ struct Primitive {
                       // gamma query key^T) value for each of `heads`; causal.
                       // gamma: a trained scale; null: 1
     kPositions,       // the first rows of the kernel, for any input
-    kResize,          // to the output's size; nearest, or between pixels
+    kResize,          // a box to the output's size, with `fill` outside of the
+                      // image; nearest, or between pixels
     kSpectrogram,     // MelSpectrogram or MFCC; the fields of the layer
   };
   // Along height and width. With one axis the height is 1, without padding.
@@ -101,7 +103,9 @@ struct Primitive {
   bool is_max = false;        // maxima instead of means
   bool covers_image = false;  // the window is the whole image
   bool nearest = false;       // a kResize copies pixels
-  int64_t borders[4] = {};    // top, bottom, left, right
+  ImageBox box = {};
+  float fill = 0;
+  int64_t borders[4] = {};  // top, bottom, left, right
   Shape dims;
   float max_value = 0, slope = 0, threshold = 0, alpha = 0;
   int first_axis = 0, num_axes = 0;

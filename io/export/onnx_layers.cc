@@ -169,38 +169,47 @@ OnnxValue OnnxConverter::Repeat() {
                      {"coordinate_transformation_mode", "asymmetric"}}));
 }
 
-// Nearest pixels are gathered by their indices, since runtimes round a position
-// differently.
+// Pixels are gathered by their indices, since runtimes round a position
+// differently. A border is one pixel at each side, so no operator needs the
+// memory of the whole border.
 OnnxValue OnnxConverter::Resize() {
   const Shape from = x().shape, to = p_->output;
+  const ImageBox& box = p_->box;
+  const int64_t begin[] = {box.top, box.left}, size[] = {box.height, box.width};
+  const int border = box.top < 0 || box.left < 0 ? 1 : 0;
   int image = builder_.First(&x());
-  std::vector<float> scales = {1, 1};
-  for (int i = 0; i < 2; ++i) {
-    if (p_->nearest) {
-      std::vector<int64_t> pixels;
-      for (int64_t at = 0; at < to[i]; ++at) {
-        pixels.push_back((2 * at + 1) * from[i] / (2 * to[i]));
-      }
+  if (border != 0) {
+    const int pads = builder_.Ints("/pads", {0, 0, 1, 1, 0, 0, 1, 1});
+    image = builder_.Node("Pad", {image, pads, builder_.Scalar(p_->fill)});
+  }
+  for (int i : {1, 0}) {
+    std::vector<int64_t> first, second;
+    std::vector<float> weights;
+    for (int64_t at = 0; at < to[i]; ++at) {
+      const Tap tap = TapOf(
+          at, to[i], begin[i], size[i], from[i],
+          p_->nearest ? Interpolation::kNearest : Interpolation::kBilinear);
+      first.push_back(tap.first + border);
+      second.push_back(tap.second + border);
+      weights.push_back(tap.weight);
+    }
+    const auto gather = [&](const char* name, const std::vector<int64_t>& at) {
       const int indices =
-          graph_->AddInts(p_->layer->name + "/pixels", pixels.data(), to[i]);
-      image = builder_.Node("Gather", {image, indices}, {{"axis", i + 2}});
+          graph_->AddInts(p_->layer->name + name, at.data(), to[i]);
+      return builder_.Node("Gather", {image, indices}, {{"axis", i + 2}});
+    };
+    const int a = gather("/pixels", first);
+    if (first == second) {
+      image = a;
       continue;
     }
-    // A runtime computes floor(size * scale) pixels.
-    const auto size = static_cast<double>(from[i]);
-    auto scale = static_cast<float>(static_cast<double>(to[i]) / size);
-    while (double{scale} * size < static_cast<double>(to[i])) {
-      scale = std::nextafter(scale, std::numeric_limits<float>::max());
-    }
-    scales.push_back(scale);
-  }
-  if (!p_->nearest) {
-    const auto count = static_cast<int64_t>(scales.size());
-    const int factors = graph_->AddFloats(p_->layer->name + "/scales", {count},
-                                          scales.data(), count);
-    image = builder_.Node(
-        "Resize", {image, -1, factors},
-        {{"mode", "linear"}, {"coordinate_transformation_mode", "half_pixel"}});
+    const int b = gather("/next_pixels", second);
+    const int weight = graph_->AddFloats(
+        p_->layer->name + "/weights",
+        i == 0 ? OnnxInts{to[i], 1} : OnnxInts{to[i]}, weights.data(), to[i]);
+    const int step =
+        builder_.Node("Mul", {builder_.Node("Sub", {b, a}), weight});
+    image = builder_.Node("Add", {a, step});
   }
   return OnnxBuilder::MakeValue(to, AxisOrder::kChannelsFirst, image);
 }

@@ -85,6 +85,8 @@ constexpr Category kCategories[] = {
     {"learning rate schedule",
      "CosineDecay CosineDecayRestarts ExponentialDecay InverseTimeDecay "
      "PiecewiseConstantDecay PolynomialDecay"},
+    {"interpolation",
+     "area bicubic bilinear gaussian lanczos3 lanczos5 mitchellcubic nearest"},
     {"callback",
      "BackupAndRestore CSVLogger EarlyStopping History LambdaCallback "
      "LearningRateScheduler ModelCheckpoint OrbaxCheckpoint ProgbarLogger "

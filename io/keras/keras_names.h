@@ -11,7 +11,7 @@ namespace ringlet {
 
 // The names of a category: "layer", "loss", "metric", "optimizer", "learning
 // rate schedule", "callback", "activation", "initializer", "regularizer",
-// "constraint". Other categories have no names.
+// "constraint", "interpolation". Other categories have no names.
 std::vector<std::string> KerasNames(const std::string& category);
 
 // Keras's spelling of `word`, ignoring capitals and "_" ("kl_divergence" is

@@ -121,7 +121,7 @@ class WarpOp final : public Op {
                  layer.kind == Kind::kRandomFlip) {
     output_ = image;
   }
-  Recompute recompute() const override { return Recompute::kCheap; }
+  Recompute recompute() const override { return Recompute::kCostly; }
 
   void Forward(const OpCall& call) const override {
     const int64_t n = output_.elements();
@@ -208,7 +208,7 @@ class ColorOp final : public Op {
     output_ = image;
   }
   bool backward_reads_input() const override { return true; }
-  Recompute recompute() const override { return Recompute::kCheap; }
+  Recompute recompute() const override { return Recompute::kCostly; }
 
   void Forward(const OpCall& call) const override {
     if (!call.training) {

@@ -10,32 +10,11 @@
 #include "../layer_table.h"
 #include "../op.h"
 #include "example_draw.h"
-#include "pixel_taps.h"
 
 namespace ringlet {
 namespace {
 
 using Kind = Layer::Kind;
-
-// The pixel that output pixel `at` of `outputs` shows of `count` pixels of an
-// image, from `begin` on. The image has `size` pixels.
-Tap TapOf(int64_t at, int64_t outputs, int64_t begin, int64_t count,
-          int64_t size, Interpolation interpolation) {
-  const auto pixel = [&](int64_t i) {
-    const int64_t inside = begin + std::clamp<int64_t>(i, 0, count - 1);
-    return inside < size ? std::max<int64_t>(inside, -1) : -1;
-  };
-  const int64_t whole = 2 * outputs, middle = (2 * at + 1) * count;
-  if (interpolation == Interpolation::kNearest) {
-    const int64_t i = pixel(middle / whole);
-    return {i, i, 0};
-  }
-  const int64_t parts = middle - outputs;  // above -whole
-  const int64_t i = parts < 0 ? -1 : parts / whole;
-  const double rest = static_cast<double>(parts - i * whole);
-  return {pixel(i), pixel(i + 1),
-          static_cast<float>(rest / static_cast<double>(whole))};
-}
 
 // The largest middle part of `size` pixels with a form of `form` to
 // `other_form`, if the other axis has `other` pixels.
@@ -55,7 +34,7 @@ class ResizeOp final : public Op {
                    image[0] >= layer.height && image[1] >= layer.width) {
     output_ = {layer.height, layer.width, image[2]};
   }
-  Recompute recompute() const override { return Recompute::kCheap; }
+  Recompute recompute() const override { return Recompute::kCostly; }
 
   void Forward(const OpCall& call) const override {
     ForEachPixel(call, [&](int64_t example, const Tap& row, const Tap& column,
@@ -139,6 +118,24 @@ Layer Resizing(int64_t height, int64_t width) {
   return Sized(Kind::kResizing, height, width);
 }
 
+Tap TapOf(int64_t at, int64_t outputs, int64_t begin, int64_t count,
+          int64_t size, Interpolation interpolation) {
+  const auto pixel = [&](int64_t i) {
+    const int64_t inside = begin + std::clamp<int64_t>(i, 0, count - 1);
+    return inside < size ? std::max<int64_t>(inside, -1) : -1;
+  };
+  const int64_t whole = 2 * outputs, middle = (2 * at + 1) * count;
+  if (interpolation == Interpolation::kNearest) {
+    const int64_t i = pixel(middle / whole);
+    return {i, i, 0};
+  }
+  const int64_t parts = middle - outputs;  // above -whole
+  const int64_t i = parts < 0 ? -1 : parts / whole;
+  const double rest = static_cast<double>(parts - i * whole);
+  return {pixel(i), pixel(i + 1),
+          static_cast<float>(rest / static_cast<double>(whole))};
+}
+
 ImageBox BoxOf(const Layer& layer, const Shape& image) {
   const int64_t height = image[0], width = image[1];
   const int64_t down = layer.height, across = layer.width;
@@ -177,6 +174,14 @@ Status MakeResizing(const Layer& layer, const std::vector<Shape>& inputs,
   if (layer.crop_to_aspect_ratio && layer.pad_to_aspect_ratio) {
     return InvalidArgument(
         "only one of crop_to_aspect_ratio and pad_to_aspect_ratio may be true");
+  }
+  const ImageBox box = BoxOf(layer, x);
+  if (std::max(box.height, box.width) > kMaxLayerSize) {  // of the products
+    return InvalidArgument(
+        "pad_to_aspect_ratio makes an image of (%lld, %lld) of %s, which is "
+        "too large",
+        static_cast<long long>(box.height), static_cast<long long>(box.width),
+        x.ToString().c_str());
   }
   op->reset(new ResizeOp(layer, x));
   return Status();

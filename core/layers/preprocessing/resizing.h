@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "pixel_taps.h"
 #include "ringlet/layers.h"
 #include "ringlet/shape.h"
 
@@ -20,6 +21,11 @@ struct ImageBox {
 // The box of the layer for images of this shape, without training. If it has
 // the output's size, the output is the box itself.
 ImageBox BoxOf(const Layer& layer, const Shape& image);
+
+// The pixel that output pixel `at` of `outputs` shows of `count` pixels of an
+// image, from `begin` on. The image has `size` pixels.
+Tap TapOf(int64_t at, int64_t outputs, int64_t begin, int64_t count,
+          int64_t size, Interpolation interpolation);
 
 }  // namespace ringlet
 

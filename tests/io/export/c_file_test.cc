@@ -72,6 +72,22 @@ TEST(CFileTest, Buffers_DisjointLifetimes_ShareBytes) {
   EXPECT_TRUE(Contains(TextOf(&shared), "RAM:   896 bytes"));
 }
 
+// The part of an image that is resized, and its border, are no copies.
+TEST(CFileTest, Buffers_ResizedPart_IsNotCopied) {
+  const auto ram = [](const Layer& resizing) {
+    Sequential model({Input({40, 60, 1}), resizing, Flatten(), Dense(2)});
+    CompileOne(&model);
+    const std::string file = TextOf(&model);
+    const size_t at = file.find("RAM:   ");
+    return at == std::string::npos ? -1 : std::atol(file.c_str() + at + 7);
+  };
+  const long whole = ram(Resizing(9, 9));
+  EXPECT_GT(whole, 0);
+  EXPECT_EQ(ram(Resizing(9, 9).PadToAspectRatio(true)), whole);
+  EXPECT_EQ(ram(Resizing(9, 9).PadToAspectRatio(true).FillValue(1)), whole);
+  EXPECT_EQ(ram(Resizing(9, 9).CropToAspectRatio(true)), whole);
+}
+
 TEST(CFileTest, Export_EveryLayer_IsWrittenOrRefusedByName) {
   EXPECT_GE(ExportEveryLayer([](Model* model, const std::string& path) {
               return ExportC(model, path);
