@@ -153,8 +153,8 @@ struct FloatRange {
   FloatRange() = default;        // none
   FloatRange(float number);      // NOLINT: implicit; from -|number| to |number|
   FloatRange(float a, float b);  // from the lesser to the greater
-  bool empty() const { return !(lower <= upper); }
-  float lower = 0, upper = -1;
+  bool is_none = true;
+  float lower = 0, upper = 0;
 };
 
 class CustomLayer;
@@ -301,8 +301,10 @@ struct Layer {
 
   // Layers that change images in training. They have a seed too.
   FlipMode mode = FlipMode::kHorizontalAndVertical;  // RandomFlip
-  FloatRange factor;  // RandomRotation, RandomContrast, RandomBrightness
-  // RandomTranslation, RandomZoom. If width_factor is empty, the number drawn
+  // RandomRotation, RandomBrightness, RandomContrast (its lower may be greater
+  // than its upper).
+  FloatRange factor;
+  // RandomTranslation, RandomZoom. If width_factor is none, the number drawn
   // from height_factor is used for the width too.
   FloatRange height_factor, width_factor;
   ringlet::FillMode fill_mode = ringlet::FillMode::kReflect;
@@ -654,7 +656,7 @@ Layer RandomRotation(const FloatRange& factor);
 Layer RandomZoom(const FloatRange& height_factor,
                  const FloatRange& width_factor = FloatRange());
 // (x - mean) c + mean for each channel, with a c from 1 - lower to 1 + upper,
-// clipped to the value range.
+// clipped to the value range. `lower` is at most 1.
 Layer RandomContrast(float lower, float upper);
 Layer RandomContrast(float factor);  // RandomContrast(factor, factor)
 // Adds a fraction of the value range, and clips to it.

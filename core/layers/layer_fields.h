@@ -363,7 +363,7 @@ constexpr LayerField kInterpolation =
         .Compared("interpolation");
 constexpr LayerField kValueRange =
     LayerField("value_range", &Layer::value_range)
-        .AsPair()
+        .Form(RangeForm::kPair)
         .SetBy(kSetValueRange)
         .Compared("value_range");
 constexpr std::array kWarpFields = {kFillMode,     kInterpolation,
@@ -378,7 +378,7 @@ constexpr auto kRandomRotationFields = Join(std::array{kFactor}, kWarpFields);
 constexpr auto kRandomZoomFields =
     Join(std::array{kHeightFactor, kWidthFactor.OrNull()}, kWarpFields);
 constexpr std::array kRandomContrastFields = {
-    kFactor.InRange(kNotNegative), kValueRange, kSeed,
+    kFactor.InRange(kFraction).Form(RangeForm::kMargins), kValueRange, kSeed,
     kChannelsLast.Unwritten(), kBoundingBoxFormat};
 constexpr std::array kRandomBrightnessFields = {
     kFactor, kValueRange, kSeed, kChannelsLast.Unwritten(), kBoundingBoxFormat};

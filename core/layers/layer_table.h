@@ -46,6 +46,15 @@ struct OnlyFalse {};
 struct AnyValue {};  // ignored
 struct LastAxis {};  // "axis": -1, or the index of the last axis
 
+// What JSON may have for a FloatRange.
+enum class RangeForm : uint8_t {
+  kSymmetric,  // a number n, which is [-n, n], or [lower, upper] in any order
+  kPair,       // two numbers in any order
+  // A number n, which is [n, n], or [lower, upper]: how far a factor may be
+  // below 1 and above 1. The upper may be any number >= 0.
+  kMargins,
+};
+
 // One field of a layer's configuration.
 struct LayerField {
   // The member of Layer that holds the field, or the only accepted value. The
@@ -55,8 +64,7 @@ struct LayerField {
   //   int64_t[4]  borders, from 0
   //   uint64_t    a seed
   //   vector      one number or a list (int64_t: axes)
-  //   FloatRange  a number n, or [lower, upper]; n is [-n, n], or [n, n] if
-  //               the range has no negative numbers
+  //   FloatRange  as its RangeForm
   //   shared_ptr  a layer
   using Value = std::variant<
       int64_t Layer::*, int64_t (Layer::*)[2], int64_t (Layer::*)[4],
@@ -124,9 +132,9 @@ struct LayerField {
   constexpr LayerField UnlessZero() const {
     return WithMember(&LayerField::unless_zero, true);
   }
-  // For a FloatRange: a single number is not accepted.
-  constexpr LayerField AsPair() const {
-    return WithMember(&LayerField::as_pair, true);
+  // For a FloatRange.
+  constexpr LayerField Form(RangeForm range_form) const {
+    return WithMember(&LayerField::form, range_form);
   }
   // The field is read, and not written.
   constexpr LayerField Unwritten() const {
@@ -166,13 +174,13 @@ struct LayerField {
   const char* name;  // Keras's
   Value value;
   Interval range = kAnyNumber;  // the valid values of a float
+  RangeForm form = RangeForm::kSymmetric;
   uint64_t setting = 0;
   bool required = false;  // in JSON
   bool or_window = false;
   bool unless_one = false;
   bool or_causal = false;
   bool as_number = false;
-  bool as_pair = false;
   bool allows_one_unknown_size = false;
   bool with_batch = false;
   const char* keras2_name = nullptr;
@@ -190,6 +198,11 @@ struct LayerField {
 // value without effect (linear, true, no regularizer), for an initializer, and
 // for a field with one value only.
 std::string ValueText(const LayerField& field, const Layer& layer);
+// What a FloatRange's field takes: "a number in [-1, 1], or [lower, upper]".
+std::string TakenRanges(const LayerField& field);
+bool Takes(const LayerField& field, const FloatRange& range);
+// An error for a number that a field of the layer does not take.
+Status CheckNumbers(const Layer& layer);
 const char* PaddingName(PaddingMode padding);                // "valid"
 const char* FlipName(FlipMode mode);                         // "horizontal"
 const char* FillName(FillMode mode);                         // "reflect"

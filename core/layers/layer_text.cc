@@ -74,7 +74,7 @@ struct Text {
   }
   std::string operator()(FloatRange Layer::*member) const {
     const FloatRange& range = layer.*member;
-    return range.empty()
+    return range.is_none
                ? ""
                : ShortestText(range.lower) + " to " + ShortestText(range.upper);
   }

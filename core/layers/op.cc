@@ -128,6 +128,7 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
                 std::unique_ptr<Op>* op) {
   const LayerClass& row = ClassOf(layer);
   RINGLET_RETURN_IF_ERROR(CheckSettings(layer));
+  RINGLET_RETURN_IF_ERROR(CheckNumbers(layer));
   RINGLET_RETURN_IF_ERROR(CheckInputs(row.inputs, inputs.size()));
   RINGLET_RETURN_IF_ERROR(MakeBare(row, layer, inputs, op));
   (*op)->set_frozen(!layer.trainable);

@@ -234,8 +234,7 @@ struct ReadValue {
   }
   void operator()(FloatRange Layer::*member) const {
     if (field.or_null && !fields->Has(field.name)) return;
-    ReadFloatRange(field.name, field.range, field.as_pair, fields,
-                   &(entry->layer.*member));
+    ReadFloatRange(field, fields, &(entry->layer.*member));
   }
   void operator()(FlipMode Layer::*member) const {
     fields->Choice(field.name, kFlipModes, &(entry->layer.*member));

@@ -135,7 +135,7 @@ struct WriteValue {
   }
   void operator()(FloatRange Layer::*member) const {
     const FloatRange& range = layer.*member;
-    if (range.empty()) {
+    if (range.is_none) {
       w->Null();
       return;
     }

@@ -62,34 +62,32 @@ void ReadAxes(const char* key, FieldReader* fields,
   *axes = std::move(values);
 }
 
-void ReadFloatRange(const char* key, const Interval& range, bool pair,
-                    FieldReader* fields, FloatRange* numbers) {
-  const std::string list = "[lower, upper]";
-  const std::string takes = pair ? list : ToString(range) + ", or " + list;
+void ReadFloatRange(const LayerField& field, FieldReader* fields,
+                    FloatRange* numbers) {
+  const std::string takes = TakenRanges(field);
   const std::string standard =
       "[" + AsJson(numbers->lower) + ", " + AsJson(numbers->upper) + "]";
   const Json json =
-      fields->Take(key, takes, numbers->empty() ? "null" : standard);
+      fields->Take(field.name, takes, numbers->is_none ? "null" : standard);
   if (!json) return;
-  float read[2];
-  int count = 0;
+  std::vector<float> read;
   const bool all = ForEach(json, [&](const Json& m) {
-    if (count == 2 || !m.is_number() || !range.Holds(m.number()) ||
-        !(std::fabs(m.number()) <= FLT_MAX)) {
-      return false;
-    }
-    read[count++] = static_cast<float>(m.number());
-    return true;
+    if (!m.is_number() || !(std::fabs(m.number()) <= FLT_MAX)) return false;
+    read.push_back(static_cast<float>(m.number()));
+    return read.size() <= 2;
   });
-  if (!all || json.is_array() != (count == 2) || (pair && count != 2)) {
-    return fields->MustBe(key, takes);
+  const size_t count =
+      json.is_array() || field.form == RangeForm::kPair ? 2 : 1;
+  if (!all || read.size() != count) return fields->MustBe(field.name, takes);
+  const bool is_symmetric = field.form == RangeForm::kSymmetric && count == 1;
+  FloatRange range = is_symmetric ? FloatRange(read[0])
+                                  : FloatRange(read.front(), read.back());
+  if (field.form == RangeForm::kMargins) {
+    range.lower = read.front();
+    range.upper = read.back();
   }
-  if (count == 1) {
-    *numbers =
-        range.low < 0 ? FloatRange(read[0]) : FloatRange(read[0], read[0]);
-  } else {
-    *numbers = FloatRange(read[0], read[1]);
-  }
+  if (!Takes(field, range)) return fields->MustBe(field.name, takes);
+  *numbers = range;
 }
 
 void WriteNumbers(JsonWriter* w, const std::vector<float>& numbers) {

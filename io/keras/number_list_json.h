@@ -8,6 +8,7 @@
 
 #include "../../core/base/interval.h"
 #include "../../core/base/json.h"
+#include "../../core/layers/layer_table.h"
 #include "field_reader.h"
 #include "ringlet/layers.h"
 
@@ -17,10 +18,8 @@ namespace ringlet {
 void ReadNumbers(const char* key, const Interval& range, FieldReader* fields,
                  std::vector<float>* numbers);
 void ReadAxes(const char* key, FieldReader* fields, std::vector<int64_t>* axes);
-// Reads [lower, upper], or unless `pair` is true a number n: [-n, n], or [n, n]
-// if `range` has no negative numbers.
-void ReadFloatRange(const char* key, const Interval& range, bool pair,
-                    FieldReader* fields, FloatRange* numbers);
+void ReadFloatRange(const LayerField& field, FieldReader* fields,
+                    FloatRange* numbers);
 
 // Writes a list of one number as the number.
 void WriteNumbers(JsonWriter* w, const std::vector<float>& numbers);

@@ -220,9 +220,6 @@ Status CheckAttention(const Layer& layer, const std::vector<Shape>& inputs,
                            name, inputs.back().ToString().c_str(),
                            inputs[1].ToString().c_str());
   }
-  if (!(layer.dropout >= 0 && layer.dropout < 1)) {
-    return InvalidArgument("dropout must be in [0, 1), not %g", layer.dropout);
-  }
   sizes->queries = inputs[0][0];
   sizes->values = inputs[1][0];
   return Status();

@@ -206,11 +206,6 @@ class CurveOp final : public Op {
   const Curve curve_;
 };
 
-Status NotNegative(const char* what, float value) {
-  if (value >= 0) return Status();
-  return InvalidArgument("%s must be a number >= 0, not %g", what, value);
-}
-
 }  // namespace
 
 std::unique_ptr<Op> AppendActivation(Activation activation,
@@ -231,9 +226,6 @@ Status MakeActivation(const Layer& layer, const std::vector<Shape>& inputs,
 
 Status MakeReLU(const Layer& layer, const std::vector<Shape>& inputs,
                 std::unique_ptr<Op>* op) {
-  RINGLET_RETURN_IF_ERROR(NotNegative("max_value", layer.max_value));
-  RINGLET_RETURN_IF_ERROR(NotNegative("negative_slope", layer.negative_slope));
-  RINGLET_RETURN_IF_ERROR(NotNegative("threshold", layer.threshold));
   const bool plain = layer.negative_slope == 0 && layer.threshold == 0;
   if (plain && std::isinf(layer.max_value)) {
     op->reset(new ActivationOp(kRelu, inputs[0]));
@@ -250,7 +242,6 @@ Status MakeReLU(const Layer& layer, const std::vector<Shape>& inputs,
 // With a negative alpha the output does not determine the gradient.
 Status MakeELU(const Layer& layer, const std::vector<Shape>& inputs,
                std::unique_ptr<Op>* op) {
-  RINGLET_RETURN_IF_ERROR(NotNegative("alpha", layer.alpha));
   op->reset(new CurveOp<EluCurve>({layer.alpha}, inputs[0]));
   return Status();
 }

@@ -245,13 +245,6 @@ Layer AlphaDropout(float rate) { return Random(Kind::kAlphaDropout, rate); }
 
 Status MakeNoise(const Layer& layer, const std::vector<Shape>& inputs,
                  std::unique_ptr<Op>* op) {
-  const bool deviation = layer.kind == Kind::kGaussianNoise;
-  const bool below = layer.rate < 1 || (deviation && layer.rate == 1);
-  if (!(layer.rate >= 0 && below)) {
-    return InvalidArgument("%s must be in [0, 1%c, not %g",
-                           deviation ? "stddev" : "rate", deviation ? ']' : ')',
-                           layer.rate);
-  }
   int64_t channels = 0;
   RINGLET_RETURN_IF_ERROR(FindNoiseChannels(layer, inputs[0], &channels));
   op->reset(new NoiseOp(layer, inputs[0], channels));

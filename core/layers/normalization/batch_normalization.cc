@@ -345,14 +345,6 @@ Status MakeBatchNormalization(const Layer& layer,
     return InvalidArgument(
         "BatchNormalization needs an input of at least one dimension");
   }
-  if (!(layer.momentum >= 0 && layer.momentum <= 1)) {
-    return InvalidArgument("momentum must be in [0, 1], not %g",
-                           layer.momentum);
-  }
-  if (!(layer.epsilon >= 0 && std::isfinite(layer.epsilon))) {
-    return InvalidArgument("epsilon must be a number >= 0, not %g",
-                           layer.epsilon);
-  }
   op->reset(new BatchNormalizationOp(layer, inputs[0]));
   return Status();
 }

@@ -200,10 +200,6 @@ Layer LayerNormalization(float epsilon) {
 Status MakeLayerNormalization(const Layer& layer,
                               const std::vector<Shape>& inputs,
                               std::unique_ptr<Op>* op) {
-  if (!(layer.epsilon >= 0 && std::isfinite(layer.epsilon))) {
-    return InvalidArgument("epsilon must be a number >= 0, not %g",
-                           layer.epsilon);
-  }
   Shape shape;
   RINGLET_RETURN_IF_ERROR(NormalizedShape(layer, inputs[0], &shape));
   op->reset(new LayerNormalizationOp(layer, inputs[0], shape));

@@ -68,7 +68,7 @@ Affine Rotated(const Layer& layer, const Shape& image,
 Affine Zoomed(const Layer& layer, const Shape& image, const ExampleDraw& draw) {
   const double down = 1 + draw.In(layer.height_factor, 0);
   const double across =
-      layer.width_factor.empty() ? down : 1 + draw.In(layer.width_factor, 1);
+      layer.width_factor.is_none ? down : 1 + draw.In(layer.width_factor, 1);
   const double x = static_cast<double>(image[1] - 1) / 2;
   const double y = static_cast<double>(image[0] - 1) / 2;
   return {across, 0, x * (1 - across), 0, down, y * (1 - down)};
@@ -305,14 +305,6 @@ class ColorOp final : public Op {
   const float low_, high_;
 };
 
-Status CheckFactor(const char* name, const FloatRange& range, float lowest) {
-  if (!range.empty() && range.lower >= lowest && range.upper <= 1) {
-    return Status();
-  }
-  return InvalidArgument("%s must be numbers in [%g, 1], not [%g, %g]", name,
-                         lowest, range.lower, range.upper);
-}
-
 Layer Random(Kind kind, const FloatRange& factor) {
   Layer layer;
   layer.kind = kind;
@@ -333,7 +325,7 @@ Layer Random(Kind kind, const FloatRange& height, const FloatRange& width) {
 FloatRange::FloatRange(float number)
     : FloatRange(-std::fabs(number), std::fabs(number)) {}
 FloatRange::FloatRange(float a, float b)
-    : lower(b < a ? b : a), upper(b < a ? a : b) {}
+    : is_none(false), lower(b < a ? b : a), upper(b < a ? a : b) {}
 
 Layer RandomFlip(FlipMode mode) {
   Layer layer;
@@ -353,7 +345,10 @@ Layer RandomZoom(const FloatRange& height_factor,
   return Random(Kind::kRandomZoom, height_factor, width_factor);
 }
 Layer RandomContrast(float lower, float upper) {
-  return Random(Kind::kRandomContrast, FloatRange(lower, upper));
+  FloatRange factor(lower);
+  factor.lower = lower;
+  factor.upper = upper;
+  return Random(Kind::kRandomContrast, factor);
 }
 Layer RandomContrast(float factor) { return RandomContrast(factor, factor); }
 Layer RandomBrightness(const FloatRange& factor) {
@@ -364,16 +359,6 @@ Status MakeWarp(const Layer& layer, const std::vector<Shape>& inputs,
                 std::unique_ptr<Op>* op) {
   Shape x;
   RINGLET_RETURN_IF_ERROR(FindImage(layer, inputs[0], &x));
-  if (layer.kind == Kind::kRandomRotation) {
-    RINGLET_RETURN_IF_ERROR(CheckFactor("factor", layer.factor, -1));
-  } else if (layer.kind != Kind::kRandomFlip) {
-    RINGLET_RETURN_IF_ERROR(
-        CheckFactor("height_factor", layer.height_factor, -1));
-    if (layer.kind == Kind::kRandomTranslation || !layer.width_factor.empty()) {
-      RINGLET_RETURN_IF_ERROR(
-          CheckFactor("width_factor", layer.width_factor, -1));
-    }
-  }
   if (layer.interpolation == Interpolation::kArea) {
     return InvalidArgument(
         "interpolation must be \"nearest\" or \"bilinear\", not \"area\"");
@@ -386,20 +371,6 @@ Status MakeColorChange(const Layer& layer, const std::vector<Shape>& inputs,
                        std::unique_ptr<Op>* op) {
   Shape x;
   RINGLET_RETURN_IF_ERROR(FindImage(layer, inputs[0], &x));
-  if (layer.kind == Kind::kRandomBrightness) {
-    RINGLET_RETURN_IF_ERROR(CheckFactor("factor", layer.factor, -1));
-  } else if (!(layer.factor.lower >= 0 && layer.factor.lower <= 1 &&
-               std::isfinite(layer.factor.upper))) {
-    return InvalidArgument(
-        "factor must be numbers from 0 on, the first of them at most 1, not "
-        "[%g, %g]",
-        layer.factor.lower, layer.factor.upper);
-  }
-  const FloatRange& values = layer.value_range;
-  if (values.empty() || !std::isfinite(values.lower) ||
-      !std::isfinite(values.upper)) {
-    return InvalidArgument("value_range must be two finite numbers");
-  }
   op->reset(new ColorOp(layer, x));
   return Status();
 }

@@ -97,11 +97,6 @@ Status CheckActivations(const Layer& layer) {
   return Status();
 }
 
-Status CheckRate(const char* name, float rate) {
-  if (rate >= 0 && rate < 1) return Status();
-  return InvalidArgument("%s must be in [0, 1), not %g", name, rate);
-}
-
 }  // namespace
 
 void ActivateGate(Activation activation, int64_t width, float* y) {
@@ -623,9 +618,6 @@ Status MakeRecurrent(const Layer& layer, const std::vector<Shape>& inputs,
         static_cast<long long>(layer.units), static_cast<long long>(x[0]));
   }
   RINGLET_RETURN_IF_ERROR(CheckActivations(layer));
-  RINGLET_RETURN_IF_ERROR(CheckRate("dropout", layer.dropout));
-  RINGLET_RETURN_IF_ERROR(
-      CheckRate("recurrent_dropout", layer.recurrent_dropout));
   if (layer.kind == Layer::Kind::kLSTM) {
     *op = MakeLSTM(layer, x);
   } else if (layer.kind == Layer::Kind::kGRU) {

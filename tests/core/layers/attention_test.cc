@@ -267,7 +267,8 @@ TEST(AttentionTest, Layer_DoesNotFit_IsNamed) {
   expect(heads, {{4, 3}, {5, 3}, {4, 3}}, "as many keys as values");
   expect(Attention(), {{4, 3}, {5, 3}, {5, 3}, {5, 3}}, "not 4 inputs");
   expect(Attention(), {{4, 3}, {5, 2}}, "query and key of one size");
-  expect(Attention().Dropout(1), {{4, 3}, {5, 3}}, "dropout must be in [0, 1)");
+  expect(Attention().Dropout(1), {{4, 3}, {5, 3}},
+         "dropout must be a number in [0, 1)");
   expect(MultiHeadAttention(0, 3), {{4, 3}, {5, 3}}, "at least 1");
   expect(MultiHeadAttention(1, 0), {{4, 3}, {5, 3}}, "at least 1");
   expect(MultiHeadAttention(1 << 20, 1 << 20), {{4, 3}, {5, 3}}, "too many");

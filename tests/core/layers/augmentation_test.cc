@@ -213,6 +213,18 @@ TEST(AugmentationTest, RandomFlip_Images_AreWholeOrMirrored) {
   EXPECT_NEAR(flipped, 100, 30);
 }
 
+TEST(AugmentationTest, RandomContrast_LowerAboveUpper_KeepsBoth) {
+  OpRunner runner(RandomContrast(0.5f, 0.25f).ValueRange(-9, 9), {{1, 2, 1}});
+  Floats x;
+  for (int i = 0; i < 1000; ++i) x.insert(x.end(), {-1, 1});
+  const Floats y = runner.Run(1000, {x}, {}, {}).y;
+  const auto [least, most] = std::minmax_element(
+      y.begin(), y.end(),
+      [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+  EXPECT_NEAR(std::fabs(*least), 0.5f, 0.01f);
+  EXPECT_NEAR(std::fabs(*most), 1.25f, 0.01f);
+}
+
 TEST(AugmentationTest, Gradients_EachLayer_AreThoseOfOutputs) {
   CheckGradients(RandomTranslation({0.1f, 0.3f}, 0.3f), {{4, 5, 2}}, 3, 2);
   CheckGradients(RandomRotation(0.5f).FillMode(FillMode::kConstant),
@@ -231,13 +243,17 @@ TEST(AugmentationTest, Layer_DoesNotFit_IsNamed) {
   };
   const Shape image = {4, 4, 1};
   expect(RandomFlip(), {4, 4}, "(height, width, channels)");
-  expect(RandomTranslation(2, 0), image, "height_factor must be numbers in");
-  expect(RandomTranslation(0, FloatRange()), image, "width_factor must be");
-  expect(RandomRotation({0, NAN}), image, "factor must be numbers in [-1, 1]");
+  expect(RandomTranslation(2, 0), image, "height_factor must be a number in");
+  expect(RandomTranslation(0, FloatRange()), image,
+         "width_factor must be a number in [-1, 1], or [lower, upper], not "
+         "none");
+  expect(RandomZoom(0, {0.1f, NAN}), image, "width_factor must be");
+  expect(RandomRotation({0, NAN}), image, "factor must be a number in [-1, 1]");
   expect(RandomZoom(0, {-2, 0}), image, "width_factor must be");
-  expect(RandomContrast(-0.5f), image, "factor must be numbers from 0 on");
-  expect(RandomContrast(2, 2), image, "factor must be numbers from 0 on");
-  expect(RandomBrightness(1.5f), image, "factor must be numbers in");
+  expect(RandomContrast(-0.5f), image, "numbers >= 0 with lower <= 1");
+  expect(RandomContrast(2, 2), image, "lower <= 1, not [2, 2]");
+  expect(RandomContrast(1, -0.5f), image, "factor must be");
+  expect(RandomBrightness(1.5f), image, "factor must be a number in");
   expect(RandomBrightness(1).ValueRange(0, INFINITY), image, "value_range");
   expect(RandomCrop(0, 1), image, "height and width must be");
   expect(Resizing(INT64_MAX, 1), image, "height and width must be");
@@ -246,6 +262,8 @@ TEST(AugmentationTest, Layer_DoesNotFit_IsNamed) {
   expect(RandomZoom(0).Interpolation(Interpolation::kArea), image, "\"area\"");
   expect(Resizing(2, 2).CropToAspectRatio(true).PadToAspectRatio(true), image,
          "only one of");
+  expect(Resizing(int64_t{1} << 25, 1).PadToAspectRatio(true), {1, 16384, 1},
+         "which is too large");
   expect(CenterCrop(2, 2).FillValue(1), image, "CenterCrop has no fill_value");
 }
 

@@ -160,12 +160,15 @@ TEST(NoiseTest, Rate_OutOfRange_IsRefused) {
   const auto error = [](const Layer& layer, const Shape& x) {
     return std::string(OpRunner(layer, {x}).status().message());
   };
-  EXPECT_EQ(error(Dropout(1), {3}), "rate must be in [0, 1), not 1");
-  EXPECT_EQ(error(AlphaDropout(NAN), {3}), "rate must be in [0, 1), not nan");
-  EXPECT_EQ(error(GaussianDropout(1), {3}), "rate must be in [0, 1), not 1");
+  EXPECT_EQ(error(Dropout(1), {3}), "rate must be a number in [0, 1), not 1");
+  EXPECT_EQ(error(AlphaDropout(NAN), {3}),
+            "rate must be a finite number, not nan");
+  EXPECT_EQ(error(GaussianDropout(1), {3}),
+            "rate must be a number in [0, 1), not 1");
   EXPECT_EQ(error(GaussianNoise(1.5f), {3}),
-            "stddev must be in [0, 1], not 1.5");
-  EXPECT_EQ(error(GaussianNoise(-1), {3}), "stddev must be in [0, 1], not -1");
+            "stddev must be a number in [0, 1], not 1.5");
+  EXPECT_EQ(error(GaussianNoise(-1), {3}),
+            "stddev must be a number in [0, 1], not -1");
   EXPECT_EQ(error(GaussianNoise(1), {3}), "");
   EXPECT_EQ(
       error(Dropout(0.5f).NoiseShape({4, 1}), {4, 3}),

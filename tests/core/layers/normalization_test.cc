@@ -366,7 +366,7 @@ TEST(NormalizationTest, Normalization_DoesNotFit_IsNamed) {
   EXPECT_TRUE(Contains(error(LayerNormalization(), Shape()), "axis must"));
   EXPECT_TRUE(
       Contains(error(Rescaling({1, 2}, {0}), {3}), "scale has 2 values"));
-  EXPECT_TRUE(Contains(error(Rescaling(NAN), {3}), "finite"));
+  EXPECT_TRUE(Contains(error(Rescaling(NAN), {3}), "scale must be a finite"));
   EXPECT_TRUE(
       Contains(error(Normalization({0}, {-1}), {3}), "variance must be"));
   EXPECT_TRUE(

@@ -235,7 +235,8 @@ TEST(RecurrentTest, Layer_DoesNotFit_IsNamed) {
   expect(LSTM(INT64_MAX), {4, 4}, "are too many");
   expect(LSTM(4, kSoftmax), {4, 4}, "cannot have the activation 'softmax'");
   expect(LSTM(4, kTanh, kGelu), {4, 4}, "cannot have the activation 'gelu'");
-  expect(LSTM(4).Dropout(1), {4, 4}, "dropout must be in [0, 1), not 1");
+  expect(LSTM(4).Dropout(1), {4, 4},
+         "dropout must be a number in [0, 1), not 1");
   expect(LSTM(4).RecurrentDropout(-1), {4, 4}, "recurrent_dropout must be");
   expect(SimpleRNN(4).ResetAfter(true), {4, 4}, "SimpleRNN has no reset_after");
 }

@@ -60,11 +60,17 @@ TEST(AugmentationJsonTest, Load_LayersOfKeras3_HaveTheirFields) {
   EXPECT_EQ(turned.fill_mode, FillMode::kWrap);
   const Layer zoomed = LayerOf(WithImages(
       "RandomZoom", R"("height_factor": 0.5, "width_factor": null)"));
-  EXPECT_TRUE(zoomed.width_factor.empty());
+  EXPECT_TRUE(zoomed.width_factor.is_none);
   EXPECT_EQ(zoomed.fill_mode, FillMode::kReflect);
   const Layer contrast = LayerOf(WithImages(
       "RandomContrast", R"("factor": [0.0, 0.5], "value_range": [0, 1])"));
   ExpectRange(contrast.factor, 0, 0.5f);
+  ExpectRange(
+      LayerOf(WithImages("RandomContrast", R"("factor": [0.5, 0.25])")).factor,
+      0.5f, 0.25f);
+  ExpectRange(
+      LayerOf(WithImages("RandomContrast", R"("factor": [0.5, 5])")).factor,
+      0.5f, 5);
   ExpectRange(contrast.value_range, 0, 1);
   const Layer bright = LayerOf(WithImages(
       "RandomBrightness", R"("factor": 0.5, "bounding_box_format": null)"));
@@ -140,7 +146,11 @@ TEST(AugmentationJsonTest, Load_UnsupportedSetting_IsNamed) {
   expect("RandomBrightness", R"("factor": 0, "value_range": 1)", "value_range");
   expect("RandomBrightness", R"("factor": 0, "value_range": [0, 1e39])",
          "value_range");
-  expect("RandomContrast", R"("factor": [1.5, 2])", "factor");
+  expect("RandomContrast", R"("factor": [1.5, 2])", "with lower <= 1");
+  expect("RandomContrast", R"("factor": 1.5)", "with lower <= 1");
+  expect("Resizing", R"("height": 4, "width": 5, "interpolation": "bicubic")",
+         "Keras has the interpolation 'bicubic', ringlet does not; it has "
+         "bilinear, nearest");
   expect("Resizing", R"("height": 4, "width": 5, "interpolation": "lanczos3")",
          "interpolation");
   expect("Resizing", R"("height": 0, "width": 5)", "height");
