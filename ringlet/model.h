@@ -364,6 +364,8 @@ class Model {
   const float* gradients() const;
   // Multiply-adds of one example, forward.
   int64_t MultiplyAdds() const;
+  // Of constants that layers computed, beside PlanMemory.
+  uint64_t TableBytes() const;
 
   const Optimizer& optimizer() const;
   const Loss& loss() const;                    // the first output's loss

@@ -479,6 +479,14 @@ void Graph::CopyWeights(int layer, float* weights) const {
   RINGLET_CHECK(from == given.size());
 }
 
+uint64_t Graph::TableBytes() const {
+  uint64_t sum = 0;
+  for (const GraphNode& node : nodes_) {
+    if (node.op != nullptr) sum += node.op->table_bytes();
+  }
+  return sum;
+}
+
 int64_t Graph::MultiplyAdds() const {
   int64_t sum = 0;
   for (const GraphNode& node : nodes_) {

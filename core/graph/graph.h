@@ -159,6 +159,8 @@ class Graph {
   // True if a layer's Backward may fail.
   bool backward_may_fail() const { return backward_may_fail_; }
   int64_t MultiplyAdds() const;  // in a forward pass of one example
+  // See Op::table_bytes.
+  uint64_t TableBytes() const;
 
  private:
   std::string UniqueName(const Layer& layer);

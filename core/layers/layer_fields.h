@@ -655,7 +655,7 @@ constexpr LayerField SoundField(const char* name, T Layer::*member) {
 constexpr std::array kFrameFields = {
     SoundField("sampling_rate", &Layer::sampling_rate),
     SoundField("sequence_stride", &Layer::sequence_stride),
-    LayerField("window", OnlyText{"hann"}),
+    LayerField("window", OnlyText{"hann", /*or_null=*/false}),
     SoundField("num_mel_bins", &Layer::num_mel_bins),
     SoundField("min_freq", &Layer::min_freq).InRange(kNotNegative),
     SoundField("max_freq", &Layer::max_freq).InRange(kNotNegative).OrNull(),

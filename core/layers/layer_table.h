@@ -41,6 +41,7 @@ struct OnlyNumber {
 };
 struct OnlyText {
   const char* value;
+  bool or_null = true;  // null means it too
 };
 struct OnlyFalse {};
 struct AnyValue {};  // ignored

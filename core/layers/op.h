@@ -2,8 +2,8 @@
 //
 // An Op is made from a Layer and the shapes of its inputs. It reports the
 // memory that it needs, and computes in memory that the model placed. It owns
-// no memory, keeps no state between calls and allocates nothing in Forward and
-// Backward.
+// no memory but the tables of table_bytes(), keeps no state between calls and
+// allocates nothing in Forward and Backward.
 
 #ifndef RINGLET_CORE_LAYERS_OP_H_
 #define RINGLET_CORE_LAYERS_OP_H_
@@ -174,6 +174,8 @@ class Op {
   virtual bool has_gradient() const { return true; }
   // Multiply-adds of one example's forward pass.
   virtual int64_t multiply_adds() const { return 0; }
+  // Memory of constants that the op computed from its layer.
+  virtual uint64_t table_bytes() const { return 0; }
   // True if none of the op's weights is trained: Backward writes only dx, and
   // does not call the sink. Compile sets it.
   bool frozen() const { return frozen_; }

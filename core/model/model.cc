@@ -131,6 +131,7 @@ Status Model::CheckAdapted() const {
       impl_->graph.node(node).layer.name.c_str());
 }
 int64_t Model::MultiplyAdds() const { return impl_->graph.MultiplyAdds(); }
+uint64_t Model::TableBytes() const { return impl_->graph.TableBytes(); }
 
 // --- the arguments of Compile ---------------------------------------------
 

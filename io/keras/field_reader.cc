@@ -241,10 +241,14 @@ void FieldReader::Require(const char* key) {
   if (missing_.empty() && !json_[key]) missing_ = key;
 }
 
-Json FieldReader::TakeOnly(const char* key, const std::string& standard) {
+Json FieldReader::TakeOnly(const char* key, const std::string& standard,
+                           bool or_null) {
   const Json json = Take(key, standard, standard);
-  if (is_describing()) Info(key)->only = Info(key)->null = true;
-  return json.kind() == Json::Kind::kNull ? Json() : json;
+  if (is_describing()) {
+    Info(key)->only = true;
+    Info(key)->null |= or_null;
+  }
+  return or_null && json.kind() == Json::Kind::kNull ? Json() : json;
 }
 
 void FieldReader::OnlyNull(std::initializer_list<const char*> keys) {
@@ -279,8 +283,8 @@ void FieldReader::OnlyNumber(const char* key, double value) {
 }
 
 void FieldReader::OnlyText(const char* key, const char* value,
-                           const char* older) {
-  const Json json = TakeOnly(key, AsJson(value));
+                           const char* older, bool or_null) {
+  const Json json = TakeOnly(key, AsJson(value), or_null);
   if (!json || (json.is_string() && (json.text() == value ||
                                      (*older != 0 && json.text() == older)))) {
     return;

@@ -101,8 +101,9 @@ class FieldReader {
   void OnlyNull(std::initializer_list<const char*> keys);
   void OnlyBool(const char* key, bool value);
   void OnlyNumber(const char* key, double value);
-  // `older`: another name of the field.
-  void OnlyText(const char* key, const char* value, const char* older = "");
+  // `older`: another name of the value. `or_null` false: null is refused.
+  void OnlyText(const char* key, const char* value, const char* older = "",
+                bool or_null = true);
   // Refuses each of these that is present and not null, also with its default.
   void RefuseGiven(std::initializer_list<const char*> keys,
                    const std::string& what);
@@ -123,7 +124,8 @@ class FieldReader {
   bool ChoiceOfRow(const char* key, const NameTable& table,
                    const std::string& standard, size_t* row);
   // Returns the field if it has another than its one supported value.
-  Json TakeOnly(const char* key, const std::string& standard);
+  Json TakeOnly(const char* key, const std::string& standard,
+                bool or_null = true);
 
   Json json_;
   std::string path_;

@@ -218,7 +218,7 @@ struct ReadValue {
     fields->OnlyNumber(field.name, static_cast<double>(only.value));
   }
   void operator()(OnlyText only) const {
-    fields->OnlyText(field.name, only.value);
+    fields->OnlyText(field.name, only.value, "", only.or_null);
   }
 
   void operator()(std::vector<float> Layer::*member) const {

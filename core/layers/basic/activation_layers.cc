@@ -93,7 +93,9 @@ class ActivatedOp final : public Op {
   bool changes_state() const override { return op_->changes_state(); }
   Recompute recompute() const override { return op_->recompute(); }
   bool backward_may_fail() const override { return op_->backward_may_fail(); }
+  bool has_gradient() const override { return op_->has_gradient(); }
   int64_t multiply_adds() const override { return op_->multiply_adds(); }
+  uint64_t table_bytes() const override { return op_->table_bytes(); }
   void set_frozen(bool frozen) override {
     Op::set_frozen(frozen);
     op_->set_frozen(frozen);

@@ -72,10 +72,12 @@ void DirectPowers(const Plan& plan, const double* x, double* powers) {
   const auto window = static_cast<int64_t>(plan.window.size());
   for (int64_t k = 0; k < plan.frequencies(); ++k) {
     double real = 0, imag = 0;
+    int64_t at = plan.window_begin * k % plan.fft_length;  // of the circle
     for (int64_t i = plan.window_begin; i < plan.window_begin + window; ++i) {
-      const auto at = static_cast<size_t>(i * k % plan.fft_length);
-      real += x[i] * plan.cosines[at];
-      imag -= x[i] * plan.sines[at];
+      real += x[i] * plan.cosines[static_cast<size_t>(at)];
+      imag -= x[i] * plan.sines[static_cast<size_t>(at)];
+      at += k;
+      if (at >= plan.fft_length) at -= plan.fft_length;
     }
     powers[k] = real * real + imag * imag;
   }
@@ -99,6 +101,8 @@ class SpectrogramOp final : public Op {
     output_ = plan_.output();
   }
   bool has_gradient() const override { return false; }
+  int64_t multiply_adds() const override { return plan_.multiply_adds(); }
+  uint64_t table_bytes() const override { return plan_.table_bytes(); }
   uint64_t forward_scratch(int64_t, int threads) const override {
     return static_cast<uint64_t>(threads) * ScratchDoubles() * 2 + 1;
   }

@@ -7,11 +7,14 @@
 #include <cmath>
 
 #include "../../compute/functions.h"
+#include "../layer_table.h"
 
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMaxFftLength = 65536, kMaxMelBins = 4096;
+constexpr int64_t kMaxFftLength = 65536, kMaxMelBins = 1024;
+// Of a length that is no power of 2. Its transform takes fft_length² steps.
+constexpr int64_t kMaxDirectLength = 8192;
 constexpr double kDecibels = 4.3429448190325182765;  // 10 / ln 10
 
 // --- the mel scale -----------------------------------------------------------
@@ -144,14 +147,22 @@ int64_t NextPowerOf2(int64_t number) {
 Status SetLengths(const Layer& layer, const Shape& input,
                   SpectrogramPlan* plan) {
   const bool mfcc = layer.kind == Layer::Kind::kMFCC;
-  int64_t length = layer.sequence_length;
-  plan->fft_length = layer.fft_length;
-  if (length == 0) length = layer.fft_length;
+  // Without one of the two it is the other, or follows from it.
+  const bool is_transform = !mfcc && layer.sequence_length == 0;
+  const int64_t length =
+      is_transform ? layer.fft_length : layer.sequence_length;
   RINGLET_RETURN_IF_ERROR(
-      CheckField("sequence_length", length, 1, kMaxFftLength));
-  if (plan->fft_length == 0) plan->fft_length = NextPowerOf2(length);
+      CheckField(is_transform ? "fft_length" : "sequence_length", length, 1,
+                 kMaxFftLength));
+  plan->fft_length = layer.fft_length;
+  if (plan->fft_length == 0 && mfcc) plan->fft_length = NextPowerOf2(length);
   RINGLET_RETURN_IF_ERROR(
       CheckField("fft_length", plan->fft_length, length, kMaxFftLength));
+  if (plan->fft_length > kMaxDirectLength && !plan->is_fast()) {
+    return InvalidArgument("fft_length is %" PRId64 "; above %" PRId64
+                           " it must be a power of 2",
+                           plan->fft_length, kMaxDirectLength);
+  }
   const bool centered = !mfcc || layer.centered;
   plan->samples = input[0];
   plan->stride = layer.sequence_stride;
@@ -170,6 +181,26 @@ Status SetLengths(const Layer& layer, const Shape& input,
 }
 
 }  // namespace
+
+int64_t SpectrogramPlan::multiply_adds() const {
+  const auto length = static_cast<int64_t>(window.size());
+  int64_t each = 2 * length * frequencies();
+  if (is_fast()) {
+    each = 4 * fft_length;  // of dividing the transform, and the powers
+    for (int64_t half = 1; half < fft_length / 2; half *= 2) each += fft_length;
+  }
+  each += length + static_cast<int64_t>(dct.size());
+  for (const MelBin& bin : mel_bins) {
+    each += static_cast<int64_t>(bin.weights.size());
+  }
+  return frames * each;
+}
+
+uint64_t SpectrogramPlan::table_bytes() const {
+  size_t numbers = window.size() + cosines.size() + sines.size() + dct.size();
+  for (const MelBin& bin : mel_bins) numbers += bin.weights.size();
+  return numbers * sizeof(double) + mel_bins.size() * sizeof(MelBin);
+}
 
 Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
                            SpectrogramPlan* plan) {

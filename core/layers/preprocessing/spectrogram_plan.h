@@ -54,6 +54,10 @@ struct SpectrogramPlan {
     const int64_t width = num_mfcc > 0 ? num_mfcc : mels();
     return frames_last ? Shape{width, frames} : Shape{frames, width};
   }
+  // Of an example's frames.
+  int64_t multiply_adds() const;
+  // Of the vectors.
+  uint64_t table_bytes() const;
   // The sample at a place that may be in the padding.
   int64_t SampleAt(int64_t place) const {
     int64_t at = place - padding;

@@ -48,9 +48,11 @@ class TimeDistributedOp final : public Op {
     return op_->saved_floats(batch * steps_);
   }
   bool backward_may_fail() const override { return op_->backward_may_fail(); }
+  bool has_gradient() const override { return op_->has_gradient(); }
   int64_t multiply_adds() const override {
     return steps_ * op_->multiply_adds();
   }
+  uint64_t table_bytes() const override { return op_->table_bytes(); }
   void set_frozen(bool frozen) override {
     Op::set_frozen(frozen);
     op_->set_frozen(frozen);

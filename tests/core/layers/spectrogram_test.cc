@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -171,15 +172,96 @@ TEST(SpectrogramTest, Make_WrongFields_AreRefused) {
   EXPECT_TRUE(Contains(error(layer, {16000}), "num_mel_bins"));
 }
 
-TEST(SpectrogramTest, Compile_TrainedLayerBefore_IsRefused) {
-  const auto compiled = [](bool trainable) {
-    Sequential model({Input({600}), Dense(600).Trainable(trainable), MFCC(),
-                      Flatten(), Dense(2)});
-    model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
-    return model.status();
+// As a field of JSON is: a saved model can be loaded.
+TEST(SpectrogramTest, Make_NumbersBeyondTheirFieldsRange_AreRefused) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const struct {
+    Layer layer;
+    float Layer::*member;
+    float value;
+    const char* error;
+  } cases[] = {{MelSpectrogram(), &Layer::top_db, kInfinity, "top_db must be"},
+               {MelSpectrogram(), &Layer::top_db, -5, "top_db must be"},
+               {MelSpectrogram(), &Layer::min_power, 0, "min_power must be"},
+               {MelSpectrogram(), &Layer::ref_power, NAN, "ref_power must be"},
+               {MelSpectrogram(), &Layer::min_freq, -1, "min_freq must be"},
+               {MFCC(), &Layer::mag_exp, -1, "mag_exp must be"},
+               {MFCC(), &Layer::mag_exp, NAN, "mag_exp must be"},
+               {MFCC(), &Layer::max_freq, NAN, "max_freq must be"},
+               {MFCC(), &Layer::max_freq, -kInfinity, "max_freq must be"},
+               {MFCC(), &Layer::log_offset, -1, "log_offset must be"}};
+  for (const auto& c : cases) {
+    Layer layer = c.layer;
+    layer.*c.member = c.value;
+    EXPECT_TRUE(Contains(OpRunner(layer, {{16000}}).status(), c.error));
+  }
+  const auto with = [](Layer layer, int64_t Layer::*member, int64_t value) {
+    layer.*member = value;
+    return OpRunner(layer, {{200000}}).status();
   };
-  EXPECT_TRUE(Contains(compiled(true), "passes no gradient on"));
-  EXPECT_OK(compiled(false));
+  EXPECT_TRUE(Contains(with(MelSpectrogram(), &Layer::fft_length, 0),
+                       "fft_length is 0"));
+  EXPECT_TRUE(Contains(with(MFCC(), &Layer::sequence_length, 0),
+                       "sequence_length is 0"));
+  EXPECT_TRUE(Contains(with(MFCC(), &Layer::num_mfcc, -1), "num_mfcc is -1"));
+  EXPECT_TRUE(Contains(with(MFCC(), &Layer::sequence_stride, 0),
+                       "sequence_stride is 0"));
+  EXPECT_TRUE(
+      Contains(with(MFCC(), &Layer::num_mel_bins, 1025), "from 1 to 1024"));
+  EXPECT_TRUE(Contains(with(MFCC(), &Layer::fft_length, 8193),
+                       "above 8192 it must be a power of 2"));
+  EXPECT_OK(with(MFCC(), &Layer::fft_length, 8192));
+  EXPECT_OK(with(MFCC(), &Layer::fft_length, 65536));
+}
+
+// Without a power of 2 the transform takes more.
+TEST(SpectrogramTest, MultiplyAdds_AnyLength_CountsAllFrames) {
+  Layer layer = Small(MFCC());
+  const auto cost = [&](int64_t samples) {
+    return OpRunner(layer, {{samples}}).op().multiply_adds();
+  };
+  const int64_t fast = cost(200);
+  EXPECT_EQ(cost(1100), 10 * fast);
+  layer.fft_length = 255;
+  EXPECT_GT(cost(200), 5 * fast);
+}
+
+TEST(SpectrogramTest, TableBytes_AnyWrapper_CountsTheTablesOnce) {
+  const auto bytes = [](const Layer& layer, const Shape& x) {
+    Sequential model({Input(x), layer});
+    EXPECT_OK(model.status());
+    return model.TableBytes();
+  };
+  const uint64_t of_one = bytes(Small(MFCC()), {600});
+  // The window, both halves of the circle, and the cosine transform.
+  EXPECT_GT(of_one, (200 + 2 * 256 + 10 * 20) * sizeof(double));
+  EXPECT_LT(of_one, 16384u);
+  EXPECT_EQ(bytes(TimeDistributed(Small(MFCC())), {3, 600}), of_one);
+  EXPECT_EQ(bytes(Dense(3), {600}), 0u);
+}
+
+// Its Backward writes no gradient, whatever the layer is wrapped in.
+TEST(SpectrogramTest, Compile_TrainedLayerBefore_IsRefused) {
+  for (const Layer& sound : {Small(MFCC()), Small(MelSpectrogram())}) {
+    Sequential nested({Input({600}), sound});
+    const struct {
+      Layer layer;
+      Shape input;
+    } cases[] = {{sound, {600}},
+                 {TimeDistributed(sound), {2, 600}},
+                 {nested.AsLayer(), {600}}};
+    for (const auto& c : cases) {
+      for (const bool trainable : {true, false}) {
+        SCOPED_TRACE(ClassName(c.layer));
+        Sequential model({Input(c.input), Dense(600).Trainable(trainable),
+                          c.layer, Flatten(), Dense(2)});
+        model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
+        EXPECT_EQ(model.status().ok(), !trainable) << model.status().message();
+        if (!trainable) continue;
+        EXPECT_TRUE(Contains(model.status(), "passes no gradient on"));
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/op_checks.h"
+#include "core/layers/layer_table.h"
 #include "ringlet/layers.h"
 
 namespace ringlet {
@@ -51,6 +53,38 @@ TEST(TimeDistributedTest, Layer_OfEachStep_ComputesTheBatchOfAllSteps) {
   ASSERT_OK(view.status());
   EXPECT_TRUE(view.op().is_view());
   EXPECT_EQ(view.op().output(), (Shape{4, 6}));
+}
+
+// Without a gradient of its input a layer says so, also within a wrapper:
+// else dx is what was in memory.
+TEST(TimeDistributedTest, AnyLayer_WritesGradientOfInputOrHasNone) {
+  int layers = 0;
+  for (const LayerClass& row : AllLayers()) {
+    if (row.make == nullptr || row.make_op == nullptr) continue;
+    Layer layer = row.make();
+    layer.units = 2;
+    for (const Shape& step :
+         {Shape{600}, Shape{5, 4}, Shape{5, 6, 3}, Shape{3, 4, 4, 2}}) {
+      Shape all = {2};
+      for (int i = 0; i < step.rank(); ++i) all.Append(step[i]);
+      OpRunner runner(TimeDistributed(layer), {all}), inner(layer, {step});
+      if (!runner.status().ok() || !inner.status().ok()) continue;
+      SCOPED_TRACE(std::string(row.name) + " of " + step.ToString());
+      ++layers;
+      const Op &op = runner.op(), &of_step = inner.op();
+      EXPECT_EQ(op.has_gradient(), of_step.has_gradient());
+      EXPECT_EQ(op.backward_may_fail(), of_step.backward_may_fail());
+      EXPECT_EQ(op.table_bytes(), of_step.table_bytes());
+      EXPECT_EQ(op.multiply_adds(), 2 * of_step.multiply_adds());
+      if (!op.has_gradient() || op.is_view()) continue;
+      const Floats x(static_cast<size_t>(3 * all.elements()), 0.5f);
+      const Floats dy(static_cast<size_t>(3 * op.output().elements()), 1.0f);
+      const Floats dx =
+          runner.Run(3, {x}, runner.RandomWeights(7), dy, 2).dx[0];
+      EXPECT_EQ(std::count(dx.begin(), dx.end(), GuardedFloats::kUnwritten), 0);
+    }
+  }
+  EXPECT_GT(layers, 60);
 }
 
 TEST(RepeatVectorTest, Row_Repeated_SumsItsGradients) {

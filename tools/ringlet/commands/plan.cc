@@ -56,7 +56,8 @@ struct Plan {
   int64_t batch = 0;
   MemoryPlan bytes;
   uint64_t copies = 0;  // bytes of copies of the state
-  uint64_t total() const { return bytes.total() + copies; }
+  uint64_t tables = 0;  // bytes of the layers' tables
+  uint64_t total() const { return bytes.total() + copies + tables; }
   uint64_t data = 0;
   int64_t forward_flops = 0, recomputed_flops = 0;
   WirePlan wire;
@@ -179,6 +180,7 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
       model, std::max<int64_t>(replicas, flags.wire.workers));
   plan->bytes.local += others;
   plan->copies = BytesOfCopies(config, flags.wire.workers);
+  plan->tables = model.TableBytes();
   const auto flops = [plan, replicas_computed](int64_t multiply_adds) {
     const int64_t examples = plan->batch * replicas_computed;
     const int64_t most = INT64_MAX / 2 / std::max<int64_t>(1, examples);
@@ -191,8 +193,8 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
     plan->data = BytesOfData(path, config);
     const auto left = static_cast<int64_t>(
         std::min<uint64_t>(SIZE_MAX / 2, static_cast<uint64_t>(flags.limit)));
-    const auto other_bytes = static_cast<int64_t>(others + plan->copies +
-                                                  plan->data + kProgramBytes);
+    const auto other_bytes = static_cast<int64_t>(
+        others + plan->copies + plan->tables + plan->data + kProgramBytes);
     plan->largest_batch =
         LargestBatch(model, std::max<int64_t>(0, left - other_bytes));
   }
@@ -211,6 +213,7 @@ std::vector<Row> RowsOf(const Plan& plan) {
           {"slots", "optimizer's slots", m.slots},
           {"local", "local updates", m.local},
           {"copies", "copies of the state", plan.copies},
+          {"tables", "tables of layers", plan.tables},
           {"batches", "batch: this step's", m.batches},
           {"activations", "activations", m.activations},
           {"activation_gradients", "gradients of activations",
@@ -248,7 +251,7 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   };
   for (const Row& r : RowsOf(plan)) {
     const std::string key = r.key;
-    if (r.bytes > 0 || (key != "local" && key != "copies")) {
+    if (r.bytes > 0 || (key != "local" && key != "copies" && key != "tables")) {
       row(r.text, r.bytes);
     }
   }
@@ -283,7 +286,8 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
         " bytes, the data %" PRIu64 " and the program about %" PRIu64
         ". Make the model smaller, use an optimizer with less state, or set "
         "\"in_memory\": false in the data",
-        path.c_str(), flags.limit, plan.bytes.kept() + plan.copies, plan.data,
+        path.c_str(), flags.limit,
+        plan.bytes.kept() + plan.copies + plan.tables, plan.data,
         kProgramBytes);
   }
   flags.json ? PrintJson(plan) : PrintText(plan, flags);
