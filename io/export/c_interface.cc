@@ -45,6 +45,12 @@ Status CheckDescribed(const DataDescription* data) {
         "the model's data are a text, which the file cannot make numbers of; "
         "leave the preprocessing out and give it the numbers of the tokens");
   }
+  if (data->sampling_rate > 0) {
+    return InvalidArgument(
+        "the model's data are files of sound, with samples of several "
+        "formats; leave the preprocessing out and give it samples from -1 to "
+        "1, of 16 bits divided by 32768, times the scale of the training");
+  }
   if (!std::isfinite(data->scale.factor) ||
       !std::isfinite(data->scale.offset)) {
     return InvalidArgument("the scale of the model's data is not finite");

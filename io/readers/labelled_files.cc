@@ -97,7 +97,7 @@ Status TakeLabels(const LabelledFilesOptions& options, const Dataset& rows,
 // `learned`: the classes are the folders. Only one of two subsets prints the
 // notes.
 void PrintClasses(const std::string& directory, bool learned,
-                 const FileList& list) {
+                  const FileList& list) {
   if (list.classes.empty()) return;
   if (learned) PrintClassNames(directory, list.classes);
   std::vector<bool> is_there(list.classes.size());
@@ -150,6 +150,7 @@ Status LabelledFilesSource::Open() {
     RINGLET_RETURN_IF_ERROR(CheckMemoryFor(files_.name, all));
     cache_.reserve(static_cast<size_t>(all));
   }
+  RINGLET_RETURN_IF_ERROR(CheckMemoryFor(files_.name, bytes));
   std::vector<size_t> whole;
   std::vector<unsigned char> decoded(bytes);
   Status damage;  // the first

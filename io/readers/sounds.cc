@@ -3,8 +3,10 @@
 #include <cinttypes>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "../../core/base/guarded.h"
+#include "../files/input_file.h"
 #include "../sound/wav.h"
 #include "labelled_files.h"
 #include "ringlet/dataset.h"
@@ -48,13 +50,27 @@ Status CheckLength(const AudioOptions& options) {
                          length, kMax / options.channels);
 }
 
+// An error for a file with damaged samples.
+Status CheckSamples(const std::string& path, int64_t rate,
+                    const AudioOptions& options) {
+  const auto count =
+      static_cast<size_t>(options.output_sequence_length * options.channels);
+  RINGLET_RETURN_IF_ERROR(CheckMemoryFor(path, count * sizeof(float)));
+  std::vector<float> samples(count);
+  return ReadSound(path, rate, options.channels, options.output_sequence_length,
+                   samples.data());
+}
+
 // The rate of the first file; if damaged files are left out, of the first that
-// has one.
+// is none.
 Status FindRate(const LabelledFiles& files, AudioOptions* options) {
   Status first;
   for (const std::string& path : files.paths) {
     WavFormat format;
-    const Status read = ReadSoundFormat(path, &format);
+    Status read = ReadSoundFormat(path, &format);
+    if (read.ok() && options->skip_damaged) {
+      read = CheckSamples(path, format.rate, *options);
+    }
     options->sampling_rate = format.rate;
     if (read.ok()) return read;
     if (first.ok()) first = read;

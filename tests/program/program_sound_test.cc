@@ -19,7 +19,8 @@ namespace {
 constexpr char kSoundRun[] = R"({
   "model": {"class_name": "Sequential", "config": {"layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 800]}},
-    {"class_name": "MFCC", "config": {"name": "mfcc", "sampling_rate": 8000,
+    {"class_name": "MFCC", "config": {"name": "mfcc",
+      "sampling_rate": 8000,
       "sequence_length": 200, "sequence_stride": 100, "num_mel_bins": 20}},
     {"class_name": "BatchNormalization"},
     {"class_name": "Flatten"},
@@ -127,6 +128,107 @@ TEST_F(ProgramSoundTest, Evaluate_OtherRate_IsRefusedByTheModel) {
   EXPECT_TRUE(Contains(err_, "layer 'mfcc' takes 8000"));
 }
 
+// Also the layers within a TimeDistributed have a rate, and all have the same.
+TEST_F(ProgramSoundTest,
+       RatesOfLayers_OtherThanTheFilesOrEachOther_AreRefused) {
+  const std::string mfcc = R"({"class_name": "MFCC", "config": {"name": "mfcc",
+      "sampling_rate": 8000,
+      "sequence_length": 200, "sequence_stride": 100, "num_mel_bins": 20}})";
+  const std::string other = Replaced(mfcc, "8000", "16000");
+  const std::string reshape =
+      R"({"class_name": "Reshape", "config": {"target_shape": [2, 400]}},
+         {"class_name": "TimeDistributed", "config": {"name": "td", "layer": )";
+  WriteSoundRun(mfcc, reshape + other + "}}");
+  EXPECT_EQ(Run({"train", "run.json"}), 2);
+  EXPECT_TRUE(Contains(err_, "has 8000 samples a second, not 16000"));
+  WriteSoundRun("\"train\"}", "\"train\", \"sampling_rate\": 8000}");
+  std::string text = ReadWhole(folder_ / "run.json");
+  WriteWhole(folder_ / "run.json",
+             Replaced(text, mfcc, reshape + other + "}}"));
+  EXPECT_EQ(Run({"train", "run.json"}), 2);
+  EXPECT_TRUE(Contains(err_, "layer 'td' takes 16000"));
+  const std::string wide = Replaced(mfcc, "20}", "40, \"num_mfcc\": null}");
+  WriteSoundRun(mfcc, wide + R"(, {"class_name": "Flatten"}, )" +
+                          Replaced(other, "\"mfcc\"", "\"m2\""));
+  EXPECT_EQ(Run({"train", "run.json"}), 2);
+  EXPECT_TRUE(Contains(err_,
+                       "layer 'm2' takes 16000 samples a second, but "
+                       "layer 'mfcc' takes 8000"));
+}
+
+// With damaged files left out a damaged first one sets no rate.
+TEST_F(ProgramSoundTest, DamagedFirstFile_LeftOut_SetsNoRate) {
+  std::string damaged = Tone(500, 0, 16000);
+  damaged.resize(damaged.size() / 2);
+  WriteWhole(folder_ / "train/high/000.wav", damaged);
+  WriteWhole(folder_ / "run.json", R"({
+  "model": {"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 80]}},
+    {"class_name": "Dense", "config": {"units": 2, "activation": "softmax"}}]}},
+  "compile": {"optimizer": "sgd", "loss": "sparse_categorical_crossentropy"},
+  "data": {"train": {"audio_directory": "train", "damaged": "skip"}},
+  "fit": {"batch_size": 32}})");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  EXPECT_TRUE(Contains(err_ + out_, "1 of 71 sound files are damaged"));
+  ASSERT_EQ(Run({"plan", "run.json", "--limit", "64M", "--json"}), 0) << err_;
+  EXPECT_FALSE(Contains(err_, "are not counted"));
+}
+
+// In Keras it is a window of ones.
+TEST_F(ProgramSoundTest, Window_Null_IsRefused) {
+  WriteSoundRun("\"sampling_rate\": 8000", "\"window\": null");
+  EXPECT_EQ(Run({"train", "run.json"}), 2);
+  EXPECT_TRUE(Contains(err_, "window: is null; ringlet supports only"));
+}
+
+TEST_F(ProgramSoundTest, Export_WithPreprocessing_IsRefused) {
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0)
+      << err_;
+  EXPECT_EQ(Run({"export", "m", "-o", "m.c", "--with-preprocessing"}), 2);
+  EXPECT_TRUE(Contains(err_, "the model's data are files of sound"));
+}
+
+// null is a field's default, and "" is no column.
+TEST_F(ProgramSoundTest, Table_WithoutColumnOfPaths_HasNoFieldsOfSound) {
+  std::string rows = "a,b,y\n";
+  for (int i = 0; i < 60; ++i) {
+    rows += std::to_string(i) + "," + std::to_string(i * 7 % 5) + "," +
+            std::to_string(i % 2) + "\n";
+  }
+  WriteWhole(folder_ / "rows.csv", rows);
+  const auto run = [&](const std::string& fields, const std::string& input) {
+    WriteWhole(folder_ / "run.json", R"({
+  "model": {"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null)" +
+                                         input +
+                                         R"(]}},
+    {"class_name": "Flatten"},
+    {"class_name": "Dense", "config": {"units": 2, "activation": "softmax"}}]}},
+  "compile": {"optimizer": "sgd", "loss": "sparse_categorical_crossentropy"},
+  "data": {"train": {"csv": "rows.csv", "label": "y")" +
+                                         fields +
+                                         R"(}}, "fit": {"batch_size": 32}})");
+    return Run({"train", "run.json", "--save", "m"});
+  };
+  const std::string windows = R"(, "sequence_length": 4, "sampling_rate": 3)";
+  ASSERT_EQ(run(windows, ", 4, 2"), 0) << err_;
+  const std::string model = ReadWhole(folder_ / "m");
+  for (const char* key : {"audio", "image"}) {
+    const std::string null = std::string(", \"") + key + "\": null",
+                      empty = std::string(", \"") + key + "\": \"\"";
+    ASSERT_EQ(run(windows + null, ", 4, 2"), 0) << err_;
+    EXPECT_TRUE(ReadWhole(folder_ / "m") == model) << key;
+    EXPECT_EQ(run(null + ", \"sampling_rate\": 3", ", 2"), 2);
+    EXPECT_TRUE(Contains(err_, "sampling_rate: is 3; needs"));
+    EXPECT_EQ(run(null + ", \"output_sequence_length\": 3", ", 2"), 2);
+    EXPECT_TRUE(Contains(err_, "output_sequence_length: is 3; needs"));
+    EXPECT_EQ(run(windows + empty, ", 4, 2"), 2);
+    EXPECT_TRUE(Contains(err_, std::string(key) + ": is \"\"; must be"));
+  }
+  EXPECT_EQ(run(R"(, "image": "a", "audio": "b")", ", 2"), 2);
+  EXPECT_TRUE(Contains(err_, "\"image\" has the paths"));
+}
+
 TEST_F(ProgramSoundTest, Train_Table_HasPathsLengthAndSplit) {
   WriteWhole(folder_ / "files.csv",
              "file,label\ntrain/low/100.wav,low\ntrain/high/100.wav,high\n"
@@ -164,6 +266,13 @@ TEST_F(ProgramSoundTest, Inspect_FolderAndFile_ShowsClassesRatesAndLengths) {
   EXPECT_EQ(out_,
             "other/low/101.wav: sound of 701 samples at 8000 Hz, 1 channels, "
             "16 bits\n");
+}
+
+TEST_F(ProgramSoundTest, Inspect_PicturesAndSound_ShowsBoth) {
+  WriteWhole(folder_ / "other/low/a.pgm", "P5 2 2 255\nabcd");
+  ASSERT_EQ(Run({"inspect", "other"}), 0) << err_;
+  EXPECT_TRUE(Contains(out_, "1 pictures in"));
+  EXPECT_TRUE(Contains(out_, "4 sound files in 2 folders"));
 }
 
 }  // namespace

@@ -20,14 +20,18 @@
 namespace ringlet {
 namespace {
 
-// A folder, or a file.
+// Prints the pictures and the sound of a folder; false if there are none.
+bool InspectFolder(const std::string& path) {
+  PictureSummary pictures;
+  SoundSummary sound;
+  const bool has_pictures = SummarizePictures(path, &pictures).ok(),
+             has_sound = SummarizeSound(path, &sound).ok();
+  if (has_pictures) std::printf("%s", ToText(path, pictures).c_str());
+  if (has_sound) std::printf("%s", ToText(path, sound).c_str());
+  return has_pictures || has_sound;
+}
+
 Status InspectSound(const std::string& path) {
-  if (IsFolder(path)) {
-    SoundSummary summary;
-    RINGLET_RETURN_IF_ERROR(SummarizeSound(path, &summary));
-    std::printf("%s", ToText(path, summary).c_str());
-    return Status();
-  }
   WavFormat format;
   RINGLET_RETURN_IF_ERROR(ReadSoundFormat(path, &format));
   std::printf("%s: sound of %lld samples at %lld Hz, %d channels, %d bits%s\n",
@@ -44,11 +48,7 @@ Status Inspect(const std::string& path, bool json) {
     std::printf("%s", ToText(path, summary).c_str());
     return Status();
   }
-  PictureSummary summary;
-  if (!json && IsFolder(path) && SummarizePictures(path, &summary).ok()) {
-    std::printf("%s", ToText(path, summary).c_str());
-    return Status();
-  }
+  if (!json && IsFolder(path) && InspectFolder(path)) return Status();
   if (!json && !IsFolder(path) && HasPictures(path)) {
     Picture picture;
     RINGLET_RETURN_IF_ERROR(ReadPictureSize(path, &picture));
@@ -58,7 +58,7 @@ Status Inspect(const std::string& path, bool json) {
         static_cast<int>(picture.width), picture.channels);
     return Status();
   }
-  if (!json && HasSound(path)) return InspectSound(path);
+  if (!json && !IsFolder(path) && HasSound(path)) return InspectSound(path);
   FileInfo info;
   RINGLET_RETURN_IF_ERROR(InspectFile(path, &info, CommandFileSystem()));
   const std::string text = json ? ToJson(info) : ToText(info);

@@ -313,6 +313,11 @@ void TakeSoundFields(bool of_csv, FieldReader* fields, DataConfig* data) {
   windows->sampling_rate = 1;
 }
 
+// True for a field that is neither missing nor null.
+bool IsGiven(const Json& json) {
+  return json && json.kind() != Json::Kind::kNull;
+}
+
 Status ReadData(const Json& json, const std::string& path,
                 const std::string& folder, DataConfig* data) {
   FieldReader fields(json, path);
@@ -328,7 +333,7 @@ Status ReadData(const Json& json, const std::string& path,
       json.log() != nullptr || !json["target_columns"].is_array();
   const bool sounds = !!json["audio_directory"];
   const bool folders = sounds || json["directory"];
-  const bool of_sound = sounds || json["audio"];
+  const bool of_sound = sounds || IsGiven(json["audio"]);
   // As in Keras: the labels of a directory are "inferred".
   const Json labels = json["labels"];
   const bool inferred = folders && labels.text() == "inferred";

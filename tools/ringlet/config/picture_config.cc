@@ -6,6 +6,7 @@
 
 #include "column_fields.h"
 #include "core/base/interval.h"
+#include "core/layers/layer_table.h"
 #include "io/files/path.h"
 #include "io/keras/image_names.h"
 #include "io/pictures/picture.h"
@@ -72,7 +73,7 @@ void ReadPathColumn(const char* key, const char* noun, bool is_table,
                             noun + ": a name, or a number from " +
                             AsJson(-kMaxColumn) + " to " + AsJson(kMaxColumn);
   const Json column = fields->Take(key, takes);
-  if (fields->Has(key) && !ReadColumn(column, name)) {
+  if (fields->Has(key) && (!ReadColumn(column, name) || name->empty())) {
     fields->MustBe(key, takes);
   }
   if (!is_table && !name->empty()) {
@@ -136,19 +137,26 @@ Status SetResizing(const PictureConfig& config, ImageResizing* resizing) {
 }
 
 // The rate that is given, or that of the model's training, or of a layer that
-// depends on it.
+// depends on it. All such layers have the same.
 Status SetRate(const Model& model, const PictureConfig& config,
                AudioOptions* options) {
   int64_t rate = config.trained_rate;
   std::string of = "the model was trained with";
-  for (int i = 0; i < model.num_nodes() && rate == 0; ++i) {
-    const Layer& layer = model.layer(i);
+  for (int i = 0; i < model.num_nodes(); ++i) {
+    const Layer& layer = StepLayer(model.layer(i));
     if (layer.kind != Layer::Kind::kMelSpectrogram &&
         layer.kind != Layer::Kind::kMFCC) {
       continue;
     }
+    const std::string taker = "layer '" + model.layer(i).name + "' takes";
+    if (rate != 0 && layer.sampling_rate != rate) {
+      return InvalidArgument("%s %" PRId64 " samples a second, but %s %" PRId64
+                             "; give the layers of a model one sampling_rate",
+                             taker.c_str(), layer.sampling_rate, of.c_str(),
+                             rate);
+    }
+    if (rate == 0) of = taker;
     rate = layer.sampling_rate;
-    of = "layer '" + layer.name + "' takes";
   }
   options->sampling_rate =
       config.sampling_rate > 0 ? config.sampling_rate : rate;
@@ -201,9 +209,14 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
   if (!sounds.empty()) config->directory = PathIn(folder, sounds);
   config->is_sound = !sounds.empty();
   ReadPathColumn("image", "pictures", is_table, fields, &config->column);
-  if (config->column.empty()) {
-    ReadPathColumn("audio", "sound", is_table, fields, &config->column);
-    config->is_sound = config->is_sound || !config->column.empty();
+  std::string audio;
+  ReadPathColumn("audio", "sound", is_table, fields, &audio);
+  if (!audio.empty()) {
+    if (!config->column.empty()) {
+      fields->Refuse("audio", "\"image\" has the paths; leave one of them out");
+    }
+    config->column = audio;
+    config->is_sound = true;
   }
   ReadSize(fields, config);
   fields->Take("color_mode",

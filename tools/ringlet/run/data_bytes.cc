@@ -84,12 +84,13 @@ Status AddPair(const Form& form, const std::string& x, const std::string& y,
   return Status();
 }
 
-// Lists the pictures, and reads none.
+// Lists the pictures, and reads none. Damaged sound is read, since it has no
+// rate.
 Status AddPictures(const DataConfig& data, const Model& model,
                    uint64_t* bytes) {
   PictureConfig pictures = data.pictures;
   pictures.options.in_memory = false;
-  pictures.options.skip_damaged = false;
+  pictures.options.skip_damaged &= pictures.is_sound;
   const Dataset listed =
       OpenPictures(pictures, data.csv, data.table, model, /*targets=*/true);
   RINGLET_RETURN_IF_ERROR(listed.Batch(1).status());
