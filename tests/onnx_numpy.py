@@ -68,13 +68,15 @@ class Model:
             name: x.astype(float) for (name, _), x in zip(self.inputs, xs)}}
         for node in self.nodes:
             attributes = dict(map(attribute, node.get(5, [])))
-            *unnamed, output = texts(node, 2)
-            assert output not in values, output + " is made twice"
+            outputs = texts(node, 2)
             result = OPERATORS[texts(node, 4)[0]](
                 *[values[each] for each in texts(node, 1)], **attributes)
-            assert set(unnamed) <= {""}
-            values[output] = (result[len(unnamed)]
-                              if isinstance(result, tuple) else result)
+            results = result if isinstance(result, tuple) else (result,)
+            assert len(outputs) <= len(results) and outputs[-1]
+            for output, value in zip(outputs, results):
+                assert output not in values or not output, (
+                    output + " is made twice")
+                values[output] = value if output else None
         for name, dims in self.outputs:
             assert list(values[name].shape[1:]) == dims[1:], name
         return [values[name] for name, _ in self.outputs]
@@ -176,8 +178,8 @@ def resize(x, roi, scales, *, mode, nearest_mode,
 
 
 def recurrent(step, gates, states):
-    """RNN, LSTM and GRU in one direction: (all states, the last one)."""
-    def run(x, w, r, b=None, *, hidden_size, direction, activations,
+    """RNN, LSTM and GRU in one direction: (all outputs, the last states)."""
+    def run(x, w, r, b=None, lengths=None, *initial, hidden_size, direction, activations,
             activation_alpha=(), activation_beta=(), **more):
         w, r = w[0], r[0]
         assert w.shape[0] == r.shape[0] == gates * hidden_size
@@ -189,13 +191,17 @@ def recurrent(step, gates, states):
             functions.append(functools.partial(
                 FUNCTIONS[name], *(numbers.pop(0) if with_numbers else ())))
         assert not numbers
-        state = [np.zeros((x.shape[1], hidden_size))] * states
+        assert lengths is None and len(initial) in (0, states)
+        assert all(each.shape == (1, x.shape[1], hidden_size)
+                   for each in initial)
+        state = [each[0] for each in initial] or [
+            np.zeros((x.shape[1], hidden_size))] * states
         order = range(len(x))
         ys = [None] * len(x)
         for t in order if direction == "forward" else reversed(order):
             state = step(x[t], state, w, r, *np.split(b, 2), functions, **more)
             ys[t] = state[0]
-        return np.stack(ys)[:, None], state[0][None]
+        return np.stack(ys)[:, None], *(each[None] for each in state)
     return run
 
 
@@ -283,4 +289,5 @@ OPERATORS = {
     "Shape": lambda x: np.array(x.shape),
     "Expand": lambda x, shape: np.broadcast_to(x, shape),
     "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes)),
+    "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(axes)),
 }

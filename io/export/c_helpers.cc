@@ -523,13 +523,16 @@ static void add_state(const cell* c, const float* h, int first, float* z,
 }
 
 /* g: steps, features, floats of the state and behind it, 1 from the last step
-   on, 1 for an output of all steps, 1 if that begins with the last step. */
+   on, 1 for an output of all steps, 1 if that begins with the last step, last
+   states behind it. h0 and c0: the initial states; 0: zeros. */
 static void recur(const float* x, float* y, const cell* c, step next,
-                  const int* g, float* z) {
+                  const int* g, const float* h0, const float* c0, float* z) {
   const int n = c->gates * c->units;
   float *const h = z + n, *to = y;
   int i, t;
   for (i = 0; i < g[2]; ++i) h[i] = 0;
+  for (i = 0; h0 && i < c->units; ++i) h[i] = h0[i];
+  for (i = 0; c0 && i < c->units; ++i) h[c->units + i] = c0[i];
   for (t = 0; t < g[0]; ++t) {
     for (i = 0; i < n; ++i) z[i] = c->b ? c->b[i] : 0;
     add_product(x + (g[3] ? g[0] - 1 - t : t) * g[1], g[1], c->w, n, z, n);
@@ -538,6 +541,8 @@ static void recur(const float* x, float* y, const cell* c, step next,
     if (g[4]) to = y + (g[3] == g[5] ? t : g[0] - 1 - t) * c->units;
     for (i = 0; i < c->units; ++i) to[i] = h[i];
   }
+  to = y + (g[4] ? g[0] : 1) * c->units;
+  for (i = 0; i < g[6] * c->units; ++i) to[i] = h[i];
 }
 )"},
 };

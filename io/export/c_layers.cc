@@ -41,6 +41,7 @@ const CModel::Row CModel::kRows[] = {
     {Kind::kBatchNormalize, &CModel::MultiplyAdd, true},
     {Kind::kNormalize, &CModel::Normalize, true},
     {Kind::kRecurrence, &CModel::Recur, false},
+    {Kind::kTakeTensor, &CModel::TakeTensor, false},
     {Kind::kGather, &CModel::Gather, false},
     {Kind::kConvTranspose, &CModel::ConvTranspose, false},
     {Kind::kAttend, &CModel::Attend, false},
@@ -251,10 +252,23 @@ void CModel::Recur() {
               "};\n";
   const std::string n =
       Numbers({XShape()[0], XShape()[1], StatesOf(p_->cell) * units,
-               p_->backwards, YShape().rank() > 1, p_->reversed});
+               p_->backwards, p_->all_steps, p_->reversed, p_->last_states});
+  const auto initial = [&](size_t input) {
+    return input < p_->inputs.size() ? X(input) : "0";
+  };
   const std::string z = NewBuffer((gates + StatesOf(p_->cell)) * units);
-  Call("recur(%s, %s, &%s, %s, %s, %s)", X().c_str(), Y().c_str(), c.c_str(),
-       int8::StepName(p_->cell), n.c_str(), z.c_str());
+  Call("recur(%s, %s, &%s, %s, %s, %s, %s, %s)", X().c_str(), Y().c_str(),
+       c.c_str(), int8::StepName(p_->cell), n.c_str(), initial(1).c_str(),
+       initial(2).c_str(), z.c_str());
+}
+
+// The tensors are one after another.
+void CModel::TakeTensor() {
+  const int64_t units = XShape()[1], states = At(p_->inputs[0]).last_states,
+                row =
+                    p_->tensor == 0 ? 0 : XShape()[0] - states + p_->tensor - 1;
+  Copy(X() + " + " + std::to_string(row * units), Y(),
+       {YShape().elements(), 1, 1});
 }
 
 // --- attention ---------------------------------------------------------------

@@ -65,6 +65,7 @@ class CModel {
   void MultiplyAdd();
   void Normalize();
   void Recur();
+  void TakeTensor();
   void Gather();
   void ConvTranspose();
   void Attend();

@@ -43,6 +43,7 @@ class Builder {
   Status Activate() { return AddActivation(x(), p_->activation); }
   Status AddSoftmax();
   Status CopyWithWeights();
+  Status Recur();
   Status Embed();
   Status Attend();
   Status MergeInputs();
@@ -118,7 +119,7 @@ const Builder::Row Builder::kRows[] = {
     {Kind::kConvTranspose, &Builder::MatMulOrConv},
     {Kind::kPRelu, &Builder::CopyWithWeights},
     {Kind::kNormalize, &Builder::CopyWithWeights},
-    {Kind::kRecurrence, &Builder::CopyWithWeights},
+    {Kind::kRecurrence, &Builder::Recur},
     {Kind::kPositions, &Builder::CopyWithWeights},
     {Kind::kGather, &Builder::Embed},
     {Kind::kAttend, &Builder::Attend},
@@ -281,6 +282,13 @@ Status Builder::CopyWithWeights() {
     all.insert(all.end(), values.begin(), values.end());
   }
   return Give(node);
+}
+
+Status Builder::Recur() {
+  if (p_->last_states == 0 && p_->inputs.size() == 1) return CopyWithWeights();
+  return Refuse(
+      "with return_state or an initial state; int8 has neither, so export the "
+      "model without int8");
 }
 
 // Tokens stay whole numbers. So they are the model's input, and no other layer

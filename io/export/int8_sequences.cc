@@ -182,7 +182,7 @@ void Int8Model::AddRecurrence() {
   step.argument =
       static_cast<int>(std::min<int64_t>(INT16_MAX, INT32_MAX / most));
   step.numbers =
-      Ints({XShape()[0], features, states, p_->backwards, YShape().rank() > 1,
+      Ints({XShape()[0], features, states, p_->backwards, p_->all_steps,
             p_->reversed, x.zero_point, y.zero_point});
   step.factors = {FactorTo(node_)};
   PlaceIn(&functions_, p_->activation);

@@ -54,6 +54,7 @@ class LoweringBuilder {
   void Rescale(Primitive*, int);
   void Normalize(Primitive*, int);
   void Recur(Primitive*, int);
+  void TakeTensor(Primitive*, int);
   void RepeatRow(Primitive*, int);
   void Gather(Primitive*, int);
   void Attend(Primitive*, int);
@@ -155,6 +156,7 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kSimpleRNN, Kind::kRecurrence, &LoweringBuilder::Recur, 0},
     {Is::kLSTM, Kind::kRecurrence, &LoweringBuilder::Recur, 0},
     {Is::kGRU, Kind::kRecurrence, &LoweringBuilder::Recur, 0},
+    {Is::kRecurrentOutput, Kind::kTakeTensor, &LoweringBuilder::TakeTensor, 0},
     {Is::kRepeatVector, Kind::kRepeat, &LoweringBuilder::RepeatRow, 0},
     {Is::kEmbedding, Kind::kGather, &LoweringBuilder::Gather, 0},
     {Is::kPositionEmbedding, Kind::kPositions, &LoweringBuilder::Gather, 0},
@@ -408,10 +410,16 @@ void LoweringBuilder::Recur(Primitive* p, int) {
   p->recurrent_kernel = Find(*p, "recurrent_kernel");
   p->gate_activation = layer.recurrent_activation;
   p->backwards = layer.go_backwards;
-  p->reversed = p->backwards && layer.return_sequences && !layer.keeps_order;
+  p->all_steps = layer.return_sequences;
+  p->reversed = p->backwards && p->all_steps && !layer.keeps_order;
+  if (layer.return_state) p->last_states = layer.kind == Is::kLSTM ? 2 : 1;
   if (layer.kind == Is::kLSTM) p->cell = Cell::kLstm;
   if (layer.kind != Is::kGRU) return;
   p->cell = layer.reset_after ? Cell::kGruAfter : Cell::kGruBefore;
+}
+
+void LoweringBuilder::TakeTensor(Primitive* p, int) {
+  p->tensor = p->layer->tensor;
 }
 
 // Adds a line of one step, repeated.
@@ -510,17 +518,11 @@ Status LoweringBuilder::Run(const char* target) {
     const Row* const row =
         std::find_if(std::begin(kRows), std::end(kRows),
                      [&](const Row& r) { return r.layer == layer.kind; });
-    const bool has_states =
-        IsRecurrent(layer.kind) &&
-        (layer.return_state || model_.inputs(node).size() > 1);
-    if (row == std::end(kRows) || has_states) {
+    if (row == std::end(kRows)) {
       return InvalidArgument(
           "layer '%s' is a %s, %swhich cannot be exported to %s",
           layer.name.c_str(), ClassName(layer),
-          layer.custom != nullptr ? "a user-defined layer, "
-          : has_states            ? "with return_state or initial states, "
-                                  : "",
-          target);
+          layer.custom != nullptr ? "a user-defined layer, " : "", target);
     }
     Primitive p;
     p.kind = row->kind;

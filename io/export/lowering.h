@@ -62,9 +62,11 @@ struct Primitive {
     kAffine,          // (x - center) scale + offset
     kBatchNormalize,  // gamma, beta, mean, variance, epsilon
     kNormalize,       // over the last num_axes axes; gamma, beta, epsilon
-    kRecurrence,      // of (steps, features); cell, kernel, recurrent_kernel,
-                      // bias, activation, gate_activation, backwards,
-                      // reversed
+    kRecurrence,      // of (steps, features), and perhaps initial states; cell,
+                      // kernel, recurrent_kernel, bias, activation,
+                      // gate_activation, backwards, reversed, all_steps,
+                      // last_states
+    kTakeTensor,      // of a kRecurrence with last_states: tensor
     kGather,          // row x of the kernel for each number x
     kConvTranspose,   // the reverse of a kConv from the output to the image,
                       // with `window` over the output; kernel (spatial, out,
@@ -114,6 +116,9 @@ struct Primitive {
   Activation gate_activation = kLinear;
   bool backwards = false;  // begins with the last step
   bool reversed = false;   // the output begins with the last step
+  bool all_steps = false;  // the output has a row for each step, else for one
+  int last_states = 0;     // rows behind those of the steps
+  int64_t tensor = 0;      // 0: the rows of the steps; from 1 on: a last state
   int64_t heads = 1;
   float factor = 1;
   bool causal = false;  // a query attends to no value behind its place

@@ -65,6 +65,7 @@ class OnnxConverter {
   OnnxValue BatchNormalize();
   OnnxValue Normalize();
   OnnxValue Recur();
+  OnnxValue TakeTensor();
   OnnxValue Gather();
   OnnxValue ConvTranspose();
   OnnxValue Attend();
@@ -104,6 +105,9 @@ class OnnxConverter {
   int Mean(int tensor, const OnnxInts& axes);
   int TurnedGates(const char* name, const Variable* weight);
   int GateBiases();
+  int InitialState(size_t input);
+  int AddRecurrence();
+  int WithoutDirection(int y, const Primitive& recurrence);
   int Heads(size_t input, const OnnxInts& turn);
   int AddCausalMask(int scores);
 

@@ -142,7 +142,7 @@ void OnnxGraph::AddOutput(const std::string& name, const Shape& shape,
   if (made.may_rename) {
     made = {NameOf(output), false};
   } else {
-    nodes_.push_back({"Identity", {tensor}, output, "", 0});
+    nodes_.push_back({"Identity", {tensor}, {output}, ""});
   }
   PutBytes(&ends_, kOutput, ValueInfo(NameOf(output), shape));
 }
@@ -157,8 +157,24 @@ int OnnxGraph::AddNode(const char* op, const int* inputs, size_t count,
     PutBytes(&fields, kAttribute, Attribute(a));
   }
   const int tensor = NewTensor(layer + "/" + op, true);
-  nodes_.push_back({op, {inputs, inputs + count}, tensor, fields, output});
+  std::vector<int> outputs(static_cast<size_t>(output), -1);
+  outputs.push_back(tensor);
+  nodes_.push_back({op, {inputs, inputs + count}, std::move(outputs), fields});
   return tensor;
+}
+
+int OnnxGraph::OutputOfSameNode(int tensor, int output) {
+  const auto number = static_cast<size_t>(output);
+  for (Node& node : nodes_) {
+    std::vector<int>& outputs = node.outputs;
+    if (std::find(outputs.begin(), outputs.end(), tensor) == outputs.end()) {
+      continue;
+    }
+    if (outputs.size() <= number) outputs.resize(number + 1, -1);
+    if (outputs[number] < 0) outputs[number] = NewTensor(NameOf(tensor), true);
+    return outputs[number];
+  }
+  return -1;
 }
 
 int OnnxGraph::AddConstant(const std::string& name, int type,
@@ -212,11 +228,10 @@ std::string OnnxGraph::NodesAndName(const std::string& name) const {
     for (const int input : node.inputs) {
       PutBytes(&fields, kNodeInput, input < 0 ? "" : NameOf(input));
     }
-    for (int i = 0; i < node.output_number; ++i) {
-      PutBytes(&fields, kNodeOutput, "");
+    for (const int output : node.outputs) {
+      PutBytes(&fields, kNodeOutput, output < 0 ? "" : NameOf(output));
     }
-    PutBytes(&fields, kNodeOutput, NameOf(node.output));
-    PutBytes(&fields, kNodeName, NameOf(node.output));
+    PutBytes(&fields, kNodeName, NameOf(node.outputs.back()));
     PutBytes(&fields, kOpType, node.op);
     PutBytes(&out, kNode, fields + node.attributes);
   }

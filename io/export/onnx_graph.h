@@ -88,6 +88,8 @@ class OnnxGraph {
   int AddNode(const char* op, const int* inputs, size_t count,
               OnnxAttributes attributes, const std::string& layer,
               int output = 0);
+  // Returns output number `output` of the node that makes `tensor`.
+  int OutputOfSameNode(int tensor, int output);
   // `floats` outlive the graph, or are those of KeepFloats.
   int AddWeight(const std::string& name, const OnnxInts& dims,
                 const float* floats, const StridedLayout& layout);
@@ -108,9 +110,8 @@ class OnnxGraph {
   struct Node {
     const char* op;
     std::vector<int> inputs;
-    int output;
+    std::vector<int> outputs;  // -1 without a name
     std::string attributes;
-    int output_number;
   };
   struct Constant {
     std::string head;   // the field, up to the data

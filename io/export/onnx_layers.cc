@@ -40,6 +40,7 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kBatchNormalize, &OnnxConverter::BatchNormalize},
     {Kind::kNormalize, &OnnxConverter::Normalize},
     {Kind::kRecurrence, &OnnxConverter::Recur},
+    {Kind::kTakeTensor, &OnnxConverter::TakeTensor},
     {Kind::kGather, &OnnxConverter::Gather},
     {Kind::kConvTranspose, &OnnxConverter::ConvTranspose},
     {Kind::kAttend, &OnnxConverter::Attend},

@@ -94,20 +94,27 @@ int OnnxConverter::GateBiases() {
                            values.data(), 2 * gates * units);
 }
 
-OnnxValue OnnxConverter::Recur() {
+// A state before the first step, in ONNX with an axis of directions.
+int OnnxConverter::InitialState(size_t input) {
+  if (input >= p_->inputs.size()) return -1;
+  const int axis = builder_.Ints("/direction", {0});
+  return builder_.Node("Unsqueeze", {builder_.Last(&x(input)), axis});
+}
+
+// Adds the node. Returns its first output: Y for all steps, else Y_h.
+int OnnxConverter::AddRecurrence() {
   const auto& cell = kCells[static_cast<size_t>(p_->cell)];
-  const bool all_steps = p_->output.rank() > 1;
   Functions functions;
   if (p_->cell != Cell::kSimple) functions.Add(p_->gate_activation);
   functions.Add(p_->activation);
   if (p_->cell == Cell::kLstm) functions.Add(p_->activation);
   unsupported_ = functions.missing;
-  const OnnxInts turn = {1, 0, 2};
   const int steps =
-      builder_.Node("Transpose", {builder_.Last(&x())}, {{"perm", turn}});
+      builder_.Node("Transpose", {builder_.Last(&x())}, {{"perm", {1, 0, 2}}});
   const int w = TurnedGates("/W", p_->kernel),
-            r = TurnedGates("/R", p_->recurrent_kernel), b = GateBiases();
-  const int inputs[] = {steps, w, r, b};
+            r = TurnedGates("/R", p_->recurrent_kernel), b = GateBiases(),
+            lengths = -1, h = InitialState(1), c = InitialState(2);
+  const int inputs[] = {steps, w, r, b, lengths, h, c};
   const OnnxAttribute common[] = {
       {"hidden_size", p_->output.back()},
       {"direction", p_->backwards ? "reverse" : "forward"},
@@ -115,31 +122,58 @@ OnnxValue OnnxConverter::Recur() {
       {"activation_alpha", &functions.alphas},
       {"activation_beta", &functions.betas}};
   const std::string& layer = p_->layer->name;
-  const int number = all_steps ? 0 : 1;
+  const int number = p_->all_steps ? 0 : 1;
   const bool gru = std::string("GRU") == cell.op;
   const int linear = p_->cell == Cell::kGruAfter ? 1 : 0;
-  int y = gru ? graph_->AddNode(cell.op, inputs, std::size(inputs),
-                                {common[0],
-                                 common[1],
-                                 common[2],
-                                 common[3],
-                                 common[4],
-                                 {"linear_before_reset", linear}},
-                                layer, number)
-              : graph_->AddNode(
-                    cell.op, inputs, std::size(inputs),
-                    {common[0], common[1], common[2], common[3], common[4]},
-                    layer, number);
-  const int axis = builder_.Ints("/direction", {number == 0 ? 1 : 0});
+  return gru ? graph_->AddNode(cell.op, inputs, std::size(inputs),
+                               {common[0],
+                                common[1],
+                                common[2],
+                                common[3],
+                                common[4],
+                                {"linear_before_reset", linear}},
+                               layer, number)
+             : graph_->AddNode(
+                   cell.op, inputs, std::size(inputs),
+                   {common[0], common[1], common[2], common[3], common[4]},
+                   layer, number);
+}
+
+// The output of `recurrence` in Keras's order of axes, from that of its node.
+int OnnxConverter::WithoutDirection(int y, const Primitive& recurrence) {
+  const bool all_steps = recurrence.all_steps;
+  const int axis = builder_.Ints("/direction", {all_steps ? 1 : 0});
   y = builder_.Node("Squeeze", {y, axis});
-  if (p_->reversed) {
+  if (recurrence.reversed) {
     const int from = builder_.Ints("/from", {-1}),
               to = builder_.Ints("/to", {std::numeric_limits<int64_t>::min()}),
               axes = builder_.Ints("/steps", {0}),
               by = builder_.Ints("/by", {-1});
     y = builder_.Node("Slice", {y, from, to, axes, by});
   }
-  if (all_steps) y = builder_.Node("Transpose", {y}, {{"perm", turn}});
+  if (all_steps) y = builder_.Node("Transpose", {y}, {{"perm", {1, 0, 2}}});
+  return y;
+}
+
+// With last states the value is the node's output, of which TakeTensor
+// makes each tensor.
+OnnxValue OnnxConverter::Recur() {
+  int y = AddRecurrence();
+  if (p_->last_states == 0) y = WithoutDirection(y, *p_);
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
+}
+
+OnnxValue OnnxConverter::TakeTensor() {
+  const Primitive& recurrence =
+      lowering_.primitives[static_cast<size_t>(p_->inputs[0])];
+  int y = builder_.Last(&x());
+  if (p_->tensor == 0) {
+    y = WithoutDirection(y, recurrence);
+  } else {
+    const int axis = builder_.Ints("/direction", {0});
+    y = graph_->OutputOfSameNode(y, static_cast<int>(p_->tensor));
+    y = builder_.Node("Squeeze", {y, axis});
+  }
   return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
 }
 

@@ -87,6 +87,28 @@ TEST(CArgumentsTest, Export_OutputsInUse_AreCopied) {
   EXPECT_TRUE(Contains(file, "  (void)in_unused;\n"));
 }
 
+TEST(CArgumentsTest, Export_StatesOfARecurrence_AreInputsAndOutputs) {
+  Functional model;
+  const auto x = model.Add(Input({1, 3}).Name("x"));
+  const auto h = model.Add(Input({4}).Name("h"));
+  const auto c = model.Add(Input({4}).Name("c"));
+  const auto lstm = model.Add(LSTM(4).ReturnState(true), {x, h, c});
+  std::vector<Functional::Node> outputs;
+  for (int k = 0; k < 3; ++k) {
+    outputs.push_back(
+        model.Add(RecurrentOutput(k).Name("y" + std::to_string(k)), {lstm}));
+  }
+  model.Outputs(outputs);
+  CompileOne(&model);
+  const std::string file = FilesOf(&model).file;
+  EXPECT_TRUE(
+      Contains(file,
+               "  recur(in_x, b0, &c3, lstm_step, n0, in_h, in_c, b1);\n"
+               "  copy(b0 + 0, out_y0, 1, n1);\n"
+               "  copy(b0 + 4, out_y1, 1, n2);\n"
+               "  copy(b0 + 8, out_y2, 1, n3);\n"));
+}
+
 TEST(CArgumentsTest, Export_WhatTakesOneInputOrOutput_IsRefused) {
   Functional model;
   const auto a = model.Add(Input({2}).Name("a"));

@@ -304,6 +304,11 @@ TEST(Int8FileTest, Export_UnsupportedLayers_AreRefusedByName) {
   const auto rows = both.Add(Flatten(), {both.Add(Embedding(9, 1), {tokens})});
   both.Add(Add().Name("a"), {tokens, rows});
   refuse(&both, {4}, {4}, {"layer 'a'", "reads the tokens"});
+  Functional states;
+  const auto gru = states.Add(GRU(3).ReturnState(true).Name("g"),
+                              {states.Add(Input({4, 2}))});
+  states.Add(Dense(2), {states.Add(RecurrentOutput(1), {gru})});
+  refuse(&states, {4, 2}, {2}, {"layer 'g'", "GRU, with return_state"});
   Sequential large({Input({2}), Dense(2), ActivationLayer(kExponential)});
   CompileOne(&large);
   for (int i = 0; i < 4; ++i) large.weights()[i] = 300;

@@ -10,7 +10,6 @@
 #include "../../support/expect_ok.h"
 #include "../../support/model_json.h"
 #include "ringlet/checkpoint.h"
-#include "ringlet/export.h"
 #include "ringlet/layers.h"
 #include "ringlet/model.h"
 
@@ -129,21 +128,6 @@ TEST(RecurrentStatesJsonTest, Load_WrongStates_AreRefused) {
                        "call 1 of layer 'encoder'"));
   EXPECT_TRUE(Contains(error(both, R"([[["to", 0, 1, {}]]])"),
                        "takes tensor 1 of layer 'to', which gives one"));
-}
-
-TEST(RecurrentStatesJsonTest, Export_WithStates_IsRefused) {
-  Functional model;
-  const auto gru = model.Add(GRU(4).ReturnState(true).Name("encoder"),
-                             {model.Add(Input({5, 3}))});
-  model.Add(RecurrentOutput(1), {gru});
-  model.Compile(SGD(), MeanSquaredError());
-  TempFolder folder;
-  for (const Status& status : {ExportOnnx(&model, folder / "m.onnx"),
-                               ExportC(&model, folder / "m.c")}) {
-    EXPECT_TRUE(Contains(status,
-                         "layer 'encoder' is a GRU, with return_state "
-                         "or initial states, which cannot be exported"));
-  }
 }
 
 }  // namespace

@@ -71,6 +71,23 @@ TEST(OnnxSequencesTest, Load_ExportedRecurrentLayer_HasTheSameBits) {
   });
 }
 
+TEST(OnnxSequencesTest, Load_ExportedDecoder_HasTheSameBits) {
+  for (const Layer& layer : {SimpleRNN(3), LSTM(3), GRU(3)}) {
+    SCOPED_TRACE(ClassName(layer));
+    ExpectTheSameBits([&] {
+      Functional model;
+      const auto x = model.Add(Input({5, 4}));
+      const auto encoder = model.Add(Layer(layer).ReturnState(true), {x});
+      std::vector<Functional::Node> inputs = {x};
+      for (int k = 1; k <= (layer.kind == Layer::Kind::kLSTM ? 2 : 1); ++k) {
+        inputs.push_back(model.Add(RecurrentOutput(k), {encoder}));
+      }
+      model.Add(Dense(2), {model.Add(layer, inputs)});
+      return model;
+    });
+  }
+}
+
 TEST(OnnxSequencesTest, Load_ExportedTransformer_HasTheSameBits) {
   ExpectTheSameBits([] {
     Functional model;
