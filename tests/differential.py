@@ -93,14 +93,23 @@ class Builder:
             layer = keras_oracle.LAYERS[kind](config)
             self.shapes[name] = tuple(int(size) for size in layer.build(
                 [self.shapes[each] for each in inputs]))
+            for state in self.states(name, kind, config):
+                self.shapes[state] = (config["units"],)
         self.layers.append(entry)
         return name
 
+    def states(self, name, kind, config):
+        """The names of the last states that a layer gives."""
+        count = 2 if kind == "LSTM" else 1
+        return [f"{name}:{k}" for k in range(1, count + 1)
+                if config.get("return_state")]
+
     def tensor(self, name):
-        layer, _, number = name.partition("#")
+        output, _, tensor = name.partition(":")
+        layer, _, number = output.partition("#")
         return {"class_name": "__keras_tensor__", "config": {
             "shape": [None, *self.shapes[name]], "dtype": "float32",
-            "keras_history": [layer, int(number or 0), 0]}}
+            "keras_history": [layer, int(number or 0), int(tensor or 0)]}}
 
     def again(self, x):
         """A layer that was called with an input like x, called with x; x where
@@ -533,7 +542,8 @@ def random_model(rng, later, loss, classes, training):
     return b.json()
 
 
-def add_recurrent(b, x, rng, all_steps):
+def random_recurrence(rng, all_steps):
+    """The kind and the config of a recurrent layer."""
     kind = pick(rng, *recurrent_oracle.GATES)
     config = {"units": int(pick(rng, 1, 7, int(rng.integers(1, 20)))),
               "activation": pick(rng, "tanh", "tanh", *GATE_ACTIVATIONS),
@@ -550,6 +560,11 @@ def add_recurrent(b, x, rng, all_steps):
     for weight in ("kernel", "recurrent", "bias"):
         if rng.random() < 0.1:
             config[weight + "_regularizer"] = regularizer(rng)
+    return kind, config
+
+
+def add_recurrent(b, x, rng, all_steps):
+    kind, config = random_recurrence(rng, all_steps)
     if config.get("go_backwards") or rng.random() < 0.6:
         return b.add(kind, config, [x])
     inner = {"class_name": kind, "config": {"name": kind.lower(), **config}}
@@ -586,6 +601,59 @@ def sequence_model(rng, loss, classes):
                   [x])
     add_head(b, x, loss, classes)
     return b.json()
+
+
+def states_model(rng, loss, classes):
+    """An encoder, and a decoder that begins with its states."""
+    steps = int(pick(rng, 1, 7, int(rng.integers(2, 15))))
+    b = Builder(rng, True, [steps, int(rng.integers(1, 7))], rng)
+    kind, config = random_recurrence(rng, bool(rng.integers(2)))
+    config["return_state"] = True
+    encoder = b.add(kind, config, [b.input])
+    states = b.states(encoder, kind, config)
+    if rng.random() < 0.3:
+        states = [b.add("Dense", weighted(rng, {"units": config["units"]}), [each])
+                  for each in states]
+    x = encoder if config["return_sequences"] else b.input
+    units = config["units"]
+    while True:
+        kind, config = random_recurrence(rng, bool(rng.integers(2)))
+        if (kind == "LSTM") == (len(states) == 2):
+            break
+    config.update(units=units, return_state=bool(rng.random() < 0.6))
+    decoder = x = b.add(kind, config, [x], initial_state=[
+        b.tensor(each) for each in states])
+    if config["return_sequences"]:
+        x = b.add(pick(rng, "Flatten", "GlobalMaxPooling1D"), {}, [x])
+    last = b.states(decoder, kind, config)
+    if last and rng.random() < 0.8:
+        taken = last if rng.random() < 0.5 else last[-1:]
+        x = b.add("Concatenate", {}, [x, *taken])
+    add_head(b, x, loss, classes)
+    return b.json()
+
+
+def stateful_model(rng):
+    """A decoder for one call after another: its states are inputs and outputs."""
+    steps = int(pick(rng, 1, 1, 7))
+    b = Builder(rng, True, [steps, int(rng.integers(1, 7))], rng)
+    kind, config = random_recurrence(rng, bool(rng.integers(2)))
+    config["return_state"] = True
+    before = []
+    for _ in b.states("", kind, config):
+        shape = (config["units"],)
+        state = b.add("InputLayer", {"batch_shape": [None, *shape]}, [])
+        b.shapes[state] = shape
+        before.append(state)
+    decoder = b.add(kind, config, [b.input], initial_state=[
+        b.tensor(each) for each in before])
+    outputs = [decoder, *b.states(decoder, kind, config)]
+    rng.shuffle(outputs)
+    return {"class_name": "Functional", "config": {
+        "name": "model", "layers": b.layers,
+        "input_layers": [[each, 0, 0] for each in (b.input, *before)],
+        "output_layers": [b.tensor(each)["config"]["keras_history"]
+                          for each in outputs]}}
 
 
 def add_transposed(b, x, rng):
@@ -901,6 +969,8 @@ def insert(rng, model, make, prefix, times, first=0):
         behind = layers[at]["config"]["name"]
         if behind not in shapes or calls.get(behind, 1) > 1:
             continue  # a model, or called twice
+        if layers[at]["config"].get("return_state"):
+            continue  # several tensors
         name = f"{prefix}_{count}"
         shapes[name] = shapes[behind]
         new = make(rng, shapes[name], name)
@@ -1315,7 +1385,10 @@ class Case:
         sequences = np.random.default_rng([seed, number, 8])
         late = np.random.default_rng([seed, number, 9])
         newest = np.random.default_rng([seed, number, 10])
+        states = np.random.default_rng([seed, number, 11])
         model = (wide_model(rng, loss, classes) if self.wide else
+                 states_model(states, loss, classes)
+                 if states.random() < 0.06 else
                  newest_model(newest, loss, classes)
                  if newest.random() < 0.12 else
                  late_model(late, loss, classes) if late.random() < 0.12 else
@@ -1463,6 +1536,8 @@ class Case:
         calls, tensors = {}, [(layers[0]["config"]["name"], 0,
                                oracle.input_shape)]
         for layer, output in zip(oracle.layers, oracle.outputs):
+            if isinstance(layer, keras_oracle.RecurrentState):
+                continue
             number = calls[layer.name] = calls.get(layer.name, -1) + 1
             tensors.append((layer.name, number, oracle.shapes[output]))
         if keras_oracle.Loss(compile_["loss"], oracle.heads[0]).takes_logits:

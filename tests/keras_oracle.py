@@ -1329,7 +1329,7 @@ class Model:
                                        for each in inputs],
                                       trainable)
         ends = config["config"].get("output_layers", [])
-        return [tensors[name, number] for name, number, _ in ends] or [
+        return [self.tensor(tensors, *each) for each in ends] or [
             tensors[last]]
 
     def tensor(self, tensors, name, number, tensor):

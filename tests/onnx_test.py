@@ -117,8 +117,11 @@ class Case:
             self.model = differential.Case(seed, number).run["model"]
         elif number % 16 == 11:
             self.model = differential.resized_model(rng)
-        elif number % 8 in (5, 6):
-            made = (differential.sequence_model if number % 8 == 5 else
+        elif number % 32 == 19:
+            self.model = differential.stateful_model(rng)
+        elif number % 8 in (5, 6) or number % 32 == 3:
+            made = (differential.states_model if number % 32 == 3 else
+                    differential.sequence_model if number % 8 == 5 else
                     differential.late_model if number % 16 == 6 else
                     differential.newest_model)
             self.model = made(
@@ -169,9 +172,13 @@ class Case:
         """Keras's names of the inputs and the outputs."""
         config = self.model["config"]
         layers = config["layers"]
-        outputs = config.get("output_layers", [[layers[-1]["config"]["name"]]])
+        outputs = config.get("output_layers",
+                             [[layers[-1]["config"]["name"], 0, 0]])
+        several = {each["config"]["name"] for each in layers
+                   if each["config"].get("return_state")}
         return (layers[0]["config"]["name"], *self.more,
-                *[each[0] for each in outputs])
+                *[name + (f"_output_{tensor}" if name in several else "")
+                  for name, _, tensor in outputs])
 
     def ports(self):
         """How many inputs, and outputs."""
