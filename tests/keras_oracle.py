@@ -1015,7 +1015,7 @@ class TimeDistributed(Layer):
 
     def build(self, shapes):
         output = self.inner.build([shapes[0][1:]])
-        self.shapes = self.inner.shapes
+        self.shapes, self.state = self.inner.shapes, self.inner.state
         return (shapes[0][0], *output)
 
     def forward(self, xs):
