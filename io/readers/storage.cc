@@ -98,11 +98,15 @@ bool SameInMemory(Storage storage) {
 int64_t StoredBytes(const Shape& shape, Storage storage) {
   constexpr int64_t kLargest = int64_t{1} << 53;  // exact in JSON's numbers
   int64_t bytes = static_cast<int64_t>(SizeOf(storage));
+  bool is_empty = false;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] > 0 && bytes > kLargest / shape[i]) return -1;
-    bytes *= shape[i];
+    is_empty |= shape[i] == 0;
+    // Also the sizes around an axis of 0, whose products are computed too.
+    const int64_t size = std::max<int64_t>(shape[i], 1);
+    if (bytes > kLargest / size) return -1;
+    bytes *= size;
   }
-  return bytes;
+  return is_empty ? 0 : bytes;
 }
 
 Status CheckAddressable(const std::string& path, const StoredTensor& tensor,

@@ -6,8 +6,10 @@
 #include "onnx_graph_reader.h"
 
 #include <cinttypes>
+#include <cstring>
 #include <utility>
 
+#include "../../core/base/byte_order.h"
 #include "../../core/base/text.h"
 #include "../files/onnx_format.h"
 #include "../files/protobuf_reader.h"
@@ -21,6 +23,8 @@ using Field = ProtobufReader::Field;
 // Limits the nodes and tensors of a graph, and the inputs of a node.
 constexpr size_t kMaxEntries = 20000;
 constexpr uint64_t kOne = 0x3f800000;  // 1.0f
+// Of a recurrent operator: more than three for each direction.
+constexpr size_t kMaxFunctions = 8;
 
 // Calls take(field) for each field of a message.
 template <typename Take>
@@ -62,6 +66,31 @@ struct ConstantValue {
   std::string attribute;  // another one than "value"
 };
 
+// Appends the floats of a field. Longer lists belong to attributes that are not
+// read.
+Status ReadShortFloats(const ProtobufReader& reader, const Field& f,
+                       std::vector<float>* floats) {
+  if (f.type == ProtobufType::kVarint || f.type == ProtobufType::kFixed64 ||
+      f.end - f.begin > static_cast<int64_t>(4 * kMaxFunctions) ||
+      floats->size() > kMaxFunctions) {
+    return Status();
+  }
+  std::string bytes(4, '\0');
+  if (f.type == ProtobufType::kFixed32) {
+    StoreLittle(static_cast<uint32_t>(f.value),
+                reinterpret_cast<unsigned char*>(&bytes[0]));
+  } else {
+    RINGLET_RETURN_IF_ERROR(reader.Text(f, &bytes));
+  }
+  for (size_t at = 0; at + 4 <= bytes.size(); at += 4) {
+    const auto bits = LoadLittle<uint32_t>(
+        reinterpret_cast<const unsigned char*>(bytes.data()) + at);
+    floats->emplace_back();
+    std::memcpy(&floats->back(), &bits, sizeof bits);
+  }
+  return Status();
+}
+
 // Reads one attribute of a node. *value becomes the attribute's tensor or
 // floats if its name is one of a Constant's.
 Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
@@ -71,13 +100,22 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
   Floats one, several;
   uint64_t number = 0, bits = kOne;
   std::vector<int64_t> ints;
+  std::vector<std::string> texts;
+  std::vector<float> numbers;
   RINGLET_RETURN_IF_ERROR(ForEachField(&reader, [&](const Field& f) {
     if (f.number == kAttributeName) return reader.Text(f, &name);
     if (f.number == kFloat) {
       bits = f.value;
       one.Add(f);
     }
-    if (f.number == kFloats) several.Add(f);
+    if (f.number == kFloats) {
+      several.Add(f);
+      return ReadShortFloats(reader, f, &numbers);
+    }
+    if (f.number == kStrings && texts.size() < kMaxFunctions) {
+      texts.emplace_back();
+      return reader.Text(f, &texts.back());
+    }
     if (f.number == kInt) number = f.value;
     if (f.number == kString) return reader.Text(f, &text);
     if (f.number == kAttributeTensor) tensor = f;
@@ -94,6 +132,11 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
   }
   if (name == "perm") node->perm = std::move(ints);
   if (name == "direction") node->direction = text;
+  if (name == "clip") node->clips = true;
+  if (name == "input_forget") node->input_forget = number != 0;
+  if (name == "activations") node->activations = std::move(texts);
+  if (name == "activation_alpha") node->activation_alpha = std::move(numbers);
+  if (name == "activation_beta") node->activation_beta = std::move(numbers);
   if (name == "linear_before_reset") node->linear_before_reset = number != 0;
   if (name == "axis") node->axis = static_cast<int64_t>(number);
   if (name == "transA") node->trans_a = number != 0;
@@ -329,6 +372,13 @@ Status ReadGraph(ProtobufReader reader, OnnxFileGraph* graph) {
     RINGLET_RETURN_IF_ERROR(ReadNode(ProtobufReader(reader, f), &node, &value));
     if (node.op == "Constant") {
       return ReadConstant(reader, node.output, value, graph);
+    }
+    if (node.op == "ConstantOfShape" &&
+        value.tensor.type == ProtobufType::kBytes) {
+      OnnxFileGraph of_node;
+      RINGLET_RETURN_IF_ERROR(
+          ReadTensor(ProtobufReader(reader, value.tensor), "value", &of_node));
+      node.filler = std::make_shared<OnnxTensor>(of_node.tensors.at("value"));
     }
     graph->nodes.push_back(std::move(node));
     return Status();

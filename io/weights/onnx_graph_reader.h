@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,7 +37,13 @@ struct OnnxFileGraph {
     bool trans_a = false, trans_b = false,
          scales = false;               // attributes of a Gemm
     bool linear_before_reset = false;  // an attribute of a GRU
-    std::string direction;             // an attribute of a recurrent operator
+    // Attributes of a recurrent operator.
+    std::string direction;
+    bool clips = false, input_forget = false;
+    std::vector<std::string> activations;
+    std::vector<float> activation_alpha, activation_beta;
+    // The number of a ConstantOfShape; null: 0.
+    std::shared_ptr<const OnnxTensor> filler;
     int64_t axis = 0;
   };
   std::string producer;

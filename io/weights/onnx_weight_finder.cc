@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cinttypes>
 #include <deque>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <string>
@@ -51,6 +53,23 @@ constexpr struct RecurrentOperator {
 } kRecurrentOperators[] = {
     {"RNN", 1, {0}}, {"GRU", 3, {1, 0, 2}}, {"LSTM", 4, {0, 2, 3, 1}}};
 
+const RecurrentOperator* OperatorOf(const Node& node) {
+  for (const RecurrentOperator& op : kRecurrentOperators) {
+    if (node.op == op.op) return &op;
+  }
+  return nullptr;
+}
+
+// True for an operator whose output has elements of its first input alone, or
+// of a Concat's inputs.
+bool CopiesElements(const std::string& op) {
+  constexpr const char* kCopying[] = {
+      "Cast",    "Concat", "Expand",  "Flatten",   "Gather", "Identity",
+      "Reshape", "Slice",  "Squeeze", "Transpose", "Tile",   "Unsqueeze"};
+  return std::any_of(std::begin(kCopying), std::end(kCopying),
+                     [&](const char* copying) { return op == copying; });
+}
+
 // The weights of a recurrent operator, by the node's inputs. The biases of both
 // products are halves of one input.
 constexpr struct RecurrentPart {
@@ -70,6 +89,10 @@ struct Value {
   const OnnxTensor* tensor = nullptr;
   std::vector<int> axes;  // as in OnnxWeight
   enum Order : uint8_t { kUnknown, kFirst, kLast } order = kUnknown;
+  // True if all elements are those of `sources`, or 0.
+  bool is_copy = false;
+  std::vector<const OnnxTensor*> sources;
+  bool may_be_turned = false;  // by a Slice or a ReverseSequence
   // The index of the module that gives this value and has no bias yet, so that
   // a following Add may be its bias. -1: none.
   int module = -1;
@@ -102,13 +125,18 @@ class OnnxWeightFinder {
  public:
   OnnxWeightFinder(const OnnxFileGraph& graph,
                    std::vector<StoredTensor>* tensors,
-                   std::vector<OnnxWeight>* weights)
-      : graph_(graph), tensors_(*tensors), weights_(*weights) {}
+                   std::vector<OnnxWeight>* weights,
+                   std::vector<OnnxZeros>* zeros)
+      : graph_(graph), tensors_(*tensors), weights_(*weights), zeros_(*zeros) {}
 
   Status Run() {
     for (const auto& [name, tensor] : graph_.tensors) {
-      values_[name].tensor = &tensor;
+      Value& value = values_[name];
+      value.tensor = &tensor;
+      value.is_copy = true;
+      value.sources = {&tensor};
     }
+    FindInitialStates();
     for (const Node& node : graph_.nodes) {
       if (node.op != "Add") continue;
       for (const std::string& input : node.inputs) sums_.emplace(input, &node);
@@ -130,6 +158,43 @@ class OnnxWeightFinder {
     return found == values_.end() ? Value() : found->second;
   }
 
+  // Finds the values that are copied to a recurrent operator's initial states:
+  // they are no weights.
+  void FindInitialStates() {
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = graph_.nodes[i];
+      const bool copies =
+          CopiesElements(node.op) && states_.count(node.output) != 0;
+      const bool recurrent = OperatorOf(node) != nullptr;
+      const size_t first = recurrent ? 5 : 0, end = recurrent ? 7
+                                                    : node.op == "Concat"
+                                                        ? node.inputs.size()
+                                                        : 1;
+      for (size_t k = first; k < std::min(end, node.inputs.size()); ++k) {
+        if (copies || recurrent) states_.insert(node.inputs[k]);
+      }
+    }
+  }
+
+  // Finds the tensors whose elements a node copies.
+  void FindSources(const Node& node, Value* y) const {
+    if (node.op == "ConstantOfShape") {
+      y->is_copy = true;
+      if (node.filler != nullptr) y->sources = {node.filler.get()};
+    }
+    if (!CopiesElements(node.op)) return;
+    const size_t count = node.op == "Concat" ? node.inputs.size() : 1;
+    y->is_copy = true;
+    for (size_t i = 0; i < count; ++i) {
+      const Value x = InputOf(node, i);
+      y->is_copy &= x.is_copy;
+      // More sources than a file of PyTorch has are not followed.
+      if (y->sources.size() + x.sources.size() > 16) y->is_copy = false;
+      if (!y->is_copy) break;
+      y->sources.insert(y->sources.end(), x.sources.begin(), x.sources.end());
+    }
+  }
+
   Status Take(const Node& node) {
     Value& y = values_[node.output];
     if (y.tensor != nullptr) {
@@ -139,7 +204,10 @@ class OnnxWeightFinder {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Value x = InputOf(node, i);
       if (x.tensor == nullptr && y.order == Value::kUnknown) y.order = x.order;
+      y.may_be_turned |= CopiesElements(node.op) && x.may_be_turned;
     }
+    y.may_be_turned |= node.op == "Slice" || node.op == "ReverseSequence";
+    FindSources(node, &y);
     if (node.op == "Identity" || node.op == "Unsqueeze") y = InputOf(node, 0);
     if (node.op == "Transpose") TakeTranspose(node, &y);
     if (y.tensor == nullptr && IsConstant(node)) {
@@ -150,15 +218,15 @@ class OnnxWeightFinder {
       return Status();
     }
     if (node.op == "Add" || node.op == "Mul") TakePart(node, &y);
-    if (node.op == "Gather" && node.axis == 0) TakeRows(node, "weight");
-    if (node.op == "Expand") TakeRows(node, "positions");
+    if (states_.count(node.output) == 0) {
+      if (node.op == "Gather" && node.axis == 0) TakeRows(node, "weight");
+      if (node.op == "Expand") TakeRows(node, "positions");
+    }
     const bool is_of_values = node.op == "MatMul" &&
                               InputOf(node, 0).tensor == nullptr &&
                               InputOf(node, 1).tensor == nullptr;
     if (is_of_values) y.order = Value::kUnknown;
-    for (const RecurrentOperator& op : kRecurrentOperators) {
-      if (node.op == op.op) return TakeRecurrent(node, op);
-    }
+    if (const auto* op = OperatorOf(node)) return TakeRecurrent(node, *op);
     for (const OnnxOp& op : kOps) {
       if (node.op != op.op) continue;
       if (op.of_images) y.order = Value::kFirst;
@@ -242,15 +310,51 @@ class OnnxWeightFinder {
     weights_.back().changes_nothing = !is_table;
   }
 
+  // Finds out if a recurrent operator has initial states. Constant ones must be
+  // zeros.
+  Status TakeStates(const Node& node, bool* has_states) {
+    constexpr const char* kNames[] = {"initial_h", "initial_c"};
+    for (size_t i = 5; i < std::min<size_t>(node.inputs.size(), 7); ++i) {
+      if (node.inputs[i].empty()) continue;
+      const Value state = InputOf(node, i);
+      OnnxZeros zeros;
+      zeros.error = "node '" + Printable(node.name) + "' (" + node.op +
+                    "): its input " + kNames[i - 5] + ", '" +
+                    Printable(node.inputs[i]) +
+                    "', is a constant of other numbers than 0; in ringlet the "
+                    "states begin as zeros, or are values of the model: export "
+                    "it with its initial states as inputs";
+      if (!state.is_copy && state.tensor == nullptr) {
+        *has_states = true;
+      } else if (!state.is_copy) {
+        return InvalidArgument("%s", zeros.error.c_str());
+      }
+      for (const OnnxTensor* const source : state.sources) {
+        if (!states_read_.insert(source).second) continue;
+        zeros.tensor = *source;
+        zeros_.push_back(zeros);
+      }
+    }
+    return Status();
+  }
+
   // Takes both directions of a recurrent operator.
   Status TakeRecurrent(const Node& node, const RecurrentOperator& op) {
-    if (InputOf(node, 1).tensor == nullptr || !IsNew(node)) return Status();
-    if (node.inputs.size() > 7 && !node.inputs[7].empty()) {
-      return Error(Code::kUnimplemented, "node '%s': an LSTM with peepholes",
-                   Printable(node.name).c_str());
-    }
-    const size_t module = ModuleNamed(NameOf(node, PartNames(node)));
+    if (InputOf(node, 1).tensor == nullptr) return Status();
+    bool has_states = false;
+    RINGLET_RETURN_IF_ERROR(TakeStates(node, &has_states));
     const int directions = node.direction == "bidirectional" ? 2 : 1;
+    std::shared_ptr<OnnxRecurrence> recurrences[2];
+    for (int direction = 0; direction < directions; ++direction) {
+      auto& recurrence = recurrences[direction];
+      recurrence = std::make_shared<OnnxRecurrence>();
+      recurrence->has_states = has_states;
+      recurrence->may_be_turned = InputOf(node, 0).may_be_turned;
+      RINGLET_RETURN_IF_ERROR(
+          ReadOnnxRecurrence(node, op.gates, direction > 0, recurrence.get()));
+    }
+    if (!IsNew(node)) return Status();
+    const size_t module = ModuleNamed(NameOf(node, PartNames(node)));
     for (int direction = 0; direction < directions; ++direction) {
       for (const RecurrentPart& part : kRecurrentParts) {
         const Value stored = InputOf(node, part.input);
@@ -259,7 +363,7 @@ class OnnxWeightFinder {
         AddPart(module, std::string(part.role) + suffix, stored,
                 /*flat=*/false);
         OnnxWeight* const weight = &weights_.back();
-        weight->resets_before = op.gates == 3 && !node.linear_before_reset;
+        weight->recurrence = recurrences[direction];
         if (!stored.tensor->unread.empty()) continue;
         const int halves = part.is_bias ? 2 : 1;
         weight->num_blocks = directions * halves * op.gates;
@@ -470,6 +574,9 @@ class OnnxWeightFinder {
   std::map<std::string, const Node*> sums_;  // nodes Add by their inputs
   std::deque<OnnxTensor> computed_;
   std::vector<Module> modules_;
+  std::vector<OnnxZeros>& zeros_;
+  std::set<std::string> states_;  // values that become initial states
+  std::set<const OnnxTensor*> states_read_;
   std::set<std::vector<const OnnxTensor*>> taken_;
   std::map<std::string, size_t> numbers_;  // the index of each module
   std::map<std::string, int> names_;       // how often each tensor name is used
@@ -485,8 +592,9 @@ Shape Permuted(const Shape& shape, const std::vector<int>& axes) {
 
 Status FindOnnxWeights(const OnnxFileGraph& graph,
                        std::vector<StoredTensor>* tensors,
-                       std::vector<OnnxWeight>* weights) {
-  return OnnxWeightFinder(graph, tensors, weights).Run();
+                       std::vector<OnnxWeight>* weights,
+                       std::vector<OnnxZeros>* zeros) {
+  return OnnxWeightFinder(graph, tensors, weights, zeros).Run();
 }
 
 }  // namespace ringlet

@@ -19,7 +19,8 @@ Shape Permuted(const Shape& shape, const std::vector<int>& axes);
 // Appends a tensor and its OnnxWeight for each weight.
 Status FindOnnxWeights(const OnnxFileGraph& graph,
                        std::vector<StoredTensor>* tensors,
-                       std::vector<OnnxWeight>* weights);
+                       std::vector<OnnxWeight>* weights,
+                       std::vector<OnnxZeros>* zeros);
 
 }  // namespace ringlet
 

@@ -101,19 +101,26 @@ Status OnnxWeights::Open(FileSystem* files, const std::string& path) {
       ReadOnnxGraph(file.get(), &graph).Annotate("%s", path.c_str()));
   files_[""] = std::move(file);
   is_from_pytorch_ = graph.producer == kPyTorch;
-  RINGLET_RETURN_IF_ERROR(FindOnnxWeights(graph, &tensors_, &weights_)
+  std::vector<OnnxZeros> zeros;
+  RINGLET_RETURN_IF_ERROR(FindOnnxWeights(graph, &tensors_, &weights_, &zeros)
                               .Annotate("%s", path.c_str()));
   IndexNames();
   for (const StoredTensor& tensor : tensors_) {
-    RINGLET_RETURN_IF_ERROR(OpenTensorFile(files, tensor));
+    RINGLET_RETURN_IF_ERROR(
+        OpenTensorFile(files, tensor, WeightOf(tensor).location));
+  }
+  for (const OnnxZeros& each : zeros) {
+    RINGLET_RETURN_IF_ERROR(
+        OpenTensorFile(files, each.tensor, each.tensor.location));
+    RINGLET_RETURN_IF_ERROR(CheckZeros(each));
   }
   return FindDefaults();
 }
 
 // Opens the file of a tensor's elements, and checks that they are within it.
 Status OnnxWeights::OpenTensorFile(FileSystem* files,
-                                   const StoredTensor& tensor) {
-  const std::string& location = WeightOf(tensor).location;
+                                   const StoredTensor& tensor,
+                                   const std::string& location) {
   if (location.empty()) return Status();
   const std::string name = Printable(tensor.name),
                     path = PathBeside(path_, location);
@@ -145,6 +152,23 @@ Status OnnxWeights::OpenTensorFile(FileSystem* files,
                     " of %s, which has %" PRId64,
                     path_.c_str(), name.c_str(), tensor.bytes, tensor.offset,
                     Printable(path).c_str(), size);
+}
+
+Status OnnxWeights::CheckZeros(const OnnxZeros& zeros) const {
+  const OnnxTensor& tensor = zeros.tensor;
+  const Status error =
+      InvalidArgument("%s: %s", path_.c_str(), zeros.error.c_str());
+  if (!tensor.unread.empty()) return error;
+  RINGLET_RETURN_IF_ERROR(CheckAddressable(path_, tensor));
+  std::vector<unsigned char> stored(static_cast<size_t>(tensor.bytes));
+  RINGLET_RETURN_IF_ERROR(
+      files_.at(tensor.location)
+          ->Read(tensor.offset, stored.data(), stored.size())
+          .Annotate("%s", path_.c_str()));
+  if (tensor.elements == OnnxElements::kFields) RemoveKeys(&stored);
+  const bool all = std::all_of(stored.begin(), stored.end(),
+                               [](unsigned char byte) { return byte == 0; });
+  return all ? Status() : error;
 }
 
 Status OnnxWeights::FindDefaults() {

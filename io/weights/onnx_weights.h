@@ -19,6 +19,7 @@
 
 #include "../readers/tensor_file.h"
 #include "onnx_graph_reader.h"
+#include "onnx_recurrence.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"
 
@@ -38,7 +39,14 @@ struct OnnxWeight {
   int num_blocks = 1;
   bool channels_first = false, channels_last = false;
   bool may_change_nothing = false, changes_nothing = false;
-  bool resets_before = false;  // for a GRU, see OnnxWeights
+  // The operator, if it is a recurrent one.
+  std::shared_ptr<const OnnxRecurrence> recurrence;
+};
+
+// A tensor in which every number must be 0.
+struct OnnxZeros {
+  OnnxTensor tensor;
+  std::string error;  // for another number
 };
 
 class OnnxWeights : public TensorFile {
@@ -63,13 +71,15 @@ class OnnxWeights : public TensorFile {
   bool changes_nothing(const StoredTensor& tensor) const {
     return WeightOf(tensor).changes_nothing;
   }
-  // True for a weight of a GRU that resets the state before its product.
-  bool resets_before(const StoredTensor& tensor) const {
-    return WeightOf(tensor).resets_before;
+  // The operator with this weight; null unless it is a recurrent one.
+  const OnnxRecurrence* recurrence(const StoredTensor& tensor) const {
+    return WeightOf(tensor).recurrence.get();
   }
 
  private:
-  Status OpenTensorFile(FileSystem* files, const StoredTensor& tensor);
+  Status OpenTensorFile(FileSystem* files, const StoredTensor& tensor,
+                        const std::string& location);
+  Status CheckZeros(const OnnxZeros& zeros) const;
   Status FindDefaults();
   const OnnxWeight& WeightOf(const StoredTensor& tensor) const {
     return weights_[IndexOf(tensor)];

@@ -152,8 +152,13 @@ Status FindRecurrent(const WeightsFile& file, const Model& model, int node,
                      const std::string& role, TorchWeight* weight) {
   const Layer& layer = StepLayer(model.layer(node));
   const bool gru = layer.kind == Layer::Kind::kGRU;
-  const bool before =
-      weight->tensor != nullptr && file.resets_before(*weight->tensor);
+  const OnnxRecurrence* const recurrence =
+      weight->tensor != nullptr ? file.recurrence(*weight->tensor) : nullptr;
+  if (recurrence != nullptr) {
+    RINGLET_RETURN_IF_ERROR(CheckRecurrence(*recurrence, model, node)
+                                .Annotate("%s", file.path().c_str()));
+  }
+  const bool before = recurrence != nullptr && recurrence->resets_before;
   if (weight->tensor != nullptr && gru && layer.reset_after == before) {
     return InvalidArgument(
         "layer '%s' is a GRU with reset_after %s, and %s resets the state "

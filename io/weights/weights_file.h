@@ -61,9 +61,9 @@ class WeightsFile {
   bool changes_nothing(const StoredTensor& tensor) const {
     return is_onnx() && onnx().changes_nothing(tensor);
   }
-  // True for a GRU in an ONNX model that resets the state before its product.
-  bool resets_before(const StoredTensor& tensor) const {
-    return is_onnx() && onnx().resets_before(tensor);
+  // The recurrent operator of an ONNX model with this weight, or null.
+  const OnnxRecurrence* recurrence(const StoredTensor& tensor) const {
+    return is_onnx() ? onnx().recurrence(tensor) : nullptr;
   }
   // See TensorFile.
   bool verifiable() const { return file_->verifiable(); }

@@ -232,7 +232,7 @@ TEST(OnnxSequencesTest, Load_OtherShapesOrPeepholes_AreRefused) {
     return std::string(LoadWeights(&model, folder / "m", Silent()).message());
   };
   EXPECT_EQ(error("LSTM", {1, 8, 3}, "forward", false), "");
-  EXPECT_EQ(error("LSTM", {8, 3}, "reverse", false), "");
+  EXPECT_EQ(error("LSTM", {8, 3}, "forward", false), "");
   EXPECT_TRUE(Contains(error("LSTM", {1, 8, 3}, "bidirectional", false),
                        "'g/W' of shape (1, 8, 3) is not the weight of LSTM"));
   for (const OnnxInts& w : {OnnxInts{1, 7, 3}, {2, 8, 3}, {24}, {1, 1, 8, 3}}) {

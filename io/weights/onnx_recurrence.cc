@@ -1,0 +1,213 @@
+#include "onnx_recurrence.h"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+
+#include "../../core/base/text.h"
+#include "../../core/layers/layer_table.h"
+
+namespace ringlet {
+namespace {
+
+using Node = OnnxFileGraph::Node;
+
+// ONNX's functions in lower case, with the defaults of their numbers. One with
+// other numbers than `keras_numbers` is not the activation.
+constexpr struct {
+  const char* name;
+  int count;  // of its numbers
+  float defaults[2], keras_numbers[2];
+  Activation activation;
+} kFunctions[] = {
+    {"tanh", 0, {0, 0}, {0, 0}, kTanh},
+    {"sigmoid", 0, {0, 0}, {0, 0}, kSigmoid},
+    {"relu", 0, {0, 0}, {0, 0}, kRelu},
+    {"softsign", 0, {0, 0}, {0, 0}, kSoftsign},
+    {"softplus", 0, {0, 0}, {0, 0}, kSoftplus},
+    {"affine", 2, {1, 0}, {1, 0}, kLinear},
+    {"hardsigmoid", 2, {0.2f, 0.5f}, {1.0f / 6, 0.5f}, kHardSigmoid},
+    {"hardsigmoid", 2, {0.2f, 0.5f}, {0.2f, 0.5f}, kHardSigmoidKeras2},
+    {"elu", 1, {1, 0}, {1, 0}, kElu},
+    {"leakyrelu", 1, {0.01f, 0}, {0.2f, 0}, kLeakyRelu},
+    {"thresholdedrelu", 1, {1, 0}, {-1, 0}, kRelu},
+    {"scaledtanh", 2, {1, 1}, {1, 1}, kTanh},
+};
+
+bool IsNear(float a, float b) { return std::fabs(a - b) < 1e-6f; }
+
+// Names functions one after another: each takes its numbers from the front of
+// both lists.
+class FunctionNames {
+ public:
+  explicit FunctionNames(const Node& node) : node_(node) {}
+
+  std::string Next(const std::string& function) {
+    const std::string lower = LowerAscii(function);
+    float numbers[2] = {};
+    bool known = false;
+    std::string keras;
+    for (const auto& row : kFunctions) {
+      if (lower != row.name) continue;
+      if (!known) {
+        Take(node_.activation_alpha, row.count > 0, row.defaults[0], &alphas_,
+             &numbers[0]);
+        Take(node_.activation_beta, row.count > 1, row.defaults[1], &betas_,
+             &numbers[1]);
+      }
+      known = true;
+      if (IsNear(numbers[0], row.keras_numbers[0]) &&
+          IsNear(numbers[1], row.keras_numbers[1])) {
+        keras = ActivationName(row.activation);
+      }
+    }
+    if (!keras.empty()) return keras;
+    char text[64];
+    std::snprintf(text, sizeof text, "(%g, %g)",
+                  static_cast<double>(numbers[0]),
+                  static_cast<double>(numbers[1]));
+    return Printable(function) + (known ? text : "");
+  }
+
+ private:
+  static void Take(const std::vector<float>& list, bool takes, float otherwise,
+                   size_t* at, float* number) {
+    if (takes) *number = *at < list.size() ? list[(*at)++] : otherwise;
+  }
+
+  const Node& node_;
+  size_t alphas_ = 0, betas_ = 0;
+};
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+Status RefusedAttribute(const Node& node, const std::string& attribute,
+                        const char* layers) {
+  return Error(Code::kUnimplemented,
+               "node '%s' (%s): its attribute %s; ringlet's recurrent layers "
+               "%s",
+               Printable(node.name).c_str(), Printable(node.op).c_str(),
+               attribute.c_str(), layers);
+}
+
+// The activations of one direction are those of the gates and of the state; an
+// LSTM has another for the cell state.
+Status ReadActivations(const Node& node, int gates, bool second,
+                       OnnxRecurrence* recurrence) {
+  const size_t count = gates == 4   ? 3
+                       : gates == 3 ? 2
+                                    : 1,
+               directions = node.direction == "bidirectional" ? 2 : 1;
+  std::vector<std::string> functions = node.activations;
+  if (functions.empty()) {
+    for (size_t i = 0; i < count * directions; ++i) {
+      functions.push_back(count > 1 && i % count == 0 ? "Sigmoid" : "Tanh");
+    }
+  }
+  if (functions.size() != count * directions) {
+    return Corruption(
+        "node '%s' (%s): its attribute activations has %zu names "
+        "in place of %zu",
+        Printable(node.name).c_str(), Printable(node.op).c_str(),
+        functions.size(), count * directions);
+  }
+  FunctionNames names(node);
+  for (size_t i = 0; i < functions.size(); ++i) {
+    const std::string name = names.Next(functions[i]);
+    if (i / count == (second ? 1 : 0)) recurrence->activations.push_back(name);
+  }
+  return Status();
+}
+
+// How often the layer is called with initial states, and without.
+void CountCalls(const Model& model, int node, int* with, int* without) {
+  *with = *without = 0;
+  for (int call = 0; call < model.num_nodes(); ++call) {
+    if (model.first_call(call) != model.first_call(node)) continue;
+    ++*(model.inputs(call).size() > 1 ? with : without);
+  }
+}
+
+Status CheckStates(const OnnxRecurrence& recurrence, const Model& model,
+                   int node) {
+  int with = 0, without = 0;
+  CountCalls(model, node, &with, &without);
+  if (recurrence.has_states ? with > 0 : without > 0) return Status();
+  return InvalidArgument(
+      "layer '%s' is called %s initial states, and node '%s' of the file has "
+      "%s",
+      model.layer(node).name.c_str(),
+      recurrence.has_states ? "without" : "with", recurrence.node.c_str(),
+      recurrence.has_states ? "values of the graph as initial_h" : "none");
+}
+
+Status CheckActivations(const OnnxRecurrence& recurrence, const Model& model,
+                        int node) {
+  const Layer& layer = StepLayer(model.layer(node));
+  const std::string own = ActivationName(layer.activation),
+                    gates = ActivationName(layer.recurrent_activation);
+  std::vector<std::string> expected = {own};
+  if (layer.kind != Layer::Kind::kSimpleRNN) expected = {gates, own};
+  if (layer.kind == Layer::Kind::kLSTM) expected = {gates, own, own};
+  if (recurrence.activations == expected) return Status();
+  return InvalidArgument(
+      "layer '%s' computes the activations %s, and node '%s' of the file by "
+      "its attribute activations %s",
+      model.layer(node).name.c_str(), Joined(expected).c_str(),
+      recurrence.node.c_str(), Joined(recurrence.activations).c_str());
+}
+
+}  // namespace
+
+Status ReadOnnxRecurrence(const Node& node, int gates, bool backward,
+                          OnnxRecurrence* recurrence) {
+  const std::string& direction = node.direction;
+  const bool both = direction == "bidirectional";
+  if (!both && !direction.empty() && direction != "forward" &&
+      direction != "reverse") {
+    return Corruption(
+        "node '%s' (%s): its attribute direction is '%s', and not forward, "
+        "reverse or bidirectional",
+        Printable(node.name).c_str(), Printable(node.op).c_str(),
+        Printable(direction).c_str());
+  }
+  if (node.clips) {
+    return RefusedAttribute(node, "clip limits the inputs of activations",
+                            "have no limit");
+  }
+  if (node.input_forget) {
+    return RefusedAttribute(node, "input_forget joins two gates",
+                            "have both gates");
+  }
+  if (node.inputs.size() > 7 && !node.inputs[7].empty()) {
+    return Error(Code::kUnimplemented, "node '%s': an LSTM with peepholes",
+                 Printable(node.name).c_str());
+  }
+  recurrence->node = Printable(node.name);
+  recurrence->backward = backward || direction == "reverse";
+  recurrence->resets_before = gates == 3 && !node.linear_before_reset;
+  return ReadActivations(node, gates, backward, recurrence);
+}
+
+Status CheckRecurrence(const OnnxRecurrence& recurrence, const Model& model,
+                       int node) {
+  const Layer& layer = StepLayer(model.layer(node));
+  const bool turned = recurrence.may_be_turned && !recurrence.backward;
+  if (layer.go_backwards != recurrence.backward && !turned) {
+    return InvalidArgument(
+        "layer '%s' has go_backwards %s, and node '%s' of the file computes %s "
+        "by its attribute direction",
+        model.layer(node).name.c_str(), layer.go_backwards ? "true" : "false",
+        recurrence.node.c_str(), recurrence.backward ? "backward" : "forward");
+  }
+  RINGLET_RETURN_IF_ERROR(CheckActivations(recurrence, model, node));
+  return CheckStates(recurrence, model, node);
+}
+
+}  // namespace ringlet
