@@ -712,7 +712,7 @@ Layer GRU(int64_t units, Activation activation = kTanh,
           Activation recurrent_activation = kSigmoid);
 // A tensor of a recurrent layer with ReturnState(true): 0 is its output, 1 the
 // last state h, and 2 the last c of an LSTM. It is added directly behind the
-// layer, in the order of the tensors:
+// layer, in the order of the tensors, and has the name "lstm_output_1":
 //
 //   auto lstm = model.Add(LSTM(8).ReturnState(true), {x});
 //   auto h = model.Add(RecurrentOutput(1), {lstm});

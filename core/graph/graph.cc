@@ -13,6 +13,7 @@
 #include "../layers/initializers.h"
 #include "../layers/layer_loops.h"
 #include "../layers/recurrent/bidirectional.h"
+#include "../layers/recurrent/recurrent_output.h"
 
 namespace ringlet {
 
@@ -83,7 +84,8 @@ Status Graph::CheckTensors(const std::vector<int>& inputs) const {
 
 // Completes a RecurrentOutput. These are behind their layer in order, so that a
 // model from JSON has the same order of nodes.
-Status Graph::TakeTensor(const std::vector<int>& inputs, Layer* layer) const {
+Status Graph::TakeTensor(const std::vector<int>& inputs, const Layer& given,
+                         Layer* layer) const {
   if (inputs.size() != 1) return Status();  // Op::Make has the error
   const Layer& source = nodes_[inputs[0]].layer;
   if (!source.return_state || source.name.find('/') != std::string::npos) {
@@ -92,6 +94,19 @@ Status Graph::TakeTensor(const std::vector<int>& inputs, Layer* layer) const {
         "LSTM or GRU with return_state",
         source.name.c_str());
   }
+  const std::string name =
+      TensorName(source.name, nodes_[inputs[0]].call_index, layer->tensor);
+  // A model from JSON has '_' behind the name, if another layer has it.
+  const bool is_own =
+      given.name.compare(0, name.size(), name) == 0 &&
+      given.name.find_first_not_of('_', name.size()) == std::string::npos;
+  if (!given.name.empty() && !is_own) {
+    return InvalidArgument(
+        "a RecurrentOutput has the name '%s': its model's file keeps no other; "
+        "leave out Name",
+        name.c_str());
+  }
+  if (given.name.empty()) layer->name = name;
   layer->layer = std::make_shared<Layer>(source);
   int64_t tensor = layer->tensor;
   for (int node = size() - 1; node != inputs[0]; --node) {
@@ -281,7 +296,7 @@ Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
   if (added.ok()) added = CheckNewLayer(named, inputs.size());
   if (added.ok()) {
     added = named.kind == Layer::Kind::kRecurrentOutput
-                ? TakeTensor(inputs, &named)
+                ? TakeTensor(inputs, layer, &named)
                 : CheckTensors(inputs);
   }
   if (added.ok() && named.kind == Layer::Kind::kBidirectional) {
@@ -300,7 +315,13 @@ Status Graph::AddCall(int of, const std::vector<int>& inputs) {
         "node %d cannot be called again: it is not an output of a layer", of);
   }
   const int number = calls_[call_of_node_[of]].layer;
-  const Status called = CheckNewCall(inputs);
+  Status called = CheckNewCall(inputs);
+  if (called.ok() &&
+      layers_[number].layer.kind == Layer::Kind::kRecurrentOutput) {
+    called = InvalidArgument(
+        "a RecurrentOutput is not called again: add one for each call of its "
+        "layer");
+  }
   RINGLET_RETURN_IF_ERROR(
       (called.ok() ? CheckTensors(inputs) : called)
           .Annotate("layer '%s'", layers_[number].path.c_str()));

@@ -165,7 +165,8 @@ class Graph {
  private:
   std::string UniqueName(const Layer& layer);
   Status CheckTensors(const std::vector<int>& inputs) const;
-  Status TakeTensor(const std::vector<int>& inputs, Layer* layer) const;
+  Status TakeTensor(const std::vector<int>& inputs, const Layer& given,
+                    Layer* layer) const;
   Status CheckNewCall(const std::vector<int>& inputs) const;
   Status CheckNewLayer(const Layer& layer, size_t inputs) const;
   Status CheckShared() const;

@@ -12,12 +12,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <queue>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "../../core/base/text.h"
+#include "../../core/layers/recurrent/recurrent_output.h"
 #include "calls_json.h"
 
 namespace ringlet {
@@ -61,10 +63,8 @@ Status TakeTensor(const LayerGraph& graph, const std::string& path,
   }
   std::string& name =
       (*taken)[{found->second, reference->number, reference->tensor}];
-  name = reference->name + "_output_" + std::to_string(reference->tensor);
-  if (reference->number > 0) {
-    name += "_of_call_" + std::to_string(reference->number);
-  }
+  name = TensorName(reference->name, reference->number, reference->tensor);
+  while (graph.by_name.count(name) != 0) name += '_';
   *reference = CallReference();
   reference->name = name;
   return Status();
@@ -96,11 +96,7 @@ Status TakeTensors(std::vector<CallReference>* outputs, const std::string& path,
     source.name = graph->entries[number].layer.name;
     source.number = call;
     entry.calls = {{source}};
-    const int at = static_cast<int>(graph->entries.size());
-    if (!graph->by_name.emplace(name, at).second) {
-      return InvalidArgument("%s.name: another layer is called '%s'",
-                             entry.path.c_str(), Printable(name).c_str());
-    }
+    graph->by_name.emplace(name, static_cast<int>(graph->entries.size()));
     graph->entries.push_back(std::move(entry));
   }
   return Status();
@@ -192,12 +188,13 @@ Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
     if (input != first.end()) {
       return ready.push({input - first.end(), c});
     }
-    const Kind kind = graph.entries[graph.calls[c].entry].layer.kind;
-    const int placed =
-        kind == Kind::kRecurrentOutput ? graph.calls[c].inputs[0] : c;
-    const LayerGraph::Call& call = graph.calls[placed];
-    const auto& given = graph.entries[call.entry].call_order;
-    ready.push({given.empty() ? placed : given[call.number], c});
+    const LayerGraph::Call& call = graph.calls[c];
+    const LayerEntry& entry = graph.entries[call.entry];
+    if (entry.layer.kind == Kind::kRecurrentOutput) {
+      return ready.push({std::numeric_limits<int64_t>::min(), c});
+    }
+    const auto& given = entry.call_order;
+    ready.push({given.empty() ? c : given[call.number], c});
   };
   for (const LayerGraph::Call& call : graph.calls) {
     if (call.inputs.empty()) push(static_cast<int>(missing.size()));

@@ -173,6 +173,21 @@ TEST(RecurrentStatesTest, Add_PackedTensors_AreRefused) {
                        }),
                        "in the order of the tensors"));
   EXPECT_TRUE(Contains(error([](Functional* model, Node x, Node lstm) {
+                         model->CallAgain(
+                             model->Add(RecurrentOutput(1), {lstm}), {x});
+                       }),
+                       "layer 'encoder_output_1': a RecurrentOutput is not "
+                       "called again"));
+  EXPECT_TRUE(Contains(error([](Functional* model, Node, Node lstm) {
+                         model->Add(RecurrentOutput(1).Name("h"), {lstm});
+                       }),
+                       "has the name 'encoder_output_1'"));
+  EXPECT_TRUE(Contains(error([](Functional* model, Node, Node lstm) {
+                         model->Add(Dense(2).Name("encoder_output_1"),
+                                    {model->Add(RecurrentOutput(1), {lstm})});
+                       }),
+                       "two layers have this name"));
+  EXPECT_TRUE(Contains(error([](Functional* model, Node x, Node lstm) {
                          const Node h = model->Add(RecurrentOutput(1), {lstm});
                          model->Add(LSTM(4), {x, h});
                        }),

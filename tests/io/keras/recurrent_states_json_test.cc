@@ -82,16 +82,12 @@ std::string Built() {
              to = model.Add(Input({5, 3}).Name("to"));
   const auto encoder =
       model.Add(LSTM(4).ReturnState(true).Name("encoder"), {from});
-  const auto h = model.Add(RecurrentOutput(1).Name("encoder_output_1"),
-                           {encoder}),
-             c = model.Add(RecurrentOutput(2).Name("encoder_output_2"),
-                           {encoder});
+  const auto h = model.Add(RecurrentOutput(1), {encoder}),
+             c = model.Add(RecurrentOutput(2), {encoder});
   const auto decoder =
       model.Add(LSTM(4).ReturnSequences(true).ReturnState(true).Name("decoder"),
                 {to, h, c});
-  model.Add(
-      Dense(2).Name("dense"),
-      {model.Add(RecurrentOutput(0).Name("decoder_output_0"), {decoder})});
+  model.Add(Dense(2).Name("dense"), {model.Add(RecurrentOutput(0), {decoder})});
   return ToJson(model);
 }
 
@@ -107,6 +103,54 @@ TEST(RecurrentStatesJsonTest, Load_EncoderAndDecoder_IsTheBuiltModel) {
   EXPECT_EQ(ToJson(*LoadJson(built)), built);
   EXPECT_TRUE(Contains(built, "[\"encoder\",0,2]"));
   EXPECT_FALSE(Contains(built, "RecurrentOutput"));
+}
+
+// A model whose tensors of `encoder` a Dense of this name takes.
+std::string NamedDense(const std::string& name) {
+  std::string json = Keras2();
+  for (size_t at; (at = json.find("\"dense\"")) != std::string::npos;) {
+    json.replace(at, 7, "\"" + name + "\"");
+  }
+  return json;
+}
+
+TEST(RecurrentStatesJsonTest, Load_LayerNamedAsATensor_KeepsItsName) {
+  for (const char* const name :
+       {"encoder_output_1", "decoder_output_0", "encoder_output_2"}) {
+    const auto model = LoadJson(NamedDense(name));
+    const std::string json = ToJson(*model);
+    const auto again = LoadJson(json);
+    EXPECT_EQ(ToJson(*again), json);
+    ASSERT_EQ(again->num_nodes(), model->num_nodes());
+    for (int node = 0; node < model->num_nodes(); ++node) {
+      EXPECT_EQ(again->layer(node).name, model->layer(node).name);
+    }
+  }
+}
+
+// The GRU comes first in the file, and its second call waits for a state.
+TEST(RecurrentStatesJsonTest, Load_SharedLayerBeforeItsStates_IsRead) {
+  const auto layer = [](const std::string& kind, const std::string& name,
+                        const std::string& fields, const std::string& nodes) {
+    return "{\"class_name\": \"" + kind + "\", \"name\": \"" + name +
+           "\", \"config\": {\"name\": \"" + name + "\", " + fields +
+           "}, \"inbound_nodes\": [" + nodes + "]}";
+  };
+  const auto model = LoadJson(
+      R"({"class_name": "Functional", "config": {"name": "f", "layers": [)" +
+      layer("InputLayer", "x", R"("batch_input_shape": [null, 3, 2])", "") +
+      ", " +
+      layer("GRU", "gru", R"("units": 2)",
+            R"([["x", 0, 0, {}]], [["x", 0, 0, {}], ["lstm", 0, 1, {}]])") +
+      ", " +
+      layer("LSTM", "lstm", R"("units": 2, "return_state": true)",
+            R"([["x", 0, 0, {}]])") +
+      R"(], "input_layers": [["x", 0, 0]], "output_layers": [["gru", 0, 0],
+            ["lstm", 0, 2], ["gru", 1, 0]]}})");
+  model->Compile(SGD(), MeanSquaredError());
+  EXPECT_OK(model->status());
+  EXPECT_EQ(model->num_nodes(), 6);
+  EXPECT_EQ(ToJson(*LoadJson(ToJson(*model))), ToJson(*model));
 }
 
 TEST(RecurrentStatesJsonTest, Load_WrongStates_AreRefused) {
