@@ -234,6 +234,7 @@ struct Layer {
     kMultiHeadAttention,
     kBatchNormalization,
     kLayerNormalization,
+    kUnitNormalization,
     kRescaling,
     kNormalization,
     kMelSpectrogram,
@@ -371,7 +372,7 @@ struct Layer {
   Initializer moving_variance_initializer = Ones();
   Regularizer gamma_regularizer, beta_regularizer;
   Constraint gamma_constraint, beta_constraint;
-  std::vector<int64_t> axes = {-1};  // LayerNormalization; also Softmax
+  std::vector<int64_t> axes = {-1};  // also UnitNormalization, Softmax
 
   // Rescaling, Normalization.
   std::vector<float> scales, offsets;   // Rescaling
@@ -534,8 +535,9 @@ struct Layer {
   // BatchNormalization: training uses the statistics of the batches of all
   // workers. The workers wait for each other in every such layer.
   Layer& Synchronized(bool over_workers);
-  // LayerNormalization, Softmax: the axes of one mean or sum, as in Keras: 0 is
-  // the batch, -1 the last axis. The axes of a mean must be the last axes.
+  // LayerNormalization, UnitNormalization, Softmax: the axes of one mean, norm
+  // or sum, as in Keras: 0 is the batch, -1 the last axis. The axes of a mean or
+  // a norm must be the last axes.
   Layer& Axes(const std::vector<int64_t>& normalized);
 
   // Normalization: computes the original values from normalized ones.
@@ -679,6 +681,8 @@ Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
 // BatchNormalization's formula with mean and variance of each example, over the
 // last axis or, with Axes, over several.
 Layer LayerNormalization(float epsilon = 1e-3f);
+// x / sqrt(sum of x^2), over the last axis or, with Axes, over several.
+Layer UnitNormalization();
 // x scale + offset: one number for all channels, or one for each.
 Layer Rescaling(float scale, float offset = 0);
 Layer Rescaling(const std::vector<float>& scale,

@@ -1055,6 +1055,10 @@ def vary_more(rng, model, training):
                 config["rate"] = 0.0 if training else 0.3
         if kind == "BatchNormalization":
             config["synchronized"] = True
+        elif kind == "LayerNormalization" and rng.random() < 0.4:
+            entry["class_name"] = "UnitNormalization"
+            for key in set(config) - {"name", "axis", "trainable"}:
+                del config[key]
         elif kind in ("ReLU", "LeakyReLU", "ELU"):
             entry["class_name"] = "PReLU"
             for key in ("max_value", "negative_slope", "threshold", "alpha"):

@@ -878,6 +878,23 @@ class LayerNormalization(Layer):
         return [d / self.deviation]
 
 
+class UnitNormalization(LayerNormalization):
+    def build(self, shapes):
+        self.config = {**self.config, "scale": False, "center": False}
+        return super().build(shapes)
+
+    def forward(self, xs):
+        self.square = (xs[0] * xs[0]).sum(self.axes, keepdims=True)
+        self.norm = np.sqrt(np.maximum(self.square, 1e-12))
+        self.y = xs[0] / self.norm
+        return self.y
+
+    def backward(self, dy):
+        self.terms = dy / self.norm
+        along = (dy * self.y).sum(self.axes, keepdims=True)
+        return [(dy - self.y * np.where(self.square > 1e-12, along, 0)) / self.norm]
+
+
 class Affine(Layer):
     """Rescaling and Normalization, (x - minus) * times + plus."""
 
@@ -1200,6 +1217,7 @@ LAYERS = {
     "PositionEmbedding": PositionEmbedding, "Embedding": Embedding,
     "BatchNormalization": BatchNormalization,
     "LayerNormalization": LayerNormalization,
+    "UnitNormalization": UnitNormalization,
     "Rescaling": Affine, "Normalization": Affine,
     "Flatten": View, "Reshape": View, "Dropout": Identity,
     "Activation": Activation, "Dense": Dense, "Permute": Permute,

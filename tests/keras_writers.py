@@ -101,6 +101,7 @@ DEFAULTS = {
         "scale": True, **settings("beta", "gamma", *NORMS)},
     "LayerNormalization": {"axis": [-1], "epsilon": 0.001, "center": True,
                            "scale": True, **settings("beta", "gamma")},
+    "UnitNormalization": {"axis": -1},
     "Rescaling": {"offset": 0.0}, "Normalization": {"invert": False},
     "Embedding": {**settings("embeddings"), "activity_regularizer": None,
                   "mask_zero": False},

@@ -277,6 +277,8 @@ OPERATORS = {
         tuple(axes), keepdims=bool(keepdims)),
     "ReduceMean": lambda x, axes, keepdims: x.mean(
         tuple(axes), keepdims=bool(keepdims)),
+    "ReduceL2": lambda x, axes, keepdims: np.sqrt((x * x).sum(
+        tuple(axes), keepdims=bool(keepdims))),
     "Conv": conv, "ConvTranspose": conv_transpose, "MaxPool": max_pool, "AveragePool": average_pool,
     "GlobalAveragePool": over_image(np.mean),
     "GlobalMaxPool": over_image(np.max),

@@ -280,7 +280,7 @@ constexpr LayerField kPReLUFields[] = {
 };
 constexpr LayerField kAxes =
     LayerField("axis", &Layer::axes).SetBy(kSetAxes).Compared("axis");
-constexpr LayerField kSoftmaxFields[] = {kAxes.Saved("axis")};
+constexpr LayerField kAxesFields[] = {kAxes.Saved("axis")};
 constexpr LayerField kPoolingFields[] = {
     LayerField("pool_size", &Layer::window).Compared("window").Saved(""),
     kStrides.OrWindow(),

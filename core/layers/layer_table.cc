@@ -18,8 +18,8 @@ OpMaker MakeActivation, MakeAttention, MakeBatchNormalization, MakeColorChange,
     MakeNormalization, MakePReLU, MakePermute, MakePooling, MakeSpectrogram,
     MakePositionEmbedding, MakeReLU, MakeRecurrent, MakeRecurrentOutput,
     MakeRepeatVector, MakeRescaling, MakeReshape, MakeResizing,
-    MakeSeparableConv, MakeSoftmax, MakeTimeDistributed, MakeUpSampling,
-    MakeWarp;
+    MakeSeparableConv, MakeSoftmax, MakeTimeDistributed, MakeUnitNormalization,
+    MakeUpSampling, MakeWarp;
 
 namespace {
 
@@ -70,7 +70,7 @@ constexpr LayerClass kLayers[] = {
     {"PReLU", "", Kind::kPReLU, [] { return PReLU(); }, kOne, MakePReLU,
      kPReLUFields, kElementwise},
     {"Softmax", "", Kind::kSoftmax, [] { return Softmax({1}).Axes({-1}); },
-     kOne, MakeSoftmax, kSoftmaxFields, kElementwise},
+     kOne, MakeSoftmax, kAxesFields, kElementwise},
     {"MaxPooling2D", "MaxPool2D", Kind::kMaxPooling2D,
      [] { return MaxPooling2D(); }, kOne, MakePooling, kPoolingFields,
      kNotElementwise, 2},
@@ -219,6 +219,8 @@ constexpr LayerClass kLayers[] = {
     {"LayerNormalization", "", Kind::kLayerNormalization,
      [] { return LayerNormalization(); }, kOne, MakeLayerNormalization,
      kLayerNormalizationFields, kElementwise},
+    {"UnitNormalization", "", Kind::kUnitNormalization, UnitNormalization, kOne,
+     MakeUnitNormalization, kAxesFields, kElementwise},
     {"Rescaling", "", Kind::kRescaling, [] { return Rescaling(1); }, kOne,
      MakeRescaling, kRescalingFields, kElementwise},
     {"Normalization", "", Kind::kNormalization, [] { return Normalization(); },

@@ -297,6 +297,22 @@ static void normalize(const float* x, float* y, int rows, int n, float epsilon,
   }
 }
 )"},
+    {kCUnitNormalizeBit, R"(
+static void unit_normalize(const float* x, float* y, int rows, int n) {
+  for (; rows > 0; --rows, x += n, y += n) {
+    float square = 0, part = 0;
+    int i;
+    for (i = 0; i < n; ++i) {
+      part += x[i] * x[i];
+      if (i % 128 < 127 && i < n - 1) continue;
+      square += part;
+      part = 0;
+    }
+    square = 1 / root(square > 1e-12f ? square : 1e-12f);
+    for (i = 0; i < n; ++i) y[i] = x[i] * square;
+  }
+}
+)"},
     {kCSoftmax, R"(
 static void softmax(float* y, int rows, int n) {
   for (; rows > 0; --rows, y += n) {

@@ -45,6 +45,8 @@ enum CHelper : uint32_t {
   kCFastPowers = 33554432,
   kCDirectPowers = 67108864,
   kCSpectrogram = 134217728,
+  kCUnitNormalizeBit = 268435456,
+  kCUnitNormalize = kCUnitNormalizeBit | kCRoot,
 };
 
 constexpr uint32_t CStepBit(Cell cell) {

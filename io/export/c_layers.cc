@@ -40,6 +40,7 @@ const CModel::Row CModel::kRows[] = {
     {Kind::kAffine, &CModel::MultiplyAdd, true},
     {Kind::kBatchNormalize, &CModel::MultiplyAdd, true},
     {Kind::kNormalize, &CModel::Normalize, true},
+    {Kind::kUnitNormalize, &CModel::UnitNormalize, true},
     {Kind::kRecurrence, &CModel::Recur, false},
     {Kind::kTakeTensor, &CModel::TakeTensor, false},
     {Kind::kGather, &CModel::Gather, false},
@@ -226,16 +227,26 @@ void CModel::MultiplyAdd() {
        static_cast<long long>(width), a.c_str(), b.c_str(), c.c_str());
 }
 
+long long CModel::NormalizedWidth() const {
+  long long width = 1;
+  for (int i = 1; i <= p_->num_axes; ++i)
+    width *= YShape()[YShape().rank() - i];
+  return width;
+}
+
 void CModel::Normalize() {
   helpers_ |= kCNormalize;
-  const Shape& x = XShape();
-  int64_t width = 1;
-  for (int i = 1; i <= p_->num_axes; ++i) width *= x[x.rank() - i];
+  const long long width = NormalizedWidth(), rows = YShape().elements() / width;
   const std::string gamma = Weight(p_->gamma), beta = Weight(p_->beta);
   Call("normalize(%s, %s, %lld, %lld, %s, %s, %s)", X().c_str(), Y().c_str(),
-       static_cast<long long>(x.elements() / width),
-       static_cast<long long>(width), CNumber(p_->epsilon).c_str(),
-       gamma.c_str(), beta.c_str());
+       rows, width, CNumber(p_->epsilon).c_str(), gamma.c_str(), beta.c_str());
+}
+
+void CModel::UnitNormalize() {
+  helpers_ |= kCUnitNormalize;
+  const long long width = NormalizedWidth(), rows = YShape().elements() / width;
+  Call("unit_normalize(%s, %s, %lld, %lld)", X().c_str(), Y().c_str(), rows,
+       width);
 }
 
 // --- recurrences -------------------------------------------------------------

@@ -64,6 +64,7 @@ class CModel {
   void Concatenate();
   void MultiplyAdd();
   void Normalize();
+  void UnitNormalize();
   void Recur();
   void TakeTensor();
   void Gather();
@@ -89,6 +90,8 @@ class CModel {
   const Shape& XShape(size_t i = 0) const { return At(p_->inputs[i]).output; }
   const Shape& YShape() const { return p_->output; }
 
+  // The elements of one mean or norm.
+  long long NormalizedWidth() const;
   void Call(const char* format, ...) __attribute__((format(printf, 2, 3)));
   std::string Numbers(const CInts& numbers);
   std::string Weight(const Variable* weight);            // "0" if null

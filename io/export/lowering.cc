@@ -151,6 +151,8 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
      &LoweringBuilder::BatchNormalize, 0},
     {Is::kLayerNormalization, Kind::kNormalize,
      &LoweringBuilder::LayerNormalize, 0},
+    {Is::kUnitNormalization, Kind::kUnitNormalize,
+     &LoweringBuilder::LayerNormalize, 0},
     {Is::kRescaling, Kind::kAffine, &LoweringBuilder::Rescale, 0},
     {Is::kNormalization, Kind::kAffine, &LoweringBuilder::Normalize, 0},
     {Is::kSimpleRNN, Kind::kRecurrence, &LoweringBuilder::Recur, 0},

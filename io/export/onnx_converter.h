@@ -64,6 +64,7 @@ class OnnxConverter {
   OnnxValue MultiplyAdd();
   OnnxValue BatchNormalize();
   OnnxValue Normalize();
+  OnnxValue UnitNormalize();
   OnnxValue Recur();
   OnnxValue TakeTensor();
   OnnxValue Gather();

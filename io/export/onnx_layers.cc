@@ -39,6 +39,7 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kAffine, &OnnxConverter::MultiplyAdd},
     {Kind::kBatchNormalize, &OnnxConverter::BatchNormalize},
     {Kind::kNormalize, &OnnxConverter::Normalize},
+    {Kind::kUnitNormalize, &OnnxConverter::UnitNormalize},
     {Kind::kRecurrence, &OnnxConverter::Recur},
     {Kind::kTakeTensor, &OnnxConverter::TakeTensor},
     {Kind::kGather, &OnnxConverter::Gather},

@@ -239,4 +239,16 @@ OnnxValue OnnxConverter::Normalize() {
   return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
 }
 
+// The least norm is that of the least sum of squares.
+OnnxValue OnnxConverter::UnitNormalize() {
+  OnnxInts axes;
+  for (int i = p_->num_axes; i > 0; --i) axes.Add(-i);
+  const int x = builder_.Last(&this->x());
+  const int norm =
+      builder_.Node("ReduceL2", {x}, {{"axes", axes}, {"keepdims", 1}});
+  const int most = builder_.Node("Max", {norm, builder_.Scalar(1e-6f)});
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast,
+                                builder_.Node("Div", {x, most}));
+}
+
 }  // namespace ringlet

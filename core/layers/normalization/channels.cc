@@ -27,4 +27,24 @@ void AffineRows(ThreadPool* pool, const float* x, int64_t rows, int64_t width,
   });
 }
 
+Status NormalizedShape(const Layer& layer, const Shape& x, Shape* shape) {
+  const auto count = static_cast<int64_t>(layer.axes.size());
+  const int64_t axes = x.rank() + 1;
+  bool last = count > 0 && count < axes;
+  for (int64_t i = 0; i < count && last; ++i) {
+    const int64_t axis = layer.axes[static_cast<size_t>(i)];
+    last = (axis < 0 ? axis + axes : axis) == axes - count + i;
+  }
+  if (!last) {
+    return InvalidArgument(
+        "axis must be the last axes of the input %s in their order, as -1 or "
+        "[-2, -1], and not the batch",
+        x.ToString().c_str());
+  }
+  for (int i = x.rank() - static_cast<int>(count); i < x.rank(); ++i) {
+    shape->Append(x[i]);
+  }
+  return Status();
+}
+
 }  // namespace ringlet

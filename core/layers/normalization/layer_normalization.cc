@@ -166,28 +166,6 @@ class LayerNormalizationOp final : public Op {
   int gamma_, beta_;  // indices of weights
 };
 
-// The shape of the layer's axes in x. The axes count the batch, and must be the
-// last ones of x, in order.
-Status NormalizedShape(const Layer& layer, const Shape& x, Shape* shape) {
-  const auto count = static_cast<int64_t>(layer.axes.size());
-  const int64_t axes = x.rank() + 1;
-  bool last = count > 0 && count < axes;
-  for (int64_t i = 0; i < count && last; ++i) {
-    const int64_t axis = layer.axes[static_cast<size_t>(i)];
-    last = (axis < 0 ? axis + axes : axis) == axes - count + i;
-  }
-  if (!last) {
-    return InvalidArgument(
-        "axis must be the last axes of the input %s in their order, as -1 or "
-        "[-2, -1], and not the batch",
-        x.ToString().c_str());
-  }
-  for (int i = x.rank() - static_cast<int>(count); i < x.rank(); ++i) {
-    shape->Append(x[i]);
-  }
-  return Status();
-}
-
 }  // namespace
 
 Layer LayerNormalization(float epsilon) {

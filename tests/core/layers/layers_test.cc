@@ -41,6 +41,8 @@ TEST(LayersTest, Gradients_SmoothLayers_AgreeWithFiniteDifferences) {
     CheckGradients(LayerNormalization(), {{3, 5}}, 4, threads);
     CheckGradients(LayerNormalization().Axes({-2, -1}).Scale(false), {{3, 5}},
                    2, threads);
+    CheckGradients(UnitNormalization(), {{3, 5}}, 4, threads);
+    CheckGradients(UnitNormalization().Axes({1, 2}), {{3, 5}}, 2, threads);
     CheckGradients(Rescaling({1, -2, 0.5f}, {3}), {{4, 3}}, 2, threads);
     CheckGradients(Normalization({1}, {2}), {{4, 3}}, 2, threads);
     CheckGradients(Dropout(0.4f), {{5, 7}}, 3, threads);
