@@ -220,6 +220,21 @@ void Int8Model::AddTranspose() {
           TransposeAxes(p_->dims, XShape(), YShape()), -1);
 }
 
+std::vector<float> Int8Model::ResultsOf(const Layer& layer,
+                                        const std::vector<float>& values) {
+  constexpr size_t kMost = 4096;
+  std::vector<float> part(std::min(values.size(), kMost)), results;
+  Sequential one({Input({static_cast<int64_t>(part.size())}), layer});
+  one.Compile(SGD(), MeanSquaredError());
+  for (size_t at = 0; at < values.size(); at += part.size()) {
+    const size_t count = std::min(part.size(), values.size() - at);
+    std::copy_n(values.data() + at, count, part.data());
+    RINGLET_CHECK(one.Forward(part.data(), 1, /*training=*/false).ok());
+    results.insert(results.end(), one.output(), one.output() + count);
+  }
+  return results;
+}
+
 // Adds a table of the layer's results for 256 numbers.
 void Int8Model::AddLookup() {
   if (p_->activation == kSoftmax) return AddSoftmax();
@@ -228,10 +243,7 @@ void Int8Model::AddLookup() {
   for (int q = -128; q < 128; ++q) {
     values.push_back(static_cast<float>(x.scale * (q - x.zero_point)));
   }
-  Sequential one({Input({256}), *p_->layer});
-  one.Compile(SGD(), MeanSquaredError());
-  RINGLET_CHECK(one.Forward(values.data(), 1, /*training=*/false).ok());
-  values.assign(one.output(), one.output() + 256);
+  values = ResultsOf(*p_->layer, values);
   Step step = NewStep(int8::kMap);
   step.bytes = AddTable(x, QuantizationOf(node_), values);
   step.argument = static_cast<int>(YShape().elements());
@@ -274,13 +286,35 @@ void Int8Model::AddConcatenate() {
   }
 }
 
+// Checks the new steps and constants of a primitive.
+Status Int8Model::CheckFinite(size_t first_step, size_t first_floats) const {
+  const auto finite = [](const std::vector<float>& floats) {
+    return std::all_of(floats.begin(), floats.end(),
+                       [](float f) { return std::isfinite(f); });
+  };
+  bool all = true;
+  for (size_t i = first_step; i < steps_.size(); ++i) {
+    all &= finite(steps_[i].factors);
+  }
+  for (size_t i = first_floats; i < floats_.size(); ++i) {
+    all &= finite(floats_[i]);
+  }
+  if (all) return Status();
+  return InvalidArgument(
+      "the scale of a %s's numbers is no float32: its input or its weights are "
+      "too large or too small for int8; scale the data",
+      ClassName(*p_->layer));
+}
+
 Status Int8Model::AddSteps() {
   for (node_ = 0; node_ <= last(); ++node_) {
     p_ = &PrimitiveAt(node_);
     too_large_ |=
         YShape().elements() > INT32_MAX / std::max<int64_t>(p_->steps, 1);
     if (kinds_[static_cast<size_t>(node_)].is_view) continue;
+    const size_t steps = steps_.size(), floats = floats_.size();
     (this->*RowOf(p_->kind).add)();
+    RINGLET_RETURN_IF_ERROR(CheckFinite(steps, floats));
   }
   AddInputScales();
   arena_bytes_ = slots_->Place(1);

@@ -20,6 +20,23 @@ namespace {
 
 using Kind = Primitive::Kind;
 
+// Its reciprocal is a float32.
+constexpr double kLeastScale = 1e-30;
+
+// True for the primitive of a layer that computes each number alone.
+bool IsFunction(const Primitive& p) {
+  switch (p.layer->kind) {
+    case Layer::Kind::kActivation:
+      return p.activation != kSoftmax && p.activation != kLogSoftmax;
+    case Layer::Kind::kReLU:
+    case Layer::Kind::kLeakyReLU:
+    case Layer::Kind::kELU:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool IsRelu(const Primitive& p) {
   if (p.kind == Kind::kActivate) {
     return p.activation == kRelu || p.activation == kRelu6;
@@ -83,6 +100,10 @@ Status Int8Model::FindRanges(Model* model, const Dataset& data,
         plain_.model.Forward(x, batch.count, /*training=*/false));
     UpdateRanges(x, batch.count);
   }
+  return Status();
+}
+
+Status Int8Model::CheckRanges() const {
   for (int node = 0; node <= last(); ++node) {
     const Range& range = ranges_[static_cast<size_t>(node)];
     if (std::isfinite(range.most - range.least)) continue;
@@ -93,16 +114,31 @@ Status Int8Model::FindRanges(Model* model, const Dataset& data,
   return Status();
 }
 
-// All rows of an Embedding count, not only those of the examples.
+// All rows of an Embedding count, not only those of the examples, and also what
+// activations make of them.
 void Int8Model::FindTableRanges() {
+  std::vector<std::vector<float>> numbers(static_cast<size_t>(last() + 1));
   for (int node = 0; node <= last(); ++node) {
     const Primitive& p = PrimitiveAt(node);
-    if (p.kind != Kind::kGather) continue;
-    const float* const rows = FloatsOf(p.kernel);
+    std::vector<float>& own = numbers[static_cast<size_t>(node)];
+    if (p.kind == Kind::kGather) {
+      const float* const rows = FloatsOf(p.kernel);
+      own.assign(rows, rows + p.kernel->size());
+    } else if (p.inputs.size() == 1) {
+      const auto& before = numbers[static_cast<size_t>(p.inputs[0])];
+      if (IsFunction(p)) {
+        own = ResultsOf(*p.layer, before);
+      } else if (IsView(p) || KeepsQuantization(p) || p.kind == Kind::kAffine) {
+        own = before;
+      }
+      for (float& number : own) {
+        if (p.kind == Kind::kAffine) number *= p.scale[0];
+      }
+    }
     Range& range = ranges_[static_cast<size_t>(node)];
-    for (int64_t i = 0; i < p.kernel->size(); ++i) {
-      range.least = std::min(range.least, rows[i]);
-      range.most = std::max(range.most, rows[i]);
+    for (const float number : own) {
+      range.least = std::min(range.least, number);
+      range.most = std::max(range.most, number);
     }
   }
 }
@@ -149,7 +185,8 @@ void Int8Model::ChooseQuantization() {
       const Range& range = ranges_[static_cast<size_t>(node)];
       const double least = double{range.least};
       if (range.most > range.least) {
-        quantization.scale = (double{range.most} - least) / 255;
+        quantization.scale =
+            std::max((double{range.most} - least) / 255, kLeastScale);
       }
       quantization.zero_point =
           static_cast<int>(std::floor(-128 - least / quantization.scale + 0.5));
@@ -180,6 +217,7 @@ Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
   RINGLET_RETURN_IF_ERROR(Lower(&plain_.model, "int8", &lowering_));
   RINGLET_RETURN_IF_ERROR(FindRanges(model, data, examples));
   FindTableRanges();
+  RINGLET_RETURN_IF_ERROR(CheckRanges());
   FindViews();
   ChooseQuantization();
   FindTokens();

@@ -119,6 +119,11 @@ class Int8Model {
   Status FindRanges(Model* model, const Dataset& data, int64_t examples);
   const float* ScaledInput(const Batch& batch);
   void FindTableRanges();
+  Status CheckRanges() const;
+  Status CheckFinite(size_t first_step, size_t first_floats) const;
+  // The results of a layer that computes each number alone.
+  static std::vector<float> ResultsOf(const Layer& layer,
+                                      const std::vector<float>& values);
   void FindTokens();
   // The primitive that is not a view, or the input, of a view's numbers.
   int Source(int index) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "int8_model.h"
@@ -133,7 +134,10 @@ void Int8Model::AddNormalize() {
   Step step = NewStep(int8::kNormalize);
   step.numbers =
       Ints({x.elements() / width, width, QuantizationOf(node_).zero_point});
-  step.factors = {static_cast<float>(double{p_->epsilon} / scale / scale),
+  // The least one is above the error of a variance of equal numbers.
+  constexpr double kLeast = 1e-6, kLargest = std::numeric_limits<float>::max();
+  step.factors = {static_cast<float>(std::clamp(
+                      double{p_->epsilon} / scale / scale, kLeast, kLargest)),
                   FactorTo(node_)};
   step.floats = AddFloats(p_->gamma);
   step.floats2 = AddFloats(p_->beta);
