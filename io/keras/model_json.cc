@@ -62,6 +62,13 @@ Status CheckNoOpenSize(const LayerEntry& first) {
 Status BuildSequential(std::vector<LayerEntry>* entries, FieldReader* fields,
                        Sequential* model) {
   for (const LayerEntry& entry : *entries) {
+    if (entry.layer.return_state) {
+      return entry.Annotate(InvalidArgument(
+          "%s.config.return_state: is true, and a Sequential passes one tensor "
+          "from layer to layer; leave it out, or write the model as a "
+          "Functional, which names each tensor",
+          entry.path.c_str()));
+    }
     if (entry.operation == Operation::kNone) continue;
     return entry.Annotate(InvalidArgument(
         "%s: only a functional model may have an operation on tensors",

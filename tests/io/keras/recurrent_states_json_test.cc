@@ -105,7 +105,7 @@ TEST(RecurrentStatesJsonTest, Load_EncoderAndDecoder_IsTheBuiltModel) {
   EXPECT_FALSE(Contains(built, "RecurrentOutput"));
 }
 
-// A model whose tensors of `encoder` a Dense of this name takes.
+// A model in which a layer of this name takes the tensors.
 std::string NamedDense(const std::string& name) {
   std::string json = Keras2();
   for (size_t at; (at = json.find("\"dense\"")) != std::string::npos;) {
@@ -151,6 +151,22 @@ TEST(RecurrentStatesJsonTest, Load_SharedLayerBeforeItsStates_IsRead) {
   EXPECT_OK(model->status());
   EXPECT_EQ(model->num_nodes(), 6);
   EXPECT_EQ(ToJson(*LoadJson(ToJson(*model))), ToJson(*model));
+}
+
+TEST(RecurrentStatesJsonTest, Load_SequentialWithStates_IsRefused) {
+  for (const char* const kind : {"SimpleRNN", "GRU", "LSTM"}) {
+    for (const bool last : {false, true}) {
+      const std::string json =
+          R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+              {"class_name": "InputLayer",
+               "config": {"batch_shape": [null, 4, 2]}}, {"class_name": ")" +
+          std::string(kind) +
+          R"(", "config": {"units": 2, "return_state": true}})" +
+          (last ? "" : R"(, {"class_name": "Flatten", "config": {}})") + "]}}";
+      EXPECT_TRUE(Contains(JsonError(json),
+                           "config.return_state: is true, and a Sequential"));
+    }
+  }
 }
 
 TEST(RecurrentStatesJsonTest, Load_WrongStates_AreRefused) {
