@@ -176,7 +176,7 @@ class OnnxWeightFinder {
     }
   }
 
-  // Finds the tensors whose elements a node copies.
+  // Finds the tensors with the elements that a node copies.
   void FindSources(const Node& node, Value* y) const {
     if (node.op == "ConstantOfShape") {
       y->is_copy = true;
@@ -508,7 +508,7 @@ class OnnxWeightFinder {
   }
 
   // The module's name: "conv1" if one of its parts' names is "conv1.weight" or
-  // "conv1/kernel", or else if the node is named "/body/conv1/Conv".
+  // "conv1/kernel". Else it is the node's: "body.conv1" for "/body/conv1/Conv".
   static std::string NameOf(const Node& node,
                             const std::vector<std::string>& names) {
     for (const std::string& name : names) {
@@ -530,8 +530,10 @@ class OnnxWeightFinder {
     }
     const size_t end = node.name.rfind('/');
     if (end == std::string::npos || end == 0) return names[0];
-    const size_t begin = node.name.rfind('/', end - 1);
-    return node.name.substr(begin + 1, end - begin - 1);
+    const size_t begin = node.name[0] == '/' ? 1 : 0;
+    std::string path = node.name.substr(begin, end - begin);
+    std::replace(path.begin(), path.end(), '/', '.');
+    return path;
   }
 
   size_t ModuleNamed(const std::string& name) {

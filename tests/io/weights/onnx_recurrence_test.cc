@@ -9,6 +9,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
+#include "../../support/model_weights.h"
 #include "../../support/temp_folder.h"
 #include "io/export/onnx_graph.h"
 #include "ringlet/checkpoint.h"
@@ -141,6 +142,34 @@ TEST(OnnxRecurrenceTest, Load_ConstantStates_AreZeros) {
       return std::vector<int>{graph->AddNode("Slice", &at, 1, {}, "c")};
     }));
   }
+}
+
+// PyTorch's exporter numbers the weights of an LSTM, so its node has the name.
+TEST(OnnxRecurrenceTest, Load_NestedModules_HaveTheirPathAsName) {
+  TempFolder folder;
+  OnnxGraph graph;
+  int x = graph.AddInput("x", {2, 1});
+  std::vector<float> floats;
+  for (int i = 0; i < 4; ++i) floats.push_back(static_cast<float>(i + 1));
+  for (int i = 0; i < 2; ++i) {
+    const std::string number = std::to_string(i);
+    const float* const own = floats.data() + 2 * i;
+    const int inputs[] = {
+        x, graph.AddFloats("onnx::RNN_w" + number, {1, 1, 1}, own, 1),
+        graph.AddFloats("onnx::RNN_r" + number, {1, 1, 1}, own + 1, 1)};
+    x = graph.AddNode("RNN", inputs, 3, {},
+                      i == 0 ? "/encoder/rnn" : "/decoder/rnn");
+  }
+  graph.AddOutput("y", {2, 1}, graph.AddNode("Identity", &x, 1, {}, "end"));
+  ASSERT_OK(graph.Write("g", {}, FileSystem::Posix(), folder / "m"));
+  const Layer rnn = SimpleRNN(1).UseBias(false).ReturnSequences(true);
+  Sequential model({Input({2, 1}), Layer(rnn).Name("decoder.rnn"),
+                    Layer(rnn).Name("encoder.rnn")});
+  model.Compile(SGD(), MeanSquaredError());
+  LoadWeightsOptions options;
+  options.warn = [](const std::string&) {};
+  ASSERT_OK(LoadWeights(&model, folder / "m", options));
+  EXPECT_EQ(WeightsOf(&model), std::vector<float>({3, 4, 1, 2}));
 }
 
 TEST(OnnxRecurrenceTest, Load_StatesOfTheGraph_NeedALayerWithStates) {
