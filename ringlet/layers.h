@@ -536,8 +536,8 @@ struct Layer {
   // workers. The workers wait for each other in every such layer.
   Layer& Synchronized(bool over_workers);
   // LayerNormalization, UnitNormalization, Softmax: the axes of one mean, norm
-  // or sum, as in Keras: 0 is the batch, -1 the last axis. The axes of a mean or
-  // a norm must be the last axes.
+  // or sum, as in Keras: 0 is the batch, -1 the last axis. The axes of a mean
+  // or a norm must be the last axes.
   Layer& Axes(const std::vector<int64_t>& normalized);
 
   // Normalization: computes the original values from normalized ones.

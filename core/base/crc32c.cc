@@ -77,6 +77,7 @@ inline uint64_t Load(const unsigned char* p) {
 // at a third of the speed.
 inline void Prefetch(const unsigned char* p, size_t blocks, size_t line) {
   const auto at = reinterpret_cast<uintptr_t>(p) + blocks * kBlock + line;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): may be behind the data
   __builtin_prefetch(reinterpret_cast<const void*>(at));
 }
 

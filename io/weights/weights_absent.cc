@@ -2,6 +2,7 @@
 // build without them.
 
 #include "../../core/base/left_out.h"
+#include "onnx_recurrence.h"
 #include "onnx_weights.h"
 #include "tfjs_weights.h"
 #include "torch_layout.h"
@@ -13,6 +14,10 @@ Status OnnxWeights::Open(FileSystem*, const std::string& path) {
 }
 Status OnnxWeights::Read(const StoredTensor&, void*) const {
   return LeftOut(path_, "weights");
+}
+
+Status CheckRecurrence(const OnnxRecurrence& recurrence, const Model&, int) {
+  return LeftOut(recurrence.node, "weights");
 }
 
 Status TfjsWeights::Open(FileSystem*, const std::string& path) {

@@ -348,7 +348,7 @@ that it is ignored.
 {index}.
 
 "takes" lists the values of a field in a configuration. A missing field has its default.
-"only" means that Keras has more values, and ringlet accepts only this one, or null. "a
+"only" means that Keras has more values, and ringlet accepts only this one, or null (no null for `window`). "a
 number" is finite, and within the range of float32 if a model keeps it.
 """
     for category in told["categories"]:

@@ -92,11 +92,10 @@ TEST(CArgumentsTest, Export_StatesOfARecurrence_AreInputsAndOutputs) {
   const auto x = model.Add(Input({1, 3}).Name("x"));
   const auto h = model.Add(Input({4}).Name("h"));
   const auto c = model.Add(Input({4}).Name("c"));
-  const auto lstm = model.Add(LSTM(4).ReturnState(true), {x, h, c});
+  const auto lstm = model.Add(LSTM(4).ReturnState(true).Name("r"), {x, h, c});
   std::vector<Functional::Node> outputs;
   for (int k = 0; k < 3; ++k) {
-    outputs.push_back(
-        model.Add(RecurrentOutput(k).Name("y" + std::to_string(k)), {lstm}));
+    outputs.push_back(model.Add(RecurrentOutput(k), {lstm}));
   }
   model.Outputs(outputs);
   CompileOne(&model);
@@ -104,9 +103,9 @@ TEST(CArgumentsTest, Export_StatesOfARecurrence_AreInputsAndOutputs) {
   EXPECT_TRUE(
       Contains(file,
                "  recur(in_x, b0, &c3, lstm_step, n0, in_h, in_c, b1);\n"
-               "  copy(b0 + 0, out_y0, 1, n1);\n"
-               "  copy(b0 + 4, out_y1, 1, n2);\n"
-               "  copy(b0 + 8, out_y2, 1, n3);\n"));
+               "  copy(b0 + 0, out_r_output_0, 1, n1);\n"
+               "  copy(b0 + 4, out_r_output_1, 1, n2);\n"
+               "  copy(b0 + 8, out_r_output_2, 1, n3);\n"));
 }
 
 TEST(CArgumentsTest, Export_WhatTakesOneInputOrOutput_IsRefused) {
