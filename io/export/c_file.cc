@@ -31,6 +31,7 @@ class Int8Layer final : public CustomLayer {
       Int8Memory memory = model_.NewMemory();
       for (int64_t i = begin; i < end; ++i) {
         std::vector<const float*> in;
+        in.reserve(static_cast<size_t>(model_.num_inputs()));
         for (int k = 0; k < model_.num_inputs(); ++k) {
           in.push_back(call.x[k] + i * model_.input(k).elements());
         }

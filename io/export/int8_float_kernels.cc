@@ -189,8 +189,9 @@ BOTH(
     static void gru_after_step(const cell* c, float* z, float* h) {
       const int u = c->units;
       float *const n = z + 2 * u, *const product = h + u;
-      const float* const b = c->b ? c->b + 3 * u : 0;
+      const float* b = c->b;
       int i;
+      if (b) b += 3 * u;
       for (i = 0; i < u; ++i) product[i] = b ? b[2 * u + i] : 0;
       for (i = 0; b && i < 2 * u; ++i) z[i] += b[i];
       add_state(c, h, 0, z, 2 * u);

@@ -222,8 +222,10 @@ Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
   ChooseQuantization();
   FindTokens();
   std::vector<bool> uses_in;
+  uses_in.reserve(static_cast<size_t>(num_inputs()));
   for (int i = 0; i < num_inputs(); ++i) uses_in.push_back(takes_tokens(i));
   std::vector<int> outputs;
+  outputs.reserve(static_cast<size_t>(num_outputs()));
   for (int k = 0; k < num_outputs(); ++k) outputs.push_back(OutputAt(k));
   slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds_, outputs,
                                     uses_in, /*uses_out=*/false);

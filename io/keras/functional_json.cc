@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "../../core/base/text.h"
+#include "../../core/layers/layer_table.h"
 #include "../../core/layers/recurrent/recurrent_output.h"
 #include "calls_json.h"
 

@@ -135,8 +135,8 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
   if (name == "clip") node->clips = true;
   if (name == "input_forget") node->input_forget = number != 0;
   if (name == "activations") node->activations = std::move(texts);
-  if (name == "activation_alpha") node->activation_alpha = std::move(numbers);
-  if (name == "activation_beta") node->activation_beta = std::move(numbers);
+  if (name == "activation_alpha") node->activation_alpha = numbers;
+  if (name == "activation_beta") node->activation_beta = numbers;
   if (name == "linear_before_reset") node->linear_before_reset = number != 0;
   if (name == "axis") node->axis = static_cast<int64_t>(number);
   if (name == "transA") node->trans_a = number != 0;

@@ -217,10 +217,10 @@ Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
       CheckField("sequence_stride", layer.sequence_stride, 1, kMaxInt));
   RINGLET_RETURN_IF_ERROR(
       CheckField("num_mel_bins", layer.num_mel_bins, 1, kMaxMelBins));
-  const double max_freq =
-      std::isinf(layer.max_freq)
-          ? static_cast<double>(layer.sampling_rate / 2)  // as int() in Keras
-          : double{layer.max_freq};
+  const int64_t half_rate = layer.sampling_rate / 2;  // as int() in Keras
+  const double max_freq = std::isinf(layer.max_freq)
+                              ? static_cast<double>(half_rate)
+                              : double{layer.max_freq};
   RINGLET_RETURN_IF_ERROR(CheckFrequencies(layer, max_freq));
   RINGLET_RETURN_IF_ERROR(SetLengths(layer, input, plan));
   plan->mag_exp = layer.mag_exp;

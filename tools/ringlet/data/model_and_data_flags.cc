@@ -197,7 +197,7 @@ Status ModelAndDataFlags::TakePictures(DataConfig* data) const {
                      "and files of --audio can be several",
                      more_images_[0].c_str());
   }
-  const std::string path = is_sound ? audio_ : std::move(data->images);
+  const std::string path = is_sound ? audio_ : data->images;
   data->images.clear();
   PictureConfig* const files = &data->pictures;
   files->is_sound = is_sound;

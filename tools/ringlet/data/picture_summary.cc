@@ -87,6 +87,7 @@ std::string ProblemText(const ClassSummary& summary) {
 std::string NumbersText(const char* title,
                         const std::map<int64_t, int64_t>& numbers) {
   std::vector<std::pair<int64_t, int64_t>> sorted;
+  sorted.reserve(numbers.size());
   for (const auto& [number, count] : numbers)
     sorted.emplace_back(-count, number);
   std::sort(sorted.begin(), sorted.end());
