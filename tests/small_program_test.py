@@ -22,8 +22,8 @@ def layer(name, **config):
 
 
 def run_json(folder, *layers):
-    """A RUN.json of a model with these layers, over (8, 4)."""
-    path = pathlib.Path(folder, "run.json")
+    """A RUN.json of a model with these layers, over (8, 4): a file for each."""
+    path = pathlib.Path(folder, layers[0]["class_name"] + ".json")
     path.write_text(json.dumps({
         "model": layer("Sequential", layers=[
             layer("InputLayer", batch_shape=[None, 8, 4]), *layers]),
