@@ -60,8 +60,8 @@ const RecurrentOperator* OperatorOf(const Node& node) {
   return nullptr;
 }
 
-// True for an operator whose output has elements of its first input alone, or
-// of a Concat's inputs.
+// True for an operator that only copies elements: from its first input, or, for
+// a Concat, from all inputs.
 bool CopiesElements(const std::string& op) {
   constexpr const char* kCopying[] = {
       "Cast",    "Concat", "Expand",  "Flatten",   "Gather", "Identity",
