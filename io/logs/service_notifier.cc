@@ -29,16 +29,17 @@ void NotifyService(const std::string& message) {
   close(fd);
 }
 
-void ServiceNotifier::SendStatus(const std::string& status) {
+bool ServiceNotifier::IsDue() {
   constexpr int64_t kNanosASecond = 1000000000;
   const int64_t now = clock_->MonotonicNanos();
-  if (has_sent_ && now - last_sent_ < kNanosASecond) return;
+  if (has_sent_ && now - last_sent_ < kNanosASecond) return false;
   has_sent_ = true;
   last_sent_ = now;
-  send_("WATCHDOG=1\nSTATUS=" + status);
+  return true;
 }
 
 Status ServiceNotifier::OnTrainBatchEnd(FitState& fit, const Logs& logs) {
+  if (!IsDue()) return Status();
   std::string text = "epoch " + std::to_string(fit.epoch + 1) + " of " +
                      std::to_string(fit.epochs) + ", step " +
                      std::to_string(fit.step + 1);
@@ -55,6 +56,7 @@ Status ServiceNotifier::OnTrainBatchEnd(FitState& fit, const Logs& logs) {
 }
 
 Status ServiceNotifier::OnTestBatchEnd(FitState& fit) {
+  if (!IsDue()) return Status();
   SendStatus("epoch " + std::to_string(fit.epoch + 1) + " of " +
              std::to_string(fit.epochs) + ", validation");
   return Status();

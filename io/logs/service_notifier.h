@@ -39,7 +39,12 @@ class ServiceNotifier final : public Callback {
   void OnFitReturn(FitState& fit, const Status& status) override;
 
  private:
-  void SendStatus(const std::string& status);
+  // True if a second has passed since the last status. The caller then sends
+  // one.
+  bool IsDue();
+  void SendStatus(const std::string& status) {
+    send_("WATCHDOG=1\nSTATUS=" + status);
+  }
 
   const Send send_;
   Clock* const clock_;
