@@ -28,32 +28,29 @@ namespace ringlet {
 using Saveables = std::vector<Saveable*>;  // not owned
 
 struct SaveOptions {
-  // The type of the weights ("model/…") in the file. kF16 and kBF16 halve the
-  // size and lose precision.
+  // Of the weights ("model/…") in the file. kF16 and kBF16 lose precision.
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();  // SealedFiles encrypts
   bool replace = true;  // false: kAlreadyExists if `path` exists
-  // SaveWeights: leaves out the weights that training does not change, such as
+  // SaveWeights: leaves out weights that training does not change, such as
   // those under LoRA. LoadWeights then expects them to be loaded already.
   bool trainable_only = false;
 };
 
-// Writes every span of `state` to a file, with mode 0600 or the mode of the
-// file that it replaces. The metadata keys `format` and `format_version` are
-// reserved. After OK the file is durable. After an error the earlier file is
-// still at `path`, unless *replaced (may be null) is true.
+// Writes every span of `state`, with mode 0600 or the mode of the file that it
+// replaces. The metadata keys `format` and `format_version` are reserved. After
+// OK the file is durable. After an error the earlier file is still at `path`,
+// unless *replaced (may be null) is true.
 Status SaveCheckpoint(const std::string& path, const Saveables& state,
                       const Metadata& metadata = {},
                       const SaveOptions& options = {},
                       bool* replaced = nullptr);
 
 struct LoadOptions {
-  // Allows tensors in the file that `state` does not have. Loads, for example,
-  // the weights from the checkpoint of a whole run.
+  // Allows tensors in the file that `state` lacks, as in a whole run's file.
   bool ignore_others = false;
-  // Names of tensors that are allowed in the file and are not in `state`.
-  std::set<std::string> ignored;
-  // Accepts a plain safetensors file too, in which damage cannot be detected.
+  std::set<std::string> ignored;  // the same, by name
+  // Accepts a plain safetensors file, in which damage cannot be detected.
   bool accept_unverified = false;
   FileSystem* files = FileSystem::Posix();
 };
@@ -64,10 +61,9 @@ struct LoadedCheckpoint {
 };
 
 // Reads the file into the spans of `state`, then calls StateLoaded of each. The
-// file's tensors must have the spans' names, dtypes and shapes; F16 and BF16
-// become float32. All checks, with those of checksums, come before the first
-// span is overwritten: kInvalidArgument names the first difference, kCorruption
-// the damaged part. `loaded` may be null.
+// names, dtypes and shapes must be equal; F16 and BF16 become float32. All
+// checks come before the first span is overwritten: kInvalidArgument names the
+// first difference, kCorruption the damaged part. `loaded` may be null.
 Status LoadCheckpoint(const std::string& path, const Saveables& state,
                       const LoadOptions& options = {},
                       LoadedCheckpoint* loaded = nullptr);
@@ -106,9 +102,8 @@ class CheckpointDirectory;
 // file `checkpoint`. One thread at a time may use a manager.
 //
 // The constructor creates the directory, locks it until the destructor, and
-// finds the newest checkpoint that verifies. Newer ones are renamed to *.bad,
-// with a warning. status() keeps the constructor's error, and every call
-// returns it.
+// renames checkpoints that do not verify to *.bad, with a warning. Every call
+// returns its error:
 //   kAlreadyExists  another process has locked the directory
 //   kCorruption     there are checkpoints, and none verifies
 class CheckpointManager {
@@ -121,19 +116,16 @@ class CheckpointManager {
   const Status& status() const { return status_; }
 
   // Returns when the file is durable. *path is the new checkpoint, or "" if the
-  // interval has not passed. With check_interval false it saves unless the step
-  // is that of the last save.
+  // interval has not passed. With check_interval false only a second save of
+  // the same step is skipped.
   Status Save(std::string* path = nullptr, bool check_interval = true,
               int64_t checkpoint_number = 0);
-  // Restores latest_checkpoint(). If there is none, calls init_fn and sets
-  // *path to "".
+  // Restores latest_checkpoint(), or calls init_fn and sets *path to "".
   Status RestoreOrInitialize(std::string* path = nullptr);
 
   std::string latest_checkpoint() const;  // "" if there is none
   std::vector<std::string> checkpoints() const;
-  int64_t checkpoint_interval() const { return options_.checkpoint_interval; }
   const std::string& directory() const { return directory_; }
-  // The metadata of the restored checkpoint.
   const Metadata& restored_metadata() const { return restored_metadata_; }
 
  private:
@@ -160,12 +152,11 @@ class CheckpointManager {
 std::string ToJson(const Model& model);
 
 // Reads the JSON of Keras 3 and of Keras 2 (tf.keras), for Sequential and
-// functional models, nested models and shared layers. *model is replaced only
-// on success, and is not compiled. Fields that change no model of ringlet are
-// ignored, and the seed of an initializer. Anything else that ringlet does not
-// support is kInvalidArgument, which names the layer and the field. The text is
-// untrusted: at most 1 MiB, 64 levels, 4096 layers of a model and 16 levels of
-// nested models.
+// functional models. *model is replaced only on success, and is not compiled.
+// Fields that change no model of ringlet are ignored, and the seed of an
+// initializer; for others kInvalidArgument names the layer and the field. The
+// text is untrusted: at most 1 MiB, 64 levels, 4096 layers of a model and 16
+// levels of nested models.
 Status ModelFromJson(const std::string& json, std::unique_ptr<Model>* model);
 
 // --- models and weights ------------------------------------------------------
@@ -175,34 +166,31 @@ Status ModelFromJson(const std::string& json, std::unique_ptr<Model>* model);
 // every rank loads a copy of the file.
 
 struct SaveModelOptions {
-  // False: only configuration and weights. The loaded model must be compiled.
+  // False: configuration and weights; the loaded model must be compiled.
   bool include_optimizer = true;
-  // kF16 and kBF16 halve the file; training then continues from rounded
-  // weights.
+  // kF16 and kBF16: training continues from rounded weights.
   Storage weights = Storage::kF32;
-  Metadata metadata;  // the caller's, beside the keys above
+  Metadata metadata;                        // the caller's
   FileSystem* files = FileSystem::Posix();  // SealedFiles encrypts
   bool replace = true;  // false: kAlreadyExists if `path` exists
 };
 
-// Saves a compiled model, as SaveCheckpoint does. kInvalidArgument if it cannot
-// be built from a file: the message names the custom layer, loss or metric, and
-// an alternative.
+// Saves a compiled model, as SaveCheckpoint does. kInvalidArgument names a
+// custom layer, loss or metric, which no file can have, and an alternative.
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 
 // Builds, compiles and restores a model. Training continues with the same bits
-// as without the save. The file's seed replaces options.seed. A file without
+// as without the save; the file's seed replaces options.seed. A file without
 // `compile` gives a model that must be compiled. *model is replaced only on
 // success. kCorruption names the damaged part, kInvalidArgument the part that
-// does not fit. Workers that load a model together must load the same one
-// (kOutOfSync); one that joins a running job receives the job's state instead.
+// does not fit. Workers must load the same model (kOutOfSync); one that joins a
+// running job receives the job's state instead.
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options = {},
                  FileSystem* files = FileSystem::Posix());
 
-// Loads a model without the file's `compile`. It begins with the file's
-// weights, and Compile gives it a new optimizer.
+// Loads a model without the file's `compile`: Compile gives it a new optimizer.
 Status LoadModelToCompile(const std::string& path,
                           std::unique_ptr<Model>* model,
                           FileSystem* files = FileSystem::Posix());
@@ -214,24 +202,22 @@ Status SaveWeights(Model* model, const std::string& path,
 // The names of the weights in another program's file, and their layout.
 enum class WeightsLayout : uint8_t {
   // "dense/kernel", with the layout of this library, and the variants of Keras
-  // and TensorFlow. Arrays without names are in the order of
-  // model.get_weights(). docs/from-keras.md has the rules.
+  // and TensorFlow. Arrays without names are in model.get_weights()'s order.
   kKeras,
-  // A state_dict of PyTorch: "fc.weight" and "fc.bias", in PyTorch's layouts.
-  // docs/from-keras.md has the rules.
+  // A state_dict of PyTorch: "fc.weight" and "fc.bias", in its layouts.
   kTorch,
 };
 
+// docs/from-keras.md has the rules.
 struct LoadWeightsOptions {
   WeightsLayout layout = WeightsLayout::kKeras;
-  // Loads only layers that the file and the model both have, for example to
-  // begin with some layers of another model. Arrays without names go to the
-  // model's first weights in order; the other weights stay.
+  // Loads only layers that the file and the model both have. Arrays without
+  // names go to the model's first weights in order.
   bool by_name = false;
   // Skips a layer with missing weights or other shapes, instead of an error.
   bool skip_mismatch = false;
   FileSystem* files = FileSystem::Posix();
-  // Called with the skipped weights, and for a file that cannot be verified; by
+  // Called with the skipped weights, and for a file that cannot be verified. By
   // default "warning: ..." on stderr.
   std::function<void(const std::string&)> warn;
 };
@@ -244,21 +230,19 @@ struct WeightsReport {
   std::vector<std::string> unexpected;  // in the file, not in the model
   // "dense/kernel: F32 (2, 16) in the file, F32 (2, 8) here"
   std::vector<std::string> mismatched;
-  // Weights that fit, in a layer with another weight that does not fit: a layer
-  // is loaded completely or not at all.
+  // Weights that fit, in a layer with another one that does not.
   std::vector<std::string> skipped;
-  // Matrices of LoRA that a file of a model without LoRA lacks. A keeps its
-  // values, and B becomes zeros, with a warning of other values.
+  // Matrices of LoRA that a file without LoRA lacks: A keeps its values, and B
+  // becomes zeros.
   std::vector<std::string> lora;
 };
 
 // Loads weights by the names of layer and weight, in any order, from a file of
 // ringlet (also a run's checkpoint), an npz file, a plain safetensors file or
-// an ONNX model, which has the layout kTorch. Damage in plain safetensors and
-// ONNX files cannot be detected. All checks come before the first weight is
-// overwritten. Numbers of other types are rounded to float32; one beyond its
-// range is an error. *report (may be null) is set also if the weights do not
-// fit. The optimizer's state does not change.
+// an ONNX model, which has the layout kTorch. Damage in the last two cannot be
+// detected. All checks come before the first weight is overwritten. Numbers are
+// rounded to float32; one beyond its range is an error. *report (may be null)
+// is set also if the weights do not fit. The optimizer's state stays.
 Status LoadWeights(Model* model, const std::string& path,
                    const LoadWeightsOptions& options = {},
                    WeightsReport* report = nullptr);
@@ -268,9 +252,8 @@ Status LoadWeights(Model* model, const std::string& path,
 // In a job of several workers every worker has the callback, and only the chief
 // reads and writes files.
 
-// BackupAndRestore: Keras's callback. It lets an interrupted fit continue from
-// its last step, as TensorFlow's does, and end with the same bits as an
-// uninterrupted one.
+// BackupAndRestore: Keras's callback. An interrupted fit continues from its
+// last step, and ends with the same bits as an uninterrupted one.
 //
 //   options.callbacks = {BackupAndRestore("backup", SaveEvery(30))};
 //
@@ -278,19 +261,17 @@ Status LoadWeights(Model* model, const std::string& path,
 // backup is loaded only if no reachable worker has a valid state.
 
 struct BackupAndRestoreOptions {
-  // 0: after every epoch ("epoch"). N: after every N steps, counted across
-  // epochs.
+  // 0: after every epoch. N: after every N steps, counted across epochs.
   int64_t save_freq = 0;
-  // Keeps the two newest backups.
-  bool double_checkpoint = false;
-  // Removes the backup once training has completed, and only then.
+  bool double_checkpoint = false;  // keeps the two newest backups
+  // Removes the backup once training has completed.
   bool delete_checkpoint = true;
   // SIGTERM, SIGINT and SIGHUP save at the end of the present step and end the
-  // fit with kCancelled (exit code 75: run again to continue). If this save
-  // fails, the previous backup stays. A second signal kills the process.
+  // fit with kCancelled (exit code 75: run again to continue). A second signal
+  // kills the process.
   bool save_before_preemption = true;
   // Another thread writes a copy of the state. False: training waits for the
-  // disk, and needs no memory for a copy.
+  // disk, and needs no copy.
   bool background = true;
   // Allow a resume from a backup with another optimizer (its class or a number;
   // other slots are always an error), or with another seed.
@@ -312,11 +293,10 @@ inline BackupAndRestoreOptions SaveEvery(int64_t steps) {
 }
 
 // If a backup cannot be written, there is a warning on stderr, and the previous
-// backup stays. Fit returns an error if a backup cannot be read, has another
-// model, or is of a later epoch than the fit's last. It never starts from the
-// beginning if there is a backup. Callbacks and metrics may be added or
-// removed. A backup with other data gives a warning, and an error if its
-// position is outside the data.
+// one stays. Fit returns an error if a backup cannot be read, has another
+// model, or is of a later epoch than the fit's last. Callbacks and metrics may
+// be added or removed. A backup with other data gives a warning, and an error
+// if its position is outside the data.
 std::shared_ptr<Callback> BackupAndRestore(
     const std::string& backup_dir, const BackupAndRestoreOptions& options = {});
 
@@ -332,68 +312,60 @@ std::shared_ptr<Callback> BackupAndRestore(
 struct ModelCheckpointOptions {
   std::string monitor = "val_loss";
   int verbose = 0;
-  // Saves only if `monitor` is better than at every earlier save. If the logs
-  // of an epoch lack it (validation_freq), the model is saved with a warning.
+  // Saves only if `monitor` is better than at every earlier save, or with a
+  // warning if the logs of an epoch lack it (validation_freq).
   bool save_best_only = false;
   bool save_weights_only = false;
-  // Saves weights only, and of these only what training changes; see
-  // SaveOptions::trainable_only.
+  // Weights only, as SaveOptions::trainable_only.
   bool save_trainable_only = false;
   MonitorMode mode = MonitorMode::kAuto;
-  // 0: after every epoch ("epoch"). N: after every N batches, counted across
-  // epochs.
+  // 0: after every epoch. N: after every N batches, counted across epochs.
   int64_t save_freq = 0;
   // The value that the first save must improve; NaN: none.
   double initial_value_threshold = std::numeric_limits<double>::quiet_NaN();
   // Keeps the newest n files of this callback, and with save_best_only also the
-  // best one; n is at most 100. 0: all. After a save is durable, older files
-  // are removed, if they still are what this run has written. BackupAndRestore
-  // saves their names.
+  // best one; n is at most 100. 0: all. Older files are removed after a save,
+  // if they still are what this run has written.
   int max_to_keep = 0;
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();
 };
 
-// `filepath` may have any extension, or none. The file is a safetensors file of
-// ringlet; if the extension is another program's, such as ".keras", a note
-// reports it. Extensions of data files and RUN.json (".csv", ".json", ".npy",
-// ".npz", ".gz") are errors. `filepath` may have fields of Python's str.format:
-// {epoch}, {batch} (only with save_freq N) and the names in the logs, as
-// {epoch:02d}, {loss:.2f} or {accuracy:.3g}. Epochs and batches count from 1.
-// Missing folders are created. LoadModel, or LoadWeights, reads the file.
+// `filepath` may have fields of Python's str.format: {epoch}, {batch} (only
+// with save_freq N) and the names in the logs, as {epoch:02d} or {loss:.2f}.
+// Epochs and batches count from 1. Missing folders are created. Any extension
+// is accepted except those of data files and RUN.json (".csv", ".json", ".npy",
+// ".npz", ".gz"). LoadModel, or LoadWeights, reads the file.
 //
-// A save replaces any file of its name by an atomic rename. If a file cannot be
-// written, there is a warning on stderr, training continues, and the earlier
-// file and the best value stay. If the last save has failed, Fit returns its
-// error after the other callbacks have saved; a resumed run tries it again, if
-// BackupAndRestore is before a ModelCheckpoint in the list. Fit also returns an
-// error for an invalid filepath. docs/membership.md explains what an elastic
-// job saves after the network has split it.
+// A save replaces any file of its name by an atomic rename. If it fails, there
+// is a warning on stderr, training continues, and the earlier file and the best
+// value stay. If the last save has failed, Fit returns its error; a resumed run
+// tries it again, if BackupAndRestore is before a ModelCheckpoint in the list.
+// docs/membership.md explains what a split elastic job saves.
 std::shared_ptr<Callback> ModelCheckpoint(
     const std::string& filepath, const ModelCheckpointOptions& options = {});
 
-// SaveWhenTrained: saves the whole model in one file at the end of a fit. After
-// SIGINT (Ctrl-C), SIGTERM or SIGHUP a fit finishes its step and saves its
-// present model.
+// SaveWhenTrained: saves the whole model in one file at the end of a fit, or
+// after SIGINT (Ctrl-C), SIGTERM or SIGHUP at the end of the step.
 //
 //   options.callbacks = {SaveWhenTrained("mnist.safetensors")};
 
 struct SaveWhenTrainedOptions {
   Metadata metadata;  // the caller's, beside SaveModel's
-  // True: does not replace a file at `path` that lacks a part of `metadata`.
-  // The model then gets the first free name of "m-1.safetensors" and so on.
+  // True: a file at `path` that lacks a part of `metadata` stays, and the model
+  // gets the first free name of "m-1.safetensors" and so on.
   bool keep_others = false;
-  // Writes nothing if another callback's last file of the whole model has the
-  // final model: no step and no callback has changed it since then.
+  // Writes nothing if another callback's last file of the whole model already
+  // has the final model.
   bool skip_if_saved = false;
   // A signal ends the fit after its step, with kInterrupted (exit code 128 +
   // the signal). The model is then in "<path>-interrupted.safetensors", or the
   // next free name; with BackupAndRestore in the backup instead. If a lost
-  // worker ends the job, the chief, or rank 1 if the chief is lost, saves to
-  // the same place. A second signal ends the process immediately.
+  // worker ends the job, the chief, or rank 1 if the chief is lost, saves there
+  // too. A second signal ends the process immediately.
   bool save_if_interrupted = true;
   // A folder to try if the file cannot be written, with a free name. The fit
-  // still ends with the error, which names the other file. "": none.
+  // still ends with the error. "": none.
   std::string fallback_folder;
   FileSystem* files = FileSystem::Posix();
 };

@@ -31,7 +31,7 @@ class Clock {
 // The format of floats on the links of a ring. With a 16-bit format each number
 // is rounded to nearest, ties to even, at every hop; sums are made in float32,
 // and all ranks end with the same bits. Vectors of at most 8 KiB always travel
-// as float32. Values are part of the wire's format.
+// as float32. The values are part of the wire's format.
 enum class WireDtype : uint8_t {
   kFloat32 = 0,
   kBfloat16 = 1,  // float32's range, 8 bits of precision
@@ -41,13 +41,10 @@ enum class WireDtype : uint8_t {
 // The most workers of an elastic job. Each has one bit of a 64-bit mask.
 constexpr int kMaxElasticWorkers = 64;
 
-// The operations of this worker with the others of its job. Without one
-// (CompileOptions::collective is null) a job has one worker. Every rank makes
-// every call, in the same order and with the same sizes. The order of sums
-// depends only on the job's size and options. So a run repeats bit for bit, and
-// all ranks get the same bits.
-//
-// Called from the training thread only.
+// The operations of this worker with the others of its job; a null collective
+// is a job of one worker. Every rank makes every call, in the same order and
+// with the same sizes, from its training thread. The order of sums depends only
+// on the job's size and options, so all ranks get the same bits, in every run.
 class Collective {
  public:
   // Identifies a started operation until Wait.
@@ -60,21 +57,18 @@ class Collective {
   // "host:port" of a rank, for messages; "" if unknown.
   virtual std::string address(int /*rank*/) const { return ""; }
 
-  // Gradients are summed in pieces of about this size. A piece starts when the
-  // backward pass has computed it. The same on every rank.
+  // Gradients are summed in pieces of about this size, as the backward pass
+  // computes them. The same on every rank.
   virtual size_t bucket_bytes() const { return 1 << 20; }
 
-  // Sums of at most this number of bytes are always sent as float32. Longer
-  // ones may be rounded on the wire.
+  // Longer sums may be rounded on the wire.
   virtual size_t unrounded_bytes() const { return SIZE_MAX; }
 
-  // data[0..count) becomes the element-wise sum over all ranks. Start returns
-  // immediately; the span belongs to the operation until Wait has returned.
-  // Started operations complete in the order of their start. After an error the
-  // span's content is undefined.
+  // data[0..count) becomes the element-wise sum over all ranks. The span
+  // belongs to the operation until Wait, which completes operations in the
+  // order of their start. After an error the span's content is undefined.
   virtual Status StartAllReduce(float* data, size_t count, Ticket* ticket) = 0;
-  // AllReduce of integers modulo 2^32. Their sums are exact in any order and
-  // are never rounded.
+  // Sums modulo 2^32, which are never rounded.
   virtual Status StartAllReduceInts(int32_t* /*data*/, size_t /*count*/,
                                     Ticket* /*ticket*/) {
     return Error(Code::kUnimplemented,
@@ -88,13 +82,11 @@ class Collective {
     return Wait(ticket);
   }
 
-  // Bytes are sent unchanged, whatever the ranks' byte orders. Every rank's
-  // data[0..bytes) becomes the root's.
+  // Every rank's data[0..bytes) becomes the root's, byte by byte.
   virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
   // out[r * bytes ...] becomes rank r's in[0..bytes).
   virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;
-  // The same, but only started. `in` is read before it returns; `out` belongs
-  // to the operation until Wait.
+  // The same until Wait. `in` is read before it returns.
   virtual Status StartAllGather(const void* in, size_t bytes, void* out,
                                 Ticket* ticket) {
     *ticket = 0;
@@ -103,20 +95,18 @@ class Collective {
   // Waits until every rank has called it.
   virtual Status Barrier() = 0;
 
-  // Sends every other rank the reason why this rank cannot continue. All calls
-  // of all ranks return an error of the same code, which names this rank and
-  // the (first) reason; a wait for a completed operation still succeeds.
-  // Returns when the message is sent. After it call only Reform and the
-  // destructor.
+  // Sends every other rank the reason why this rank cannot continue, and
+  // returns when it is sent. All later calls of all ranks return an error of
+  // this code with the rank and the first reason; a wait for a completed
+  // operation still succeeds. After it call only Reform and the destructor.
   virtual void Abort(const Status& /*reason*/) {}
 
   // Sets the training step for messages.
   virtual void SetStep(uint64_t /*step*/) {}
 
-  // After kPeerLost: closes the ring and waits, as at the start, until every
-  // rank is present again. A surviving rank is present by this call, a
-  // restarted rank by its start. After it no operation is pending and no error
-  // is kept.
+  // After kPeerLost: closes the ring and waits until every rank is present
+  // again: a surviving rank by this call, a restarted one by its start. After
+  // it no operation is pending and no error is kept.
   virtual Status Reform() {
     return InvalidArgument("this collective cannot be formed again");
   }
@@ -125,15 +115,13 @@ class Collective {
   virtual bool elastic() const { return false; }
   // The fewest workers of an elastic collective. With fewer, Reform waits.
   virtual int min_workers() const { return 1; }
-  // True if another worker of the job waits to join: Reform admits it. May be
-  // called from any thread.
+  // True if another worker waits to join: Reform admits it. Any thread may
+  // call.
   virtual bool has_joiner() const { return false; }
-  // The number of this worker in the job's list; it does not depend on the
-  // rank.
+  // The number of this worker in the job's list, which never changes.
   virtual int worker() const { return rank(); }
 
-  // The number of calls of Compile with this collective. After a restart a
-  // worker counts from 1 again, and the others may have a greater number.
+  // The number of calls of Compile since this process has started.
   int64_t compiles() const { return compiles_; }
   void CountCompile() { ++compiles_; }
 
@@ -146,8 +134,7 @@ class Collective {
 Status ExchangeStatus(Collective* collective, const Status& mine);
 
 // values[0..count) become their sums over all ranks, added in the order of the
-// ranks, with the same bits everywhere. For a few numbers, such as losses and
-// counts.
+// ranks. For a few numbers, such as losses and counts.
 Status SumOverRanks(Collective* collective, double* values, size_t count);
 
 }  // namespace ringlet

@@ -14,12 +14,9 @@ namespace ringlet {
 
 // --- random numbers ----------------------------------------------------------
 
-// Random numbers as a function of their purpose.
-//
+// Random numbers as a function of their purpose, without a state:
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011): four 32-bit words for a 128-bit counter and a 64-bit key. There is
-// no state, so a resumed run has the numbers of an undisturbed run, and threads
-// share nothing.
+// SC 2011) makes four 32-bit words from a 128-bit counter and a 64-bit key.
 class Philox {
  public:
   using Block = std::array<uint32_t, 4>;
@@ -57,8 +54,7 @@ class Philox {
 // --- threads -----------------------------------------------------------------
 
 // The number of threads of this process that can compute at the same time, at
-// least 1: the processors that it may run on (sched_getaffinity), or less if a
-// cgroup has a quota (cpu.max, cpu.cfs_quota_us; a fraction counts as one).
+// least 1: the processors that it may run on, or the quota of its cgroup.
 int UsableCores();
 
 struct Range {
@@ -77,10 +73,9 @@ inline Range Split(int64_t n, int parts, int index, int64_t grain = 1) {
 
 // ThreadPool: a fixed number of threads that do one task at a time.
 //
-// Work is cut by (part, threads) only. So for a given number of threads every
-// sum has the same order, and a run repeats bit for bit. Any thread may compute
-// any part. A waiting thread spins for some tens of microseconds, then sleeps.
-// The pool allocates only in its constructor.
+// Work is cut by (part, threads) only, so for a given number of threads every
+// sum has the same order. A waiting thread spins for some tens of microseconds,
+// then sleeps. The pool allocates only in its constructor.
 class ThreadPool {
  public:
   // `threads` >= 1, with the caller's own thread. If the system refuses a
@@ -94,8 +89,8 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   // Calls work(t) once for each t in [0, threads()), work(0) on the calling
-  // thread, and returns when all have returned. A part may run after another
-  // has returned, so parts must not wait for each other. Not re-entrant.
+  // thread, and returns when all have returned. Parts must not wait for each
+  // other. Not re-entrant.
   template <typename Work>
   void Run(const Work& work) {
     if (threads_ == 1) return work(0);

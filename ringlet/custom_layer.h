@@ -1,21 +1,18 @@
 // CustomLayer: a user-defined layer, as a subclass of Keras's Layer.
 //
 // Build sets the layer's output and weights; Forward and Backward compute. The
-// object has no state of its own: it may be used at several places of a model,
-// and in several models. samples/custom_parts.cc is a complete program.
+// object has no state of its own, so several places and models may use it.
 //
 //   Sequential model({Input({8}), Custom(std::make_shared<MyLayer>()), …});
 //
-// Its weights are trained, saved (SaveWeights, BackupAndRestore), regularized
-// and summed over workers as those of any layer. SaveModel refuses a model with
-// a custom layer, which it could not build again.
+// samples/custom_parts.cc is a complete program. The layer's weights are
+// trained, saved, regularized and summed over workers as those of any layer;
+// only SaveModel refuses it. Compile the program with -ffp-contract=off, as
+// pkg-config, CMake and Meson do, so that workers of different processors
+// compute the same bits.
 //
-// Compile the program with -ffp-contract=off, as pkg-config, CMake and Meson
-// do, so that workers of different processors compute the same bits.
-//
-// CheckGradients (below) verifies Backward. In a program with exceptions Build,
-// Forward and Backward may throw: what() becomes the error of the call. The
-// other methods must not throw.
+// Build, Forward and Backward may throw: what() becomes the error of the call.
+// The other methods must not throw.
 
 #ifndef RINGLET_CUSTOM_LAYER_H_
 #define RINGLET_CUSTOM_LAYER_H_
@@ -38,8 +35,8 @@ struct WeightSpec {
   Initializer initializer;
   Regularizer regularizer;
   Constraint constraint = {};
-  // False: layer state, which is kept and saved with the weights and never
-  // trained. As in Keras, state comes after the trainable weights of a layer.
+  // False: layer state, which is saved and never trained. As in Keras, state
+  // comes after the trainable weights of a layer.
   bool trainable = true;
   // These elements begin as 1, not as the initializer's values.
   Range ones = {};
@@ -57,14 +54,13 @@ struct LayerPlan {
   Shape output;
   std::vector<WeightSpec> weights;
   ScratchFloats forward_scratch, backward_scratch;
-  // The spans of the forward pass that Backward reads. Other spans are not
-  // kept, and are null in its call.
+  // What Backward reads of the forward pass. The others are null in its call.
   bool backward_reads_input = true;
   bool backward_reads_output = true;
 };
 
 // The arguments of one call of Forward or Backward, for `batch` consecutive
-// examples. The layer may write only the spans that are described as written.
+// examples. The layer writes only y, scratch, dx and d_weights.
 struct LayerCall {
   int64_t batch = 0;  // >= 1
   bool training = false;
@@ -75,15 +71,14 @@ struct LayerCall {
   float* y = nullptr;               // (batch, output). Forward writes all of it
   const float* const* weights = nullptr;  // in the order of the plan
   float* scratch = nullptr;  // of the planned size, any content; null for none
-  // For random numbers: Philox(seed, counter) of compute.h, with this counter
-  // as its stream. They are the layer's own, differ in each step, and are the
-  // same in Backward as in Forward.
+  // For random numbers: Philox(seed, counter) of compute.h. They are the
+  // layer's own, differ in each step, and are the same in Backward as in
+  // Forward.
   uint64_t seed = 0, counter = 0;
 
   // Backward only. dy is the gradient of y. dx and d_weights are zero at the
-  // start. They become the gradients of x and of the weights, summed over the
-  // batch. A null in dx is not needed. The gradients of state and of a frozen
-  // layer's weights are dropped.
+  // start and become the gradients of x and of the weights, summed over the
+  // batch. A null in dx is not needed.
   const float* dy = nullptr;
   float* const* dx = nullptr;
   float* const* d_weights = nullptr;
@@ -107,18 +102,16 @@ class CustomLayer {
 
   // Keras's class name, "Scale". Default names are "scale", "scale_1".
   virtual const char* class_name() const = 0;
-  // Its options in one line, if they change numbers. The workers of a job
-  // compare them.
+  // Its options in one line, if they change numbers: workers compare them.
   virtual std::string Describe() const { return ""; }
 
   // Checks the inputs and fills in the plan. The plan's output is initially the
-  // shape of the first input. The same shapes must always give the same plan.
+  // first input's shape. The same shapes must always give the same plan.
   virtual Status Build(const std::vector<Shape>& inputs,
                        LayerPlan* plan) const = 0;
   // An error ends the step and the Fit.
   virtual Status Forward(const LayerCall& call) const = 0;
-  // Called for layers with and without weights. Not called if neither the layer
-  // nor one before it is trained.
+  // Not called if neither the layer nor one before it is trained.
   virtual Status Backward(const LayerCall& call) const = 0;
 };
 
@@ -135,11 +128,10 @@ struct GradientCheck {
   double tolerance = 2e-2;
 };
 
-// For tests of user-defined layers: is Backward the derivative of Forward? Runs
-// the layer over inputs of these shapes (of one example), and compares each
-// gradient with a central difference. It is slow for large shapes and wrong
-// near kinks. The error names the first wrong value, or the buffer that
-// was written beyond its end.
+// For tests of user-defined layers: compares each gradient of Backward with a
+// central difference of Forward, for inputs of these shapes (of one example).
+// It is slow for large shapes and wrong near kinks. The error names the first
+// wrong value, or the buffer that was written beyond its end.
 Status CheckGradients(const Layer& layer, const std::vector<Shape>& inputs,
                       const GradientCheck& check = {});
 

@@ -39,15 +39,15 @@ struct TableColumn {
 // The names of the values, in their order; empty if they have none.
 std::vector<std::string> ValueNames(const std::vector<TableColumn>& columns);
 
-// How the columns of a table become the values of an example. Columns that are
-// not in the map are numbers without missing values.
+// How a table's columns become the values of an example. Columns that are not
+// in the map are numbers without missing values.
 struct TableEncoding {
   struct Column {
-    // The categories of a column of text, sorted by bytes; empty for a column
-    // of numbers. The category "" has the missing values.
+    // The categories of a column of text, sorted by bytes; "" has the missing
+    // values. Empty: a column of numbers.
     std::vector<std::string> categories;
-    // True: a value for each category, 1 for the field's category and 0 for the
-    // others. False: one value, the category's index.
+    // True: each category is a value of 0 or 1. False: one value, the
+    // category's index.
     bool one_hot = true;
     bool has_unknown_category = false;  // the last one has all unknown texts
     std::optional<float> fill;          // in place of a missing number
@@ -57,14 +57,12 @@ struct TableEncoding {
       return static_cast<int64_t>(categories.size()) +
              (has_unknown_category ? 1 : 0);
     }
-    // The number of its values.
     int64_t width() const {
       return categories.empty() || !one_hot ? 1 : num_categories();
     }
   };
-  std::map<int64_t, Column> columns;  // by TableColumn::value
-  // Texts for a missing value, beside "", "NA", "nan" and others.
-  std::vector<std::string> na_values;
+  std::map<int64_t, Column> columns;   // by TableColumn::value
+  std::vector<std::string> na_values;  // missing, beside "", "NA", "nan" ...
   // The decimal point of numbers among na_values; 0: unknown.
   char decimal = '\0';
   bool drop_unlabelled = false;  // rows with a missing label are left out
@@ -74,9 +72,8 @@ struct TableEncoding {
   }
 };
 
-// How a CSV's column of text becomes whole numbers for an Embedding, as Keras's
-// TextVectorization does with output_mode "int". Names and defaults are
-// Keras's.
+// How a column of text becomes whole numbers for an Embedding, as Keras's
+// TextVectorization does with output_mode "int", with its names and defaults.
 struct TextVectorization {
   enum class Standardize : uint8_t {
     kNone,
@@ -88,20 +85,19 @@ struct TextVectorization {
     kWhitespace,
     kCharacter,  // characters of UTF-8
   };
-  // The most tokens of a vocabulary, with the padding and the unknown token. 0:
-  // no limit. A vocabulary file with more is an error; a vocabulary learned
-  // from the data is cut.
+  // The most tokens, with the padding and the unknown token. 0: no limit. A
+  // longer vocabulary file is an error; a learned vocabulary is cut.
   int64_t max_tokens = 0;
   Standardize standardize = Standardize::kLowerAndStripPunctuation;
   Split split = Split::kWhitespace;
-  // How many numbers an example has, >= 1. Longer texts are cut, and shorter
-  // ones get zeros at their end.
+  // The numbers of an example, >= 1. Longer texts are cut, and shorter ones get
+  // zeros at their end.
   int64_t output_sequence_length = 0;
   // Token i has the number i + 2. 0 is the padding, and 1 all other tokens.
   std::vector<std::string> vocabulary;
 };
 
-// Names, rules and defaults up to end_index are Keras's. The fields from
+// Names, rules and defaults up to end_index are Keras's. Those from
 // target_offset to target_columns choose the targets, and `groups` keeps series
 // apart.
 struct TimeseriesOptions {
@@ -112,33 +108,31 @@ struct TimeseriesOptions {
   int64_t start_index = 0;
   int64_t end_index = -1;
 
-  // From a window's first row to the row of its target. 0: the window's first
-  // row itself, as in Keras. sequence_length * sampling_rate: the first row
-  // after the window.
+  // From a window's first row to the row of its target. 0, as in Keras: that
+  // row itself. sequence_length * sampling_rate: the first row after the
+  // window.
   int64_t target_offset = 0;
-  // If not 0: a target has this many consecutive rows, as a new first axis.
-  // sampling_rate does not apply to them.
+  // If not 0: a target is this many consecutive rows, as a new first axis.
   int64_t target_length = 0;
-  // If not empty: targets are these values of x, by their index, instead of y.
+  // If not empty: targets are these values of x instead of y.
   std::vector<int64_t> target_columns;
-  // The group of each row. A window and its target lie in consecutive rows of
-  // one group. A negative group is left out. Empty: each file is a group.
+  // The group of each row: a window and its target lie in consecutive rows of
+  // one group. Rows of a negative group are left out. Empty: each file is a
+  // group.
   std::vector<int64_t> groups;
 };
 
 // How pictures get the size of x. Names and defaults are Keras's.
 struct ImageResizing {
   Interpolation interpolation = Interpolation::kBilinear;
-  // True: first the largest middle part with the aspect ratio of the new size
-  // is cut out.
+  // First cuts out the largest middle part with the new aspect ratio.
   bool crop_to_aspect_ratio = false;
 };
 
 // Source: random access to the examples of a data set, in the element types of
-// the file (uint8 images stay uint8). Dataset converts and scales when it fills
-// a batch.
+// the file. Dataset converts and scales when it fills a batch.
 //
-// An error of Read ends the operation that needs the batch. So does an
+// An error of Read ends the operation that needs the batch, and so does an
 // exception (kInternal, with name() and what()), on any thread. The other
 // methods must not throw.
 class Source {
@@ -149,8 +143,7 @@ class Source {
   virtual int64_t size() const = 0;
 
   virtual ExampleSpec x() const = 0;
-  // Labels: shape () for class numbers or a scalar target; no elements (shape
-  // (0,)) for a source without labels.
+  // Labels: shape () for class numbers or a scalar target; (0,): no labels.
   virtual ExampleSpec y() const = 0;
 
   // The inputs and targets of a source with several (Zip). x() and y() are then
@@ -158,13 +151,12 @@ class Source {
   virtual std::vector<ExampleSpec> Inputs() const { return {x()}; }
   virtual std::vector<ExampleSpec> Targets() const { return {y()}; }
 
-  // Copies examples index[0..count) in order to x and y, in the types of x()
-  // and y(); either may be null. Indices are in [0, size()). The threads that
-  // read ahead for training and validation may call it at the same time.
+  // Copies examples index[0..count), each in [0, size()), to x and y, in the
+  // types of x() and y(); either may be null. Several threads may call it.
   virtual Status Read(const int64_t* index, int count, void* x, void* y) = 0;
 
-  // Bounds of all values of x, if they are known without reading the examples.
-  // False: they are not known, or a value is not a number.
+  // Bounds of all values of x, if they are known without reading the examples
+  // and all are numbers.
   virtual bool XRange(double* /*least*/, double* /*largest*/) const {
     return false;
   }
@@ -172,35 +164,32 @@ class Source {
   // A digest of all examples, if it is known without reading them.
   virtual std::optional<uint64_t> Digest() const { return std::nullopt; }
 
-  // The name of each class number, sorted, if the labels are names in the file.
-  // Empty if they are numbers.
+  // The name of each class number, sorted; empty if labels are numbers.
   virtual std::vector<std::string> ClassNames() const { return {}; }
 
   // The columns of a table, and how they became the values.
   virtual std::vector<TableColumn> Columns() const { return {}; }
   virtual TableEncoding Encoding() const { return {}; }
-  // How the only column became x, if it is text.
+  // How the only column, of text, became x.
   virtual std::optional<TextVectorization> Text() const { return std::nullopt; }
-  // How x became a picture of its size, if the examples are pictures.
+  // How pictures became x.
   virtual std::optional<ImageResizing> Resizing() const { return std::nullopt; }
-  // The samples of a second, if the examples are sound; else 0.
+  // The samples of a second of sound; else 0.
   virtual int64_t SamplingRate() const { return 0; }
   // The path of an example's file, if each example has its own.
   virtual std::string ExamplePath(int64_t /*index*/) const { return ""; }
 
-  // The options that made the examples from rows, if the examples are windows.
-  // Fields that depend on the file keep their defaults, and `groups` is empty.
+  // The options that made windows from rows. Fields that depend on the file
+  // keep their defaults, and `groups` is empty.
   virtual std::optional<TimeseriesOptions> Windows() const {
     return std::nullopt;
   }
 
-  // The number of the first example of each group, such as a person, if the
-  // examples are in groups, with each group in one piece: a validation split
-  // cuts no group. The first is 0. Empty: no groups.
+  // The first example of each group, such as a person, from 0 on. A group is in
+  // one piece, and a validation split cuts no group. Empty: no groups.
   virtual std::vector<int64_t> GroupStarts() const { return {}; }
 
-  // The number of the first example of each file, for sharding by file; the
-  // first is 0. Empty if the source is not made of files.
+  // The first example of each file, from 0 on. Empty: not made of files.
   virtual std::vector<int64_t> FileStarts() const { return {}; }
 
   // A name for messages: "train-images-idx3-ubyte.gz", "memory".
@@ -212,8 +201,7 @@ class Source {
 // --- datasets ----------------------------------------------------------------
 
 // How the replicas of a job divide a dataset, with the names of
-// tf.data.experimental.AutoShardPolicy. A single replica has all examples with
-// every policy.
+// tf.data.experimental.AutoShardPolicy.
 enum class AutoShardPolicy : uint8_t {
   kAuto,  // kFile for a source of several files, else kData
   kFile,  // file i goes to replica i % replicas; at least one file each
@@ -222,9 +210,8 @@ enum class AutoShardPolicy : uint8_t {
 };
 
 // The position of the whole job in its data: the pass, from 0, and how much of
-// it is used. With kData: `used` examples of the whole job, for any number of
-// replicas. With kFile and kOff: `used` steps, for this number of replicas
-// only.
+// it is used. With kData these are examples, for any number of replicas; with
+// kFile and kOff steps, for this number of replicas only.
 struct DataPosition {
   int64_t pass = 0;
   int64_t used = 0;
@@ -250,8 +237,7 @@ struct BatchPlan {
   bool last = false;         // no batch follows before the data begin again
 };
 
-// The weight of each class's examples in the loss. A class that is not in the
-// map has weight 1.
+// The weight of each class's examples in the loss; 1 for others.
 using ClassWeights = std::map<int64_t, float>;
 
 // Dataset: the examples of a training, their order, and their batches.
@@ -261,8 +247,8 @@ using ClassWeights = std::map<int64_t, float>;
 //   IdxDataset(images, labels).Map(Scale(1 / 255.f))
 //       .Shuffle(/*seed=*/1).Repeat().Batch(64)
 //
-// The order of a pass is a function of (seed, pass). The first error is kept;
-// status() and every function with a dataset argument return it.
+// The order of a pass is a function of (seed, pass). status() and every
+// function with a dataset argument return the first error.
 class Dataset {
  public:
   Dataset() = default;  // none
@@ -277,35 +263,33 @@ class Dataset {
   Dataset Shard(int64_t n, int64_t index) const;
   // A different order in every pass.
   Dataset Shuffle(uint64_t seed) const;
-  // `times` passes (of up to 2^60 examples in total), or endless. If it is
-  // called before Batch, batches cross the border of two passes; if after, a
-  // pass ends with a short batch.
+  // `times` passes (of up to 2^60 examples in total), or endless. Called before
+  // Batch, batches cross the border of two passes; after it, a pass ends with a
+  // short batch.
   Dataset Repeat(int64_t times = -1) const;
   // Batches of `size` examples, as batch_size of Keras's fit. Each is divided
   // among the job's replicas: size / N examples each, rounded up, and fewer or
-  // none for the last ones. So N workers train as one worker would. For `b`
-  // examples each use Batch(b * strategy.num_replicas_in_sync()), and a
-  // learning rate for that size. Without `drop_remainder` the last batch of a
-  // pass may be shorter; its mean is over its examples.
+  // none for the last ones. So N workers train as one worker would. Without
+  // `drop_remainder` the last batch of a pass may be shorter; its mean is over
+  // its examples.
   Dataset Batch(int64_t size, bool drop_remainder = false) const;
   Dataset Map(const Scale& scale) const;
-  // The weight of each example in the loss and in weighted metrics, as Keras's
-  // sample_weight. `weights` has finite numbers, `weights_per_example` for
-  // every example of the source. If an example has several weights, each
-  // belongs to one of its rows, such as a step of a sequence; each output with
-  // a loss must then have as many rows. The loss is still divided by the number
-  // of examples and rows.
+  // Keras's sample_weight, in the loss and in weighted metrics: finite numbers,
+  // `weights_per_example` for every example of the source. Each of several
+  // weights belongs to one row of the example, such as a step of a sequence;
+  // each output with a loss must then have as many rows. The loss is still
+  // divided by the number of examples and rows.
   Dataset SampleWeight(std::vector<float> weights,
                        int64_t weights_per_example = 1) const;
   // The default is kData. With kFile and kOff each replica makes batches of the
-  // global size of its own examples. It cuts each batch into one piece for
-  // every replica, and trains on one piece a step. A replica without examples
-  // left has empty parts until the last replica ends its pass. Every worker
-  // opens all the files; Skip, Take and Shard count over all of them.
+  // global size of its own examples, and trains on one of `replicas` equal
+  // pieces a step. A replica without examples left has empty parts until the
+  // last replica ends its pass. Every worker opens all the files; Skip, Take
+  // and Shard count over all of them.
   Dataset AutoShard(AutoShardPolicy policy) const;
-  // Declares that the source has only the examples of this worker; counts[r] is
-  // the number of examples of replica r. Needs AutoShard(kOff) before it, and a
-  // worker for each replica.
+  // The source has only this worker's examples; counts[r] is the number of
+  // replica r's. Needs AutoShard(kOff) before it, and a worker for each
+  // replica.
   Dataset OwnExamples(std::vector<int64_t> counts) const;
 
   bool empty() const { return source_ == nullptr && status_.ok(); }
@@ -316,7 +300,7 @@ class Dataset {
   int64_t size() const { return size_; }  // examples of one pass
   int64_t batch_size() const { return batch_; }
   const Scale& scale() const { return scale_; }
-  // weights_per_example() for every example of the source; null: all are 1.
+  // Null: all are 1.
   const std::vector<float>* sample_weight() const { return weights_.get(); }
   int64_t weights_per_example() const { return weights_per_example_; }
   int64_t shuffle_seed() const {  // -1: not shuffled
@@ -327,37 +311,30 @@ class Dataset {
   int64_t stride() const { return stride_; }
   int64_t passes() const { return passes_; }  // < 0: endless
   bool endless() const { return passes_ < 0; }
-  // Batches run across the border of two passes.
   bool batches_cross_passes() const { return batches_cross_passes_; }
   bool drop_remainder() const { return drop_remainder_; }
   AutoShardPolicy policy() const { return policy_; }
-  // See OwnExamples. Empty: all workers can read all examples.
   const std::vector<int64_t>& own_examples() const { return own_; }
-  // A checksum of the numbers of examples in the files; equal for sources with
-  // the same numbers of examples in their files.
+  // A checksum of the numbers of examples in the files.
   int64_t files_checksum() const;
   // True if each replica has its own stream of examples: kFile and kOff.
   bool HasReplicaStreams(int replicas) const;
   // Batches in all passes; -1 if endless.
   int64_t steps(int replicas) const;
-  // An error if `replicas` cannot divide the dataset from the position
-  // `at` on; includes status().
+  // status(), or an error if `replicas` cannot divide the dataset from `at` on.
   Status CheckStart(const DataPosition& at, int replicas) const;
 
-  // The number of examples of a full batch that a replica gets. The last
-  // ones may get fewer.
+  // A replica's examples of a full batch; the last replicas may get fewer.
   int64_t FullPart(int replicas) const {
     return (batch_ + replicas - 1) / replicas;
   }
-  // The largest number of examples that a replica gets in a step. Less than
-  // FullPart if the data have fewer examples than a batch.
+  // The same, if the data may have fewer examples than a batch.
   int64_t LargestPart(int replicas) const;
-  // Pieces of a batch have equal size, rounded up, in the order of the
-  // replicas; the last ones may get less. Requires that CheckStart(at,
-  // replicas) is OK.
+  // The part of a replica; the last ones may be smaller or empty. Requires that
+  // CheckStart(at, replicas) is OK.
   BatchPlan Plan(const DataPosition& at, int replica, int replicas) const;
-  // The index in the source of example k of the batch at `at`; k is in [first,
-  // first + count) of the plan.
+  // The index in the source of example k of the batch at `at`, with k in
+  // [first, first + count) of the plan.
   int64_t ExampleAt(const DataPosition& at, int64_t k, int replica,
                     int replicas) const;
 
@@ -390,28 +367,26 @@ class Dataset {
   std::vector<int64_t> own_;                           // OwnExamples
 };
 
-// A source of `count` examples in memory. x and y hold them one after another;
-// both are borrowed and outlive the source. `y` may be null.
+// Examples in memory. x and y hold them one after another, and outlive the
+// source; `y` may be null.
 std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
                                      const ExampleSpec& y_spec, const void* y,
                                      int64_t count);
 // The examples of the sources in sequence; all have one type and shape.
 Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources);
-// Makes one dataset for a model with several inputs or outputs. The x of x[i]
-// is input i. The x of y[i] has the targets of the model's i-th output with a
-// loss. All have the same number of examples in the same order. Each may have
-// its own Map; call all other methods, such as Shuffle and Batch, on the
-// result.
+// A dataset for a model with several inputs or outputs. The x of x[i] is input
+// i; the x of y[i] has the targets of the model's i-th output with a loss. All
+// have the same number of examples in the same order, and may have a Map; call
+// all other methods, such as Batch, on the result.
 //
 //   Zip({images.Map(Scale(1 / 255.f)), numbers}, {kinds, ages}).Shuffle(1)
 Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 
-// Keras's timeseries_dataset_from_array: examples that are windows of `rows`,
-// which are in the order of time. x gets a first axis of sequence_length. A
-// window is a view: only its indices are computed. Its sample weight is the
-// weight of its (first) target's row. Only Map and SampleWeight may have been
-// called on `rows`; call Shuffle and Batch on the result. With groups the
-// windows of a group follow each other, in the order in which the groups begin.
+// Keras's timeseries_dataset_from_array: examples are windows of `rows`, which
+// are in the order of time. x gets a first axis of sequence_length. A window is
+// a view. Its sample weight is that of its (first) target's row. `rows` may
+// have Map and SampleWeight; call all other methods on the result. The windows
+// of a group follow each other, in the order in which the groups begin.
 //
 //   TimeseriesDatasetFromArray(NpyDataset("x.npy", "y.npy"), options)
 //       .Shuffle(/*seed=*/1).Batch(128)
@@ -420,22 +395,22 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
 
 // --- descriptions -----------------------------------------------------------
 
-// The description of a model's training data, in the model's file, by which
-// evaluation and prediction scale, encode and match their data.
+// A model's training data, as in its file: evaluation and prediction scale,
+// encode and match their data by it.
 struct DataDescription {
   Scale scale;
   std::vector<TableColumn> columns;  // Source::Columns
   std::vector<std::string> classes;  // Source::ClassNames
   TableEncoding encoding;            // Source::Encoding
-  // Source::Text. A vocabulary that does not fit into a model's file is empty
+  // Source::Text. A vocabulary that is too large for a model's file is empty
   // when the model is loaded, and has a digest.
   std::optional<TextVectorization> text = std::nullopt;
   std::string vocabulary_digest = "";
   // Source::Windows. `group` is the groups' column, or their file; "": none.
   std::optional<TimeseriesOptions> windows = std::nullopt;
   std::string group = "";
-  // True for an older model file: the training data may have had more columns
-  // at the end, which are not in x.
+  // True for older files: the training data may have had more columns at the
+  // end.
   bool may_have_more_columns = false;
   std::optional<ImageResizing> resizing = std::nullopt;  // Source::Resizing
   int64_t sampling_rate = 0;                             // Source::SamplingRate
@@ -460,28 +435,26 @@ struct LoaderOptions {
   bool targets = true;     // false: labels are not read
   bool examples = true;    // false: only labels are read
   bool training = true;    // false: the model will not train on these batches
-  // For local updates: the steps of a round. The loader gives all parts of a
-  // round for one replica, then those for the next. The last round ends after
-  // `steps` (0: no end).
+  // For local updates: the steps of a round. All parts of a round for one
+  // replica come before those for the next. The last round ends after `steps`
+  // (0: no end).
   int64_t round = 1;
   int64_t steps = 0;
   ClassWeights class_weight;  // see FitOptions
 };
 
 // BatchLoader: reads this rank's parts of each global batch, in order, as
-// float32 x and as targets of the loss. With `background` the next batch is
-// read while the caller computes. After the first batch nothing is allocated.
-// Used by one thread.
+// float32 x and as targets of the loss. After the first batch nothing is
+// allocated. Used by one thread.
 class BatchLoader {
  public:
   virtual ~BatchLoader() = default;
 
-  // Reads the next part. The caller may use its buffer until the next call.
-  // After the parts of a `last` batch the data begin again. After an error
-  // every call returns that error.
+  // Reads the next part, valid until the next call. After the parts of a `last`
+  // batch the data begin again. After an error every call returns that error.
   virtual Status Next(Batch* batch) = 0;
-  // Skips the next `steps` parts without reading examples. *batch becomes the
-  // last of them, without examples. Their global counts are added to *examples.
+  // Skips `steps` parts. *batch becomes the last of them, without examples;
+  // their global counts are added to *examples.
   virtual Status Skip(int64_t steps, Batch* batch, int64_t* examples) = 0;
   // With rounds: returns to the start of the last part's round.
   virtual void RewindRound() = 0;

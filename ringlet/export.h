@@ -27,16 +27,15 @@ struct ExportCOptions {
   // The prefix of the functions' names, so that a program can have several
   // models: "keyword" gives keyword_predict. Letters, digits and '_'.
   std::string name = "model";
-  // The functions take the values that the files of the training data have, and
-  // apply the scale and offset of the model's DataDescription. For a table with
-  // a TableEncoding `in` has a number for each column: of a column of text the
-  // index of its category, and NaN for a missing value. An error without a
-  // description.
+  // The functions take values as the files of the training data have them, and
+  // apply the model's DataDescription, which must be set. For a table with a
+  // TableEncoding `in` has a number for each column: of a column of text the
+  // index of its category, and NaN for a missing value.
   bool with_preprocessing = false;
   // Adds model_anomaly_score for an autoencoder.
   ReconstructionError anomaly_score = ReconstructionError::kNone;
-  // Not empty: the file computes with int8. The ranges of the layers' outputs
-  // come from the first `calibration_examples` of these; see docs/deploy.md.
+  // Not empty: the file computes with int8, with the ranges of the layers'
+  // outputs for the first `calibration_examples` of these (docs/deploy.md).
   Dataset calibration;
   int64_t calibration_examples = 512;
   // Not empty: the data of the report.
@@ -50,7 +49,7 @@ struct Int8Report {
 };
 
 // Writes a compiled model for prediction as C99, which needs only expf and
-// tanhf, and beside model.c a header file, model.h. The function
+// tanhf, and a header file beside it, such as model.h.
 //
 //   int model_predict(const float* in, float* out);
 //
@@ -61,7 +60,7 @@ struct Int8Report {
 //                     float* out_kind, float* out_size);
 //
 // With preprocessing of a table it returns 1 for a value that has no encoding;
-// otherwise there is also
+// without a table there is also
 //
 //   int model_predict_bytes(const unsigned char* in, float* out);
 //
@@ -69,16 +68,15 @@ struct Int8Report {
 //
 //   float model_anomaly_score(const float* in, const float* out);
 //
-// where `in` is model_predict's; it returns -1 where model_predict returns 1.
-// If the model has the names of its classes, they are the strings
+// with model_predict's `in`; it returns -1 where model_predict returns 1. A
+// model with names of its classes has the strings
 // model_class_names[MODEL_CLASSES]. The header file declares all of these.
 // Everything else is static.
 //
 // The same model gives the same text on every machine; int8 on machines of one
 // class of arithmetic.
 // kInvalidArgument names a layer without C or int8. After an error the earlier
-// files are unchanged. A header file that ringlet did not write is never
-// replaced.
+// files are unchanged. Only a header file of ringlet is ever replaced.
 Status ExportC(Model* model, const std::string& path,
                const ExportCOptions& options = {},
                Int8Report* report = nullptr);
@@ -93,10 +91,10 @@ struct ExportOnnxOptions {
 };
 
 // Writes a compiled model for prediction, in opset 13 (IR 7). After OK the file
-// is durable. Input and output have Keras's names, which are their layers'
-// names, and Keras's shapes, channels last, with an open batch. The same model
-// gives the same bytes on every machine. kInvalidArgument names a layer without
-// ONNX operators. After an error the earlier file at `path` is unchanged.
+// is durable. Inputs and outputs have their layers' names, and Keras's shapes,
+// channels last, with an open batch. The same model gives the same bytes on
+// every machine. kInvalidArgument names a layer without ONNX operators. After
+// an error the earlier file at `path` is unchanged.
 Status ExportOnnx(Model* model, const std::string& path,
                   const ExportOnnxOptions& options = {});
 

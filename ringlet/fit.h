@@ -22,8 +22,7 @@ namespace ringlet {
 
 // --- callbacks ---------------------------------------------------------------
 
-// Names and values, in the order in which they were first set. Setting an
-// existing name allocates nothing.
+// Names and values, in the order in which they were first set.
 class Logs {
  public:
   void Set(const std::string& name, double value);
@@ -44,8 +43,7 @@ enum class RestoreSource : uint8_t {
   kStart,    // the model as it is; a callback may restore a backup
   kMemory,   // a member of the job had the state; no backup is needed
   kMissing,  // no member has it: without a backup the fit ends with an error
-  // Set before a callback writes a backup over the model; after a loss this
-  // rank then has no state.
+  // A callback is writing a backup over the model: a loss now leaves no state.
   kLoading,
   kBackup,  // set after a callback has restored a backup
 };
@@ -53,8 +51,7 @@ enum class RestoreSource : uint8_t {
 enum class Validation : uint8_t { kNever, kAfterSomeEpochs, kAfterEveryEpoch };
 
 // A running fit. Its spans are the position and the running metrics: all state
-// of a resume besides the model. Between two steps they are the same on every
-// rank.
+// of a resume besides the model, the same on every rank between two steps.
 struct FitState : public Saveable {
   Model* model = nullptr;
   const Dataset* dataset = nullptr;  // the training data
@@ -64,72 +61,64 @@ struct FitState : public Saveable {
   Validation validation = Validation::kNever;  // else logs have "val_loss"
   bool chief = true;                           // prints, writes shared files
 
-  // The position of the next step. After the last step of an epoch `step` is
-  // steps_per_epoch, until the epoch has ended.
+  // The position of the next step; after an epoch's last step (epoch,
+  // steps_per_epoch), until the epoch has ended.
   int64_t epoch = 0;
   int64_t step = 0;
   DataPosition position;
-  // The steps of the last batch. With local updates it is the length of a
-  // round: OnTrainBatchBegin gets its first step, OnTrainBatchEnd its last.
+  // The steps of the last batch, or of a round of local updates, which has one
+  // OnTrainBatchBegin and one OnTrainBatchEnd.
   int64_t steps_taken = 1;
-  // Steps of a round of local updates; 0 without them, or while
-  // LocalUpdates::kAutoSteps has not chosen.
+  // Steps of a round; 0 without local updates, or before kAutoSteps has chosen.
   int64_t local_steps = 0;
-  // The replicas in the mean of the last round, in order. Empty without local
-  // updates.
+  // The replicas in the mean of the last round of local updates, in order.
   std::vector<int> round_replicas;
 
-  // Sums of this epoch's steps so far, and of the last step, over all ranks, in
-  // the order of Model::metric_name.
+  // Sums of this epoch's steps so far, and of the last step, over all ranks, as
+  // Model::metric_name.
   std::vector<MetricState> metrics;
   const MetricState* step_metrics = nullptr;
 
-  // Set to 1 to end the fit after this step, or from OnEpochBegin after the
-  // epoch's first step. In a job one rank's request stops all ranks after the
-  // same step.
+  // Set to 1 to end the fit after this step, on all ranks; from OnEpochBegin
+  // after the epoch's first step.
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
   // A callback sets it before a save point. All callbacks then save, and the
   // fit ends on every rank: with kCancelled if it can be resumed
   // (Callback::RestoresAfterLoss) or there was no signal, else with
-  // kInterrupted. After the last epoch it has no effect.
+  // kInterrupted.
   bool interrupted = false;
   int signal = 0;  // the signal, up to 31; greater ones count as none
-  // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP.
-  // Until the fit returns, the first of these signals interrupts it.
+  // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP: the
+  // first of these signals interrupts the fit.
   bool handles_signals = false;
   // The result of a callback's save, in words: "the model is in m.safetensors".
   std::string saved_message;
   // The newest file of the whole model that a callback has saved; "" if none.
   std::string saved_model;
-  // True if every weight in that file is finite.
-  bool saved_finite = true;
-  // A checksum of each tensor in that file; empty if a weight in it is rounded.
+  bool saved_finite = true;  // its weights
+  // A checksum of each tensor in it; empty if its weights are rounded.
   std::vector<uint32_t> saved_checksums;
-  // True if another partition of an elastic job may still replace that file.
+  // True if another partition of an elastic job may still replace it.
   bool saved_is_shared = false;
-  // Records that the present model was saved to `path`, with its weights in
-  // this type.
+  // Records that the present model was saved, with its weights in this type.
   void RecordSavedModel(const std::string& path, Storage weights);
-  // True if the file saved_model has the present weights and optimizer state.
+  // True if saved_model has the present weights and optimizer state.
   bool SavedModelIsCurrent() const;
   // Set in OnTrainEnd by a callback that could not write its last file. The fit
-  // ends with this error after every callback's OnTrainEnd has returned.
+  // ends with it after every callback's OnTrainEnd.
   Status save_error;
-  // Set by a callback that restored the fit: the source.
-  std::string restored_from;
+  std::string restored_from;  // set by a callback that restored the fit
 
-  // The source of the state with which this fit, or its part since the last
-  // loss, starts.
+  // The source of the state, at the start or since the last loss.
   RestoreSource source = RestoreSource::kStart;
   bool in_memory() const { return source == RestoreSource::kMemory; }
   // True after a loss or a join, if this fit trained before it.
   bool after_loss = false;
-  // Until the first step: this worker joins a running job. If it alone fails,
-  // the other workers continue without it (elastic jobs).
+  // Until the first step: this worker joins a running elastic job. If it alone
+  // fails, the other workers continue without it.
   bool is_joining = false;
 
-  // The last step, and the next one, as "epoch 2, step 31 of 70", counted from
-  // 1.
+  // The last step, and the next one, as "epoch 2, step 31 of 70", from 1.
   std::string LastStep() const;
   std::string NextStep() const;
 
@@ -139,47 +128,43 @@ struct FitState : public Saveable {
 
 // Receives the events of a running fit, and may control it. Methods are called
 // on the training thread, on every rank of a job, in the order of the
-// callbacks. An error, or an exception from an On… method (kInternal, with
-// name() and what()), ends the fit on every rank. The other methods must not
-// throw.
+// callbacks. An error of an On… method, or an exception (kInternal, with name()
+// and what()), ends the fit on every rank. The other methods must not throw.
 class Callback : public Saveable {
  public:
   // The name in state and messages: "early_stopping".
   virtual const char* name() const = 0;
 
-  // Called first, for all callbacks. A callback reads here what it needs from
-  // the model, and clears its state of an earlier fit. AppendState can be
-  // called afterwards.
+  // Called first, for all callbacks: reads what it needs from the model, and
+  // clears the state of an earlier fit.
   virtual Status OnSetup(FitState&) { return Status(); }
-  // One line that must be equal on all ranks of a job: its options. No paths,
-  // which may differ between machines.
+  // One line that must be equal on all ranks of a job: its options, without
+  // paths.
   virtual std::string Describe() const { return name(); }
-  // Separates this callback from others of its class in a backup: its options,
-  // and the path that it writes to.
+  // Its options and its path, which separate callbacks of a class in a backup.
   virtual std::string Identity() const { return Describe(); }
-  // May restore `fit`, its model and its callbacks to the position of another
-  // fit.
+  // May restore `fit`, its model and its callbacks to another fit's position.
   virtual Status OnTrainBegin(FitState&) { return Status(); }
   virtual Status OnTrainEnd(FitState&, const Logs&) { return Status(); }
   // Called after OnTrainEnd, and after every error that ends the fit.
   virtual void OnFitReturn(FitState&, const Status&) {}
   virtual Status OnEpochBegin(FitState&) { return Status(); }
-  // fit.epoch is still the epoch that ended. A callback may add to `logs`,
-  // which become part of the History.
+  // fit.epoch is still the epoch that ended. What a callback adds to `logs`
+  // becomes part of the History.
   virtual Status OnEpochEnd(FitState&, Logs*) { return Status(); }
   // fit.step is the index of the batch in its epoch, from 0. The batch is read
-  // after this call. In a job the step may be given up, after a loss or a
-  // request to stop, and then has no OnTrainBatchEnd.
+  // after this call. A step that a job gives up, after a loss or a request to
+  // stop, has no OnTrainBatchEnd.
   virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
   virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
   virtual Status OnTestBegin(FitState&) { return Status(); }
-  // In a job of one worker `fit.interrupted` stops the validation, before
-  // OnTestEnd and the end of the epoch. A resume repeats it.
+  // In a job of one worker `fit.interrupted` stops the validation here. A
+  // resume repeats it.
   virtual Status OnTestBatchEnd(FitState&) { return Status(); }
   virtual Status OnTestEnd(FitState&, const Logs&) { return Status(); }
-  // Called after OnTrainBatchEnd of all callbacks, and after OnEpochEnd of all
-  // callbacks. `fit` has the position of the next step; a state that is saved
-  // now resumes exactly there. `epoch_ended` is true in the second case.
+  // Called after all OnTrainBatchEnd, and after all OnEpochEnd (`epoch_ended`).
+  // `fit` has the position of the next step; a state that is saved now resumes
+  // exactly there.
   virtual Status OnSavePoint(FitState&, bool /*epoch_ended*/) {
     return Status();
   }
@@ -189,32 +174,28 @@ class Callback : public Saveable {
   virtual bool NamesInLogs(std::vector<std::string>*) const { return false; }
 
   // True for a callback that restores the fit in OnTrainBegin if no rank has a
-  // valid state in memory. With such a callback the others wait for a lost
-  // rank; without one Fit returns kPeerLost. An elastic job does not wait.
+  // valid state. Without one a loss ends a job that is not elastic (kPeerLost).
   virtual bool RestoresAfterLoss() const { return false; }
 
   // The path of the saved files of the whole model; "" if there are none.
   virtual std::string SavesModelAs() const { return ""; }
 
-  // The spans are the same on every rank after OnSetup. State of more than 4 KB
-  // must not change in OnTrainBatchBegin, since a step begins again after a
-  // loss. An elastic job may roll back, and then restores this state too.
+  // The spans are the same on every rank after OnSetup. An elastic job that
+  // rolls back restores them. State of more than 4 KB must not change in
+  // OnTrainBatchBegin, since a step begins again after a loss.
   void AppendState(std::vector<StateSpan>*) override {}
-  // Appends the part of the callback's state that a donor sends and a backup
-  // lacks. The receiver needs it to finish the work of a lost worker, such as
-  // an unwritten row.
+  // Appends state that a donor sends and a backup lacks: what the receiver
+  // needs to finish the work of a lost worker, such as an unwritten row.
   virtual void AppendLiveState(std::vector<StateSpan>*) {}
 };
 
 // Keras's callbacks; those that write files are in checkpoint.h and loggers.h.
-// Options, rules and messages come from Keras 3's callbacks/*.py. Each maker
-// returns a new object for one model. The object is reset when another fit
-// begins.
+// Options, rules and messages come from Keras 3's callbacks/*.py. Each object
+// is for one model, and is reset when another fit begins.
 
 // kAuto: smaller is better for "loss" and for metrics that are errors, with or
-// without "val_"; larger for the others. NaN is never better. Fit returns
-// kInvalidArgument before its first step if the logs will not have `monitor`,
-// as far as Callback::NamesInLogs gives them.
+// without "val_"; larger for the others. NaN is never better. kInvalidArgument
+// before the first step if the logs will not have `monitor`.
 enum class MonitorMode : uint8_t { kAuto, kMin, kMax };
 
 struct EarlyStoppingOptions {
@@ -244,9 +225,8 @@ struct ReduceLROnPlateauOptions {
 std::shared_ptr<Callback> ReduceLROnPlateau(
     const ReduceLROnPlateauOptions& options = {});
 
-// Sets the learning rate of each epoch (from 0) from the one before. This
-// callback and ReduceLROnPlateau are errors if the optimizer's rate is a
-// schedule.
+// Sets the learning rate of each epoch (from 0) from the one before. An error,
+// as ReduceLROnPlateau, if the optimizer's rate is a schedule.
 std::shared_ptr<Callback> LearningRateScheduler(
     std::function<float(int64_t epoch, float learning_rate)> schedule,
     int verbose = 0);
@@ -268,20 +248,16 @@ std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 // --- loops -------------------------------------------------------------------
 
 // Model::Fit, Evaluate and Predict have the order of events of Keras 3's
-// trainer. In a job of several workers every rank calls the same function with
-// the same arguments. Evaluate gives "loss" and the metrics over the dataset.
-// Predict gives the outputs (examples, output shape) in the order of the
-// dataset, on every rank. With OwnExamples each rank gets the outputs of its
-// own examples.
-//
-// Each Fit begins with the first pass over the data, so two Fits of one epoch
-// differ from a Fit of two. Give the second Shuffle another seed.
-//
-// Signals belong to the program, unless BackupAndRestore or SaveWhenTrained
-// handles them.
+// trainer. In a job every rank calls the same function with the same arguments.
+// Evaluate gives "loss" and the metrics. Predict gives the outputs (examples,
+// output shape) in the order of the dataset, on every rank; with OwnExamples
+// those of its own examples. Each Fit begins with the first pass over the data,
+// so two Fits of one epoch differ from a Fit of two: give the second Shuffle
+// another seed. Signals belong to the program, unless BackupAndRestore or
+// SaveWhenTrained handles them.
 
-// kAuto: the bar on a terminal, else the line. With NO_COLOR in the environment
-// the bar has no colours.
+// kAuto: the bar on a terminal, without colours if NO_COLOR is set, else the
+// line.
 enum class Verbose : uint8_t { kAuto, kSilent, kBar, kLine };
 
 constexpr int64_t kCheckByTime = -1;
@@ -289,27 +265,24 @@ constexpr int64_t kCheckByTime = -1;
 struct FitOptions {
   int64_t epochs = 1;
   int64_t initial_epoch = 0;
-  // 0: an epoch is one pass over the whole dataset.
-  int64_t steps_per_epoch = 0;
+  int64_t steps_per_epoch = 0;   // 0: one pass over the dataset
   Dataset validation_data;       // none: no validation
   int64_t validation_steps = 0;  // 0: all of it
   int64_t validation_freq = 1;   // in epochs
   // If not empty: validation after these epochs, from 1 on.
   std::vector<int64_t> validation_epochs;
-  // The weights of classes in the loss and in weighted metrics in training. The
-  // class is the target's number, or the largest of a one-hot target. Not with
-  // Dataset::SampleWeight.
+  // Weights in the loss and in weighted metrics in training. The class is the
+  // target's number, or the largest of a one-hot target. Not with SampleWeight.
   ClassWeights class_weight;
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
-  // The stream for the progress, which the chief prints. Any other worker of a
-  // job prints one line at the start and one at the end.
+  // For the progress of the chief, and one line at the start and one at the end
+  // of the other workers.
   FILE* out = stdout;
   bool prefetch = true;  // prepare the next batch while this one computes
-  // The number of steps after which all ranks compare their weights
-  // (Model::CheckReplicas); 0: never. kCheckByTime: about every two seconds in
-  // an elastic job with cross_check, else every 100 steps. After a loss an
-  // elastic job may train the steps since the last check again.
+  // After so many steps all ranks compare their weights (Model::CheckReplicas);
+  // 0: never. kCheckByTime: about every two seconds in an elastic job with
+  // cross_check, else every 100 steps.
   int64_t check_replicas_every = kCheckByTime;
   // In an elastic job each check also compares the results of a pass over the
   // same examples. A faulty rank ends with kOutOfSync, and the others continue
@@ -339,9 +312,8 @@ class Fitter;
 
 // TrainingLoop: Model::Fit in parts, for a user-defined training loop that
 // outlives lost workers. The program has its own code between two steps,
-// between epochs and around them. A step computes all replicas of this worker.
-// In a job of several workers every rank makes the same calls. This loop works
-// for an elastic job (StrategyOptions::min_workers) and for one worker:
+// between epochs and around them. In a job every rank makes the same calls; the
+// job is elastic (StrategyOptions::min_workers), or a worker alone:
 //
 //   Status Train(TrainingLoop* loop) {
 //     RINGLET_RETURN_IF_ERROR(loop->Begin());
@@ -360,20 +332,16 @@ class Fitter;
 //   } while (loop.Recover(&status));
 //
 // After a loss Train runs again, from epoch() and step(), which may be those of
-// the last replica check. So Train gets the position from the loop, keeps no
-// state between steps outside the loop, and does not change the weights. State
-// that belongs to the steps must be in a Callback. Before each Step it sets the
-// step's own settings, such as a learning rate, from epoch() and step().
-//
-// After an error all calls but Recover do nothing, and return that error.
+// the last replica check. So Train keeps no state between steps outside the
+// loop and its Callbacks, does not change the weights, and sets a step's
+// settings, such as a learning rate, from epoch() and step(). After an error
+// all calls but Recover do nothing, and return that error.
 class TrainingLoop {
  public:
-  // `model` is compiled, outlives the loop and is not moved. `options` are
-  // Fit's. Callbacks, validation and backups work as in Fit; there is no
-  // progress.
+  // `model` is compiled, outlives the loop and is not moved. Callbacks,
+  // validation and backups work as in Fit; there is no progress.
   TrainingLoop(Model* model, const Dataset& dataset, const FitOptions& options);
-  // A loop that is destroyed before End has failed, and reports that to the
-  // other workers.
+  // Before End: reports a failure to the other workers.
   ~TrainingLoop();
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
@@ -382,38 +350,37 @@ class TrainingLoop {
   // start, a backup, or another worker's state. Call it first, after Recover
   // has returned true, and after the end to begin another run.
   Status Begin();
-  // True if another epoch, or the rest of one, must be trained. False after a
-  // callback has stopped the run, or the data have ended.
+  // True if an epoch, or the rest of one, must be trained: until a callback
+  // stops the run, or the data end.
   bool HasEpoch() const;
   // True if that epoch has another step.
   bool HasStep() const;
-  // Trains a step, or with local updates a round of steps. If a callback of any
-  // worker stops the run, or another worker waits to join, no step is made: it
-  // returns OK, and HasStep() is then false.
+  // Trains a step, with all replicas of this worker, or a round of local
+  // updates. If a callback of any worker stops the run, or another worker waits
+  // to join, no step is made: it returns OK, and HasStep() is then false.
   Status Step();
-  // Call it between two steps of an epoch before another use of the model, such
-  // as Evaluate: the model has memory for one reader of data. The next Step
-  // continues to read.
+  // Between two steps of an epoch, before another use of the model such as
+  // Evaluate: a model has memory for one reader of data.
   void CloseData();
-  // Call it when the epoch has no more steps. Validates, and epoch() becomes
-  // the next one.
+  // When the epoch has no more steps: validates, and epoch() becomes the next
+  // one.
   Status EndEpoch();
-  // Call it when all workers have trained to the end.
+  // When all workers have trained to the end.
   Status End();
-  // `status` is the result of Train. True: a worker was lost, or waits to join,
-  // and the workers have formed a view again. Run Train once more. False:
-  // *status is the result of the run; an error has been reported to the other
+  // `status` is Train's result. True: a worker was lost, or waits to join, and
+  // the workers have formed a view again: run Train once more. False: *status
+  // is the result of the run, and an error has been reported to the other
   // workers. OK from Train without a call of End is an error.
   bool Recover(Status* status);
 
   // The position of the next Step, each from 0.
   int64_t epoch() const;
   int64_t step() const;
-  // True if this worker prints, and writes shared files. After the loss of the
-  // chief another worker is the chief.
+  // True if this worker prints, and writes shared files; may change after a
+  // loss.
   bool chief() const;
-  // Loss and metrics of the epoch so far, over all workers. After EndEpoch they
-  // are those of the ended epoch, with its validation.
+  // Loss and metrics of the epoch so far, over all workers; after EndEpoch
+  // those of the ended epoch, with its validation.
   const Logs& logs() const { return logs_; }
 
  private:

@@ -1,10 +1,10 @@
-// LocalUpdates: rounds of steps that each replica makes on its own.
+// LocalUpdates: rounds of steps that each replica makes on its own, for workers
+// with slow links between them.
 //
-// For workers with slow links between them. A round is `steps` steps. Each
-// replica begins it with the same weights w and a new optimizer state. It
-// trains on its own part of every batch, and ends with weights w_r. The
-// replicas' changes d_r = w - w_r are averaged, weighted by their numbers of
-// examples, and the mean d moves the weights:
+// Each replica begins a round of `steps` steps with the same weights w and a
+// new optimizer state, trains on its own part of every batch, and ends with
+// weights w_r. The mean d of the changes d_r = w - w_r, weighted by the numbers
+// of examples, moves the weights:
 //
 //   m = momentum m + d
 //   w = w - learning_rate (d + momentum m)   with nesterov; else
@@ -13,8 +13,7 @@
 // State that training changes, such as the moving statistics of
 // BatchNormalization, becomes the replicas' mean. Learning rate schedules,
 // clipping and weight decay apply to the steps. Sources: DiLoCo (arXiv
-// 2311.08105); with learning_rate 1 and momentum 0 it is FedAvg (arXiv
-// 1602.05629).
+// 2311.08105); with learning_rate 1 and momentum 0 FedAvg (arXiv 1602.05629).
 //
 // With `overlap` the mean change d_t of round t is sent while round t + 1 is
 // computed:
@@ -26,9 +25,9 @@
 // step(w, d) is the update above. The last change is applied before the epoch's
 // validation and OnEpochEnd. docs/slow_links.md has measurements.
 //
-// For callbacks a round is what `steps_per_execution` is in Keras: they get its
-// last step. Stops, backups and losses of workers take effect between rounds.
-// An epoch ends its last round.
+// Callbacks get the last step of a round, as with Keras's
+// `steps_per_execution`. Stops, backups and losses of workers take effect
+// between rounds. An epoch ends its last round.
 //
 // With `participation` a round has k replicas, sampled from the present ones by
 // the seed and the number of steps before the round.
@@ -44,29 +43,27 @@ namespace ringlet {
 
 struct LocalUpdates {
   // The format of changes on the wire: integers, with one scale for a block of
-  // 256 neighbours (4,096 in kSparse; core/exchange/delta_exchange.h). So no
-  // bit of the sums depends on which worker computed which replica.
+  // 256 neighbours (4,096 in kSparse), so that sums are exact.
   enum class Delta : uint8_t {
-    // 8-bit integers; 16 bits with more than 18 replicas, 32 with more than
-    // 1,023.
-    kInt8,
+    kInt8,     // 8 bits; 16 with more than 18 replicas, 32 with more than 1,023
     kFloat32,  // 32 bits
-    // The 64 largest of each 4,096 numbers, with 4 bits each. A replica adds
-    // the rest, times 0.95, to its next change (error feedback).
+    // The 64 largest of each 4,096 numbers, with 4 bits each. The rest, times
+    // 0.95, is added to the replica's next change (error feedback).
     kSparse,
   };
 
   static constexpr int64_t kDefaultSteps = 30;
-  // For `steps`: chooses 8 to 512 steps, so that computing them takes as long
-  // as a round's exchange. The number is in backups. A run with this number as
-  // `steps` ends with the same bits.
+  // For `steps`: 8 to 512 steps, so that computing them takes as long as a
+  // round's exchange. Backups have the number; as `steps` it gives the same
+  // bits.
   static constexpr int64_t kAutoSteps = -1;
 
   bool enabled() const { return steps != 0; }
   bool sparse() const { return enabled() && delta == Delta::kSparse; }
   bool overlaps() const { return enabled() && overlap; }
-  // True if each worker alone has a part of the state between two rounds. After
-  // a loss all workers return to the last backup. Not in an elastic job.
+  // True if a part of the state is on one worker alone between two rounds.
+  // After a loss all workers then return to the last backup. Not in an elastic
+  // job.
   bool keeps_state_per_worker() const { return sparse() || overlaps(); }
   Status Check() const;
 
@@ -80,8 +77,7 @@ struct LocalUpdates {
   int participation = 0;  // replicas of a round; 0: all present ones
   // The fewest replicas of a round; 0: no quorum. With one, each worker of an
   // elastic job has one replica and its own data, and the job continues without
-  // lost replicas. A round with fewer replicas before the deadline is computed
-  // again without a deadline.
+  // lost replicas. A round with fewer is computed again without a deadline.
   int quorum = 0;
   // A replica that takes longer is left out of the round; 0: no deadline.
   double round_deadline_seconds = 0;

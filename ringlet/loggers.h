@@ -22,16 +22,15 @@ namespace ringlet {
 // Callbacks that write files on the chief while a fit runs. If the disk is
 // full, there is a warning and the fit continues.
 //
-// CSVLogger, StepLogger and ExampleLogger write a row of a CSV file immediately
-// after each epoch or step. A resumed fit continues after the last row of its
-// backup, and an elastic job that rolls back after the last row of its verified
-// point. On a full disk up to 1 MiB of rows are kept and written later. A link
-// to a file is refused. If another process has locked the log, this one writes
-// "log.worker-<n>.csv" beside it, and a note reports it.
+// CSVLogger, StepLogger and ExampleLogger write a row of a CSV file after each
+// epoch or step. A resumed fit continues after the last row of its backup or
+// verified point. On a full disk up to 1 MiB of rows are kept and written
+// later. A link to a file is refused. If another process has locked the log,
+// this one writes "log.worker-<n>.csv" beside it, and a note reports it.
 
-// Keras's CSVLogger: "epoch" (from 0), then the logs by name. If the fit has
-// validation data, the columns include the logs of validation, with "NA" in
-// epochs without it. With `append` a new fit keeps the rows of the file.
+// Keras's CSVLogger: "epoch" (from 0), then the logs by name, with "NA" in
+// epochs without validation. With `append` a new fit keeps the rows of the
+// file.
 std::shared_ptr<Callback> CSVLogger(const std::string& filename,
                                     char separator = ',', bool append = false);
 
@@ -42,18 +41,16 @@ std::shared_ptr<Callback> CSVLogger(const std::string& filename,
 std::shared_ptr<Callback> StepLogger(const std::string& filename,
                                      bool digests = false);
 
-// Records the examples that each step used, for `ringlet audit`:
-// "epoch,step,replica,pass,used,size,examples". `examples` are the numbers of
-// the examples in the source, in the order of the global batch. "/" comes
-// before the first example of the next pass. `used` is the number of examples
-// that the pass used before this step, and `size` the number in a whole pass.
-// If each worker has its own data (AutoShard), there is a row for each replica,
-// with used and size 0. Otherwise `replica` is "all".
+// Records the examples of each step, for `ringlet audit`:
+// "epoch,step,replica,pass,used,size,examples". `examples` are their numbers in
+// the source, in the order of the global batch, with "/" before the first of
+// the next pass. `used` is how many examples the pass used before this step, of
+// `size`. With AutoShard kFile or kOff there is a row for each replica, with
+// used and size 0; else `replica` is "all".
 std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
 
-// TensorBoard: event files for TensorBoard. Options, tags and steps are those
-// of Keras 3's callbacks/tensorboard.py. Each fit has an event file in
-// log_dir/train and log_dir/validation:
+// TensorBoard: event files in log_dir/train and log_dir/validation. Options,
+// tags and steps are those of Keras 3's callbacks/tensorboard.py:
 //
 //   epoch_<name>, epoch_learning_rate       step = epoch, from 0
 //   epoch_steps_per_second                  on request
@@ -64,8 +61,7 @@ std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
 // A resumed fit adds a file and continues the steps; events after the last save
 // appear twice. batch_<name> covers the chief's part of the data, all other
 // tags the whole. A folder that cannot be written ends the fit before its first
-// step; a full disk and later failures are reported on stderr.
-// docs/event_files.md has the details. Keras's write_graph, write_images,
+// step. docs/event_files.md has the details. Keras's write_graph, write_images,
 // embeddings_freq and profile_batch (see Profiler) are missing.
 struct TensorBoardOptions {
   // Keras's update_freq "epoch" and "batch".
@@ -83,10 +79,11 @@ struct TensorBoardOptions {
 };
 std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options = {});
 
-// Trace: the time of each layer and phase of a step, as trace events. It writes
-// Chrome's trace event format, which chrome://tracing and ui.perfetto.dev show.
-// Each event is complete ("ph": "X"), with the layer's name, and the phase as
-// category. Times are microseconds from the first event.
+// Trace: the time of each layer and phase of a step, in Chrome's trace event
+// format, which chrome://tracing and ui.perfetto.dev show. Each event is
+// complete
+// ("ph": "X"), with the layer's name, and the phase as category. Times are
+// microseconds from the first event.
 //
 //   Trace trace;
 //   trace.Reserve(1000);
@@ -96,12 +93,10 @@ std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options = {});
 //   trace.Write("step.json");
 class Trace final : public StepObserver {
  public:
-  // Holds up to `max_events`, of 32 bytes each on 64-bit systems. Later events
-  // are counted and dropped.
+  // Later events, of 32 bytes each on 64-bit systems, are counted and dropped.
   explicit Trace(size_t max_events = 65536) : max_events_(max_events) {}
 
-  // Allocates memory for `events` in all, at most max_events. Up to this number
-  // no event allocates.
+  // Allocates memory for `events` in all, at most max_events.
   void Reserve(size_t events);
   // `what` and `phase` outlive this; a model's names live as long as the model.
   void OnPart(const char* what, const char* phase, int64_t begin,
@@ -128,19 +123,18 @@ class Trace final : public StepObserver {
 
 struct ProfilerOptions {
   std::string path = "trace.json";
-  // Steps count from 1 at the start of this fit. The first step allocates
-  // memory and is slower. With local updates whole rounds are traced, from the
-  // first that begins at this step or later.
+  // Counted from 1 at the start of this fit. The first step allocates memory
+  // and is slower. With local updates the first round from this step on.
   int64_t first_step = 2;
   int64_t steps = 10;
   size_t max_events = 65536;
   Clock* clock = Clock::System();
   FileSystem* files = FileSystem::Posix();
 };
-// Traces these steps of a fit on the chief, as the model's observer. Each step
-// also has an event for the whole step ("train_step") and for the time before
-// it ("between_steps"). The file is written after the last step or at the end
-// of the fit; a failure is reported on stderr, and the fit continues.
+// Traces these steps of a fit on the chief, as the model's observer, with
+// events for whole steps ("train_step") and the time before each
+// ("between_steps"). The file is written after the last step or at the end of
+// the fit; a failure is reported on stderr, and the fit continues.
 std::shared_ptr<Callback> Profiler(const ProfilerOptions& options = {});
 
 // --- trails ------------------------------------------------------------------

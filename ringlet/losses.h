@@ -20,8 +20,8 @@
 
 namespace ringlet {
 
-// The number of rows of an example's output. A row is the numbers along the
-// last axis: an image of (height, width, classes) has height * width rows.
+// A row of an example's output is the numbers along the last axis: an image of
+// (height, width, classes) has height * width rows.
 inline int64_t RowsOf(const Shape& output) {
   return output.elements() / output.back();
 }
@@ -34,9 +34,9 @@ enum class LossReduction : uint8_t {
   kSum,               // the sum, also over an example's rows
 };
 
-// The weights of a batch's examples in the loss and in weighted metrics. With
-// one weight an example, all its rows have it. With more, each row of the
-// output, such as a step of a sequence, has its own.
+// The weights of a batch's examples in the loss and in weighted metrics: one
+// for an example, or one for each row of its output, such as a step of a
+// sequence.
 struct ExampleWeights {
   const float* values = nullptr;  // null: each weight is 1
   int64_t weights_per_example = 1;
@@ -81,8 +81,8 @@ struct Loss {
   bool apply_class_balancing = false;  // BinaryFocalCrossentropy
   float alpha = 0.25f;                 // the focal losses
   float gamma = 2;                     // the focal losses
-  // SparseCategoricalCrossentropy: rows of this class have no loss and no
-  // gradient. It may be outside of the output's classes, such as -1.
+  // SparseCategoricalCrossentropy: rows of this class, such as -1, have no loss
+  // and no gradient.
   std::optional<int> ignore_class;
   std::shared_ptr<const CustomLoss> custom;
 
@@ -98,8 +98,7 @@ struct Loss {
   bool takes_classes() const;
   // The number of targets for one example of an output.
   int64_t targets(const Shape& output) const;
-  // The activation (softmax or sigmoid) that this loss can compute itself from
-  // the activation's input; else kLinear.
+  // The softmax or sigmoid that this loss can compute itself; else kLinear.
   Activation logits_activation() const;
   // True if the loss takes probabilities and has an option from_logits.
   bool takes_probabilities() const;
@@ -116,9 +115,8 @@ Loss CategoricalCrossentropy(FromLogits logits = kFromProbabilities,
 // -(t log p + (1 - t) log(1 - p)).
 Loss BinaryCrossentropy(FromLogits logits = kFromProbabilities,
                         float label_smoothing = 0);
-// The binary crossentropy times (1 - p of the target)^gamma. With
-// apply_class_balancing it is also multiplied by alpha if the target is 1, and
-// by 1 - alpha if it is 0.
+// The binary crossentropy times (1 - p of the target)^gamma, and with
+// apply_class_balancing times alpha for target 1, 1 - alpha for target 0.
 Loss BinaryFocalCrossentropy(bool apply_class_balancing = false,
                              float alpha = 0.25f, float gamma = 2,
                              FromLogits logits = kFromProbabilities,
@@ -150,8 +148,8 @@ Loss CategoricalHinge();
 // e^2 / 2 up to |e| = delta, then delta |e| - delta^2 / 2.
 Loss Huber(float delta = 1);
 
-// Targets of one example, or of several in order. One of the two is set, by
-// takes_classes of the model's loss; the other is null.
+// Targets of one example, or of several in order; the loss's takes_classes
+// decides which of the two is set.
 struct Targets {
   const float* values = nullptr;
   // From 0 to output.back() - 1, or the loss's ignore_class.
@@ -159,8 +157,7 @@ struct Targets {
 };
 
 // A user-defined loss, as a subclass of Keras's Loss: the loss and the gradient
-// of one example. The library takes the mean over a step's examples on all
-// workers. samples/custom_parts.cc is a complete program.
+// of one example. A step's loss is the mean. samples/custom_parts.cc has one.
 //
 //   model.Compile(Adam(), Custom(std::make_shared<MyLoss>()));
 //
@@ -172,11 +169,9 @@ class CustomLoss {
 
   // Keras's class name, "Pinball".
   virtual const char* class_name() const = 0;
-  // Its options in one line, if they change numbers. The workers of a job
-  // compare them.
+  // Its options in one line, if they change numbers: workers compare them.
   virtual std::string Describe() const { return ""; }
-  // Checks that the loss accepts such an output; the shape is that of one
-  // example.
+  // Checks that the loss accepts such an output (of one example).
   virtual Status Check(const Shape& /*output*/) const { return Status(); }
 
   // True if targets are class numbers; else they are floats.
@@ -187,7 +182,7 @@ class CustomLoss {
   }
 
   // The loss of one example of output.elements() predictions. `gradient` is
-  // null, or points at as many zeros and gets the derivative.
+  // null, or as many zeros, which become the derivative.
   virtual double Compute(const Shape& output, const float* predictions,
                          const Targets& targets, float* gradient) const = 0;
 };

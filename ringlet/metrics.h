@@ -1,9 +1,8 @@
 // Metrics: values that training reports; they do not change it.
 //
-// Names and rules come from Keras 3's metrics. A Metric is a plain value. Its
-// running state is a list of MetricStates of two sums each, so that the states
-// of steps and of workers can be added. Predictions and targets have the layout
-// of losses.h.
+// Names and rules come from Keras 3's metrics. A Metric is a plain value; its
+// running state is a list of sums, which can be added over steps and workers.
+// Predictions and targets have the layout of losses.h.
 
 #ifndef RINGLET_METRICS_H_
 #define RINGLET_METRICS_H_
@@ -60,8 +59,7 @@ struct Metric {
     kOneHotMeanIoU,
     kCustom,  // the last; the others are rows of metric_table.h
   };
-  // Indices of words in metric_table.cc. The fields of these types are bytes,
-  // so that one table can name all of them.
+  // Fields of these types are bytes, so that one table can name all of them.
   enum Curve : uint8_t { kROC, kPrecisionRecall };
   enum Summation : uint8_t { kInterpolation, kMinoring, kMajoring };
   // kEachClass, Keras's null: the logs have a value for each class.
@@ -74,8 +72,7 @@ struct Metric {
   float threshold = 0.5f;  // a greater prediction is a 1; < 0: not set
   int k = 5;               // the number of top predictions
   int top_k = 0;           // Precision, Recall; < 1: not set
-  // The one class that Precision, Recall, AUC, F1Score and FBetaScore count;
-  // < 0: all.
+  // The one class that Precision, Recall, AUC and the F scores count; < 0: all.
   int class_id = -1;
   int num_thresholds = 200;  // AUC, as the next two
   uint8_t curve = kROC;      // a Curve
@@ -87,21 +84,18 @@ struct Metric {
   uint8_t average = kMacro;  // F1Score, FBetaScore
   float beta = 1;            // FBetaScore
   int num_classes = 0;       // MeanIoU, OneHotMeanIoU
-  // True if targets are class numbers. MeanIoU sets it from its argument.
-  // Compile sets it for AUC, Precision, Recall, the counts and the F scores.
+  // True if targets are class numbers: MeanIoU's argument, else set by Compile.
   bool sparse_targets = false;
-  // Rows of this class add nothing. In SparseCategoricalCrossentropy such a row
-  // adds 0 to the sum and 1 to the count, as in Keras; with weights it adds
-  // nothing. Metrics for which Compile sets sparse_targets also take the loss's
-  // ignore_class.
+  // Rows of this class add nothing. Only SparseCategoricalCrossentropy counts
+  // them as 0, as in Keras, if there are no weights. Metrics for which Compile
+  // sets sparse_targets take the loss's.
   std::optional<int> ignore_class;
   uint8_t aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;
   bool takes_classes = false;  // kCustom, once the model is compiled
 
   Metric& Name(std::string n);
-  // Multiplies each example, or row, by its weight, as Keras's
-  // weighted_metrics.
+  // Weights each example, or row, as Keras's weighted_metrics.
   Metric& Weighted();
   Metric& FromLogits();
   Metric& TopK(int n);
@@ -153,9 +147,8 @@ Metric FBetaScore(Metric::Average average = Metric::kEachClass, float beta = 1,
 Metric MeanIoU(int num_classes, bool sparse_y_true = true);
 Metric OneHotMeanIoU(int num_classes);
 
-// The sums of a metric. Most metrics have one state and the value total /
-// count, or 0 if count is 0. Others have several (Model::first_metric_state).
-// It is also the Mean metric.
+// The sums of a metric. Most have one state and the value total / count, or 0;
+// others have several (Model::first_metric_state). Also the Mean metric.
 struct MetricState {
   double total = 0;
   double count = 0;
@@ -172,22 +165,19 @@ struct MetricState {
 };
 using Mean = MetricState;
 
-// Adds a step's states (Model::step_metrics, Model::rank_metrics) to `running`,
-// which has as many (Model::num_metric_states).
+// Adds a step's states (Model::step_metrics, Model::rank_metrics) to `running`.
 void AddMetrics(const MetricState* step, std::vector<MetricState>* running);
-// Replaces the states by their sums over all ranks, added in the order of the
-// ranks. Every rank calls it.
+// The sums over all ranks, in their order. Every rank calls it.
 Status SumOverRanks(Collective* collective, std::vector<MetricState>* states);
 
-// Adds `count` examples to the states, each times its weights. Only a custom
-// metric returns an error.
+// Adds `count` examples, with their weights. Only a custom metric returns an
+// error.
 Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
                     const float* predictions, const void* targets,
                     MetricState* states, const ExampleWeights& weights = {});
 
-// A user-defined metric, as a subclass of Keras's Metric. Its value is total /
-// count, both sums over examples. samples/custom_parts.cc is a complete
-// program.
+// A user-defined metric, as a subclass of Keras's Metric, with the value total
+// / count, both sums over examples. samples/custom_parts.cc has one.
 //
 //   model.Compile(Adam(), MeanSquaredError(),
 //                 {Custom(std::make_shared<MyMetric>())});
@@ -198,22 +188,19 @@ class CustomMetric {
  public:
   virtual ~CustomMetric() = default;
 
-  // Keras's class name, "WithinOne". Without a Name, the logs call it
-  // "within_one".
+  // Keras's class name, "WithinOne"; without a Name the logs have "within_one".
   virtual const char* class_name() const = 0;
-  // Its options in one line, if they change numbers. The workers of a job
-  // compare them.
+  // Its options in one line, if they change numbers: workers compare them.
   virtual std::string Describe() const { return ""; }
   // True if a smaller value is better.
   virtual bool lower_is_better() const { return false; }
-  // Checks that the metric accepts such an output, of one example, and the
-  // targets of such a loss.
+  // Checks that the metric accepts such an output (of one example) and targets.
   virtual Status Check(const Loss& /*loss*/, const Shape& /*output*/) const {
     return Status();
   }
 
-  // Adds `count` consecutive examples to the state. Called once in a step, on
-  // one thread.
+  // Adds `count` consecutive examples to the state, once in a step on one
+  // thread.
   virtual void Update(const Shape& output, int64_t count,
                       const float* predictions, const Targets& targets,
                       MetricState* state) const = 0;

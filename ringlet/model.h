@@ -1,14 +1,13 @@
 // Model: layers in topological order, their weights, and the training step.
 //
 // Build a Sequential or a Functional, Compile it, and Fit it (fit.h), or call
-// the parts of a step from a custom training loop. Builders keep the first
-// error. status() and every later call that returns a Status report it. One
-// thread uses a model at a time. docs/design.md explains a model's memory.
+// the parts of a step from a custom training loop. status() has the first
+// error, and every later call that returns a Status returns it. One thread uses
+// a model at a time. docs/design.md explains a model's memory.
 //
-// A model can be moved, so functions can return one. Loaders, states and spans
-// of the model stay valid. A model that was moved from has no layers: its
-// status() and every call that computes return an error, and its running Fit
-// ends with it.
+// A model can be moved; its loaders, states and spans stay valid. The model
+// that was moved from has no layers: status() and every call that computes
+// return an error.
 
 #ifndef RINGLET_MODEL_H_
 #define RINGLET_MODEL_H_
@@ -41,8 +40,7 @@ namespace ringlet {
 // The memory that training with batches of one size takes, in bytes.
 struct MemoryPlan {
   uint64_t weights = 0;
-  // Gradients, and changes of layer state; twice for a worker with several
-  // replicas.
+  // Also changes of layer state; twice for a worker with several replicas.
   uint64_t gradients = 0;
   uint64_t slots = 0;  // the optimizer's
   // For local updates: first weights, momentum, changes, error feedback.
@@ -53,8 +51,8 @@ struct MemoryPlan {
   uint64_t scratch = 0;  // memory of single layers, and the losses of examples
   // Bytes that outputs, gradients and scratch of different times share.
   uint64_t shared = 0;
-  // The layers with outputs that are computed again, and the multiply-adds of
-  // that for one example.
+  // Layers with outputs that are computed again, and multiply-adds for that of
+  // an example.
   int recomputed = 0;
   int64_t recomputed_multiply_adds = 0;
   uint64_t kept() const { return weights + gradients + slots + local; }
@@ -121,18 +119,17 @@ struct CompileOptions {
   // Replaces the sums of each step's gradients. The same on all ranks. Only for
   // Fit, and not with gradient_accumulation_steps or use_ema.
   LocalUpdates local;
-  // The number of replicas; each step's batch is divided among them. Each
-  // worker computes one or more. Examples, random numbers, statistics and
-  // metrics depend on it, and not on the number of workers. 0: the number that
-  // the other workers give, or else the number of workers.
+  // The parts of a step's batch; each worker computes one or more. Random
+  // numbers, statistics and metrics depend on it, and not on the number of
+  // workers. 0: the number that the other workers give, or else the number of
+  // workers.
   int replicas = 0;
-  // Threads that compute, with the caller's thread. No bit depends on their
-  // number.
+  // Threads that compute, with the caller's. No bit depends on their number.
   int threads = 1;
   // For initial weights and dropout.
   uint64_t seed = 1;
-  // Training keeps few of the layers' outputs and computes the others again:
-  // the same bits, less memory and more time (see PlanMemory).
+  // Keeps few of the layers' outputs and computes the others again, with the
+  // same bits, in less memory and more time (see PlanMemory).
   bool recompute = false;
   // The caller's memory for everything, aligned to 64 bytes; outlives the
   // model. Null: the heap.
@@ -143,15 +140,13 @@ struct CompileOptions {
   // Measures the workers' speeds. Outlives the model.
   Clock* clock = Clock::System();
   // Loads the state that this worker begins with (LoadWeights, LoadCheckpoint).
-  // Compile may call it several times, before the workers compare their states:
-  // different ones are kOutOfSync. A worker that joins a run gets the run's
-  // state instead. The model does not keep it.
+  // Compile may call it several times, before the workers compare their states
+  // (kOutOfSync). A worker that joins a run gets the run's state instead.
   std::function<Status(Model*)> restore;
 };
 
-// One weight of the model, a range of its weight span. Trainable weights come
-// first, in the order of the layers. The layers' state is behind them, in the
-// same order.
+// One weight, a range of the model's weight span: first the trainable weights
+// in the order of the layers, then the layers' state.
 struct Variable {
   std::string path;  // "conv2d/kernel"
   Shape shape;
@@ -162,8 +157,7 @@ struct Variable {
   bool is_layer_state = false;
   // After Compile: its offset in the gradients and slots; -1: not trained.
   int64_t gradient_offset = 0;
-  // For layer state that training changes: its offset in a step's changes; else
-  // -1.
+  // For layer state that training changes: its offset in a step's changes.
   int64_t change_offset = -1;
   bool trained() const { return gradient_offset >= 0; }
   int64_t size() const { return shape.elements(); }
@@ -177,8 +171,7 @@ class StepObserver {
   // "forward", "backward" or "step". Times are monotonic nanoseconds.
   virtual void OnPart(const char* what, const char* phase, int64_t begin,
                       int64_t end) = 0;
-  // Returns the observer that remains when `gone` is removed; for observers
-  // that forward to others.
+  // The observer that remains without `gone`; for those that forward to others.
   virtual StepObserver* Without(const StepObserver* gone) {
     return gone == this ? nullptr : this;
   }
@@ -190,20 +183,18 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // The first error of building and compiling, or the reason for which the last
-  // Compile was refused.
+  // The first error of building and compiling, or of the last Compile.
   const Status& status() const;
   const char* class_name() const;  // "Sequential" or "Functional"
   const std::string& name() const;
   void set_name(const std::string& name);
 
-  // Shapes without the batch axis. Call them after an input and a layer were
-  // added. A model with several inputs or outputs returns the shape of the
-  // first.
+  // Of one example, and of the first input or output. Call them after an input
+  // and a layer were added.
   Shape input_shape() const;
   Shape output_shape() const;
-  // A batch has all examples of the first input, then those of the next. The
-  // outputs' targets are in the same layout.
+  // A batch has all examples of the first input, then those of the next; so
+  // have the outputs' targets.
   int num_inputs() const;
   int num_outputs() const;
   int output_node(int k) const;
@@ -212,12 +203,11 @@ class Model {
   // Keras's table: layer, output shape, parameters.
   std::string Summary() const;
 
-  // The calls of layers in the order in which they were added, the model's
-  // inputs first. Layers of a nested model are in the same list, with its name
-  // before theirs, "body/conv2d".
+  // The calls of layers in the order of Add, the inputs first. Those of a
+  // nested model are in the same list, as "body/conv2d".
   int num_nodes() const;
   const Layer& layer(int node) const;
-  // The first call of the node's layer: `node` itself, unless the layer is
+  // The first call of the node's layer; `node` itself unless the layer is
   // shared.
   int first_call(int node) const;
   const std::vector<int>& inputs(int node) const;
@@ -226,34 +216,32 @@ class Model {
   // Checks the model, allocates the memory of weights and optimizer, and
   // initializes the weights. Metrics' names are resolved as in Keras
   // ("accuracy"). A second call keeps the weights and resets the optimizer's
-  // state. While a loader is open it is refused, and status() is an error until
-  // the next call.
+  // state; with an open loader it is refused.
   void Compile(const Optimizer& optimizer, const Loss& loss,
                const std::vector<Metric>& metrics = {},
                const CompileOptions& options = {});
-  // Compiles a model with several outputs, each named once. The call above
-  // gives each output the same loss, and as in Keras it takes no metrics or one
-  // for each. Names in the logs are Keras's: "loss", "age_loss",
-  // "kind_accuracy".
+  // For several outputs, each named once. The call above gives each output the
+  // same loss, and as in Keras no metrics, or one each. Names in the logs are
+  // Keras's: "loss", "age_loss", "kind_accuracy".
   void Compile(const Optimizer& optimizer,
                const std::vector<OutputLoss>& losses,
                const CompileOptions& options = {});
   bool compiled() const;
   // As Keras's layer.trainable, from the next Compile on. A nested model,
-  // "body", passes it to all of its layers; a layer of it, "body/conv2d", is
-  // trained if all models around it are trainable too.
+  // "body", passes it to its layers; "body/conv2d" is trained if all models
+  // around it are trainable too.
   Status SetTrainable(const std::string& layer, bool trainable);
-  // As Keras's layer.adapt: computes mean and variance of each channel of the
-  // scaled examples, for every Normalization that has none, on an input of the
-  // model. Fit calls it with its dataset. In a job all ranks must pass the same
-  // examples. After an error no layer has changed.
+  // As Keras's layer.adapt: mean and variance of each channel of the scaled
+  // examples, for every Normalization without them, on an input of the model.
+  // Fit calls it with its dataset. In a job all ranks pass the same examples.
+  // After an error no layer has changed.
   Status Adapt(const Dataset& dataset);
-  // Sets mean and variance of a Normalization, such as those of the model with
-  // the same weights. A layer of a nested model is "body/normalization".
+  // Sets mean and variance of a Normalization, "normalization" or
+  // "body/normalization".
   Status SetNormalization(const std::string& layer,
                           const std::vector<float>& mean,
                           const std::vector<float>& variance);
-  // The error that SetNormalization would return, which then changes no layer.
+  // The error that SetNormalization would return; changes no layer.
   Status CheckNormalization(const std::string& layer,
                             const std::vector<float>& mean,
                             const std::vector<float>& variance) const;
@@ -262,8 +250,8 @@ class Model {
   // Sets num_weights() weights for the first Compile, instead of random ones.
   Status SetInitialWeights(std::vector<float> weights);
 
-  // Returns a copy of this model as a layer of another, with its weights, or
-  // without `with_weights` with random ones.
+  // A copy of this model as a layer of another, with its weights or random
+  // ones.
   //
   //   Sequential model({Input({96, 96, 3}), body.AsLayer().Trainable(false),
   //                     GlobalAveragePooling2D(), Dense(2)});
@@ -274,7 +262,7 @@ class Model {
   Result<History> Fit(const Dataset& dataset);
   Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
   Result<Logs> Evaluate(const Dataset& dataset);
-  // Returns all results of the first output, then all of the next.
+  // All results of the first output, then all of the next.
   Result<std::vector<float>> Predict(const Dataset& dataset);
 
   // The exact memory for batches of up to `batch`. Zeros before Compile.
@@ -282,89 +270,83 @@ class Model {
   uint64_t BytesNeeded(int64_t batch) const {
     return PlanMemory(batch).total();
   }
-  // Allocates the step's memory for batches of up to `batch`. Without this call
-  // the first step does it. `training` false is enough to evaluate and predict.
+  // Allocates the step's memory for batches of up to `batch`, as else the first
+  // step does. `training` false is enough to evaluate and predict.
   Status Reserve(int64_t batch, bool training);
   // The bytes that the model has allocated.
   uint64_t BytesUsed() const;
 
-  // Opens a loader that reads batches of `dataset` into the model's buffers. A
-  // model has one loader at a time. While it is open, a second loader, Compile,
-  // and calls that need more memory are errors that change nothing.
+  // Opens a loader that reads batches of `dataset` into the model's buffers.
+  // While it is open, a second loader, Compile, and calls that need more memory
+  // are errors that change nothing.
   Status OpenLoader(const Dataset& dataset, const LoaderOptions& options,
                     std::unique_ptr<BatchLoader>* loader);
 
-  // A whole step: forward, loss, metrics, backward, update. In a job of several
-  // workers every rank calls it, with its part of the batch. It is an error if
-  // there are more replicas than workers: use Fit or TrainingLoop.
+  // A whole step: forward, loss, metrics, backward, update. Every rank of a job
+  // calls it with its part of the batch. Refused with more replicas than
+  // workers: use Fit or TrainingLoop.
   Status TrainStep(const Batch& batch);
   // Forward, loss and metrics, on this rank only.
   Status TestStep(const Batch& batch);
 
   // The parts of a step; every rank calls them. x has the shape (count, input
   // shape). The result is output() until the next Forward, or a Reserve of more
-  // memory. Forward drops gradients that were not applied. With `training` true
+  // memory. Gradients that were not applied are dropped. With `training` true
   // and a loss on the input of a last softmax or sigmoid, output() is that
   // input until ComputeLoss.
   Status Forward(const float* x, int64_t count, bool training);
-  // Null before the first Forward, after Compile, and after a Reserve that
-  // failed for lack of memory.
+  // Null before the first Forward, after Compile, and after a failed Reserve.
   const float* output(int k = 0) const;
-  // After Forward. *loss becomes this rank's part of the step's loss: the sum
-  // over its examples divided by batch.global_count, plus its part of the
+  // *loss becomes this rank's part of the step's loss: the sum over its
+  // examples divided by batch.global_count, plus its part of the
   // regularization. x and the data of `batch` must not change until
   // ApplyGradients.
   Status ComputeLoss(const Batch& batch, double* loss);
-  // Computes the gradients of the loss. Their sums over all ranks may not be
-  // complete when it returns.
+  // Computes the gradients; their sums over all ranks may complete later.
   Status Backward();
-  // Clips the gradients, updates the weights and counts the iteration. An
-  // optimizer that accumulates only adds the gradients, except in each k-th
-  // call.
+  // Clips the gradients, updates the weights and counts the iteration; an
+  // optimizer that accumulates updates in each k-th call.
   Status ApplyGradients();
 
-  // The metrics: "loss" first, then those of Compile. AddMetrics and
-  // SumOverRanks (metrics.h) compute running values of them.
+  // "loss" first, then the metrics of Compile. AddMetrics and SumOverRanks
+  // (metrics.h) compute running values.
   int num_metrics() const;
   const std::string& metric_name(int i) const;
   // True if a smaller value is better (loss and errors).
   bool metric_lower_is_better(int i) const;
-  // The number of MetricStates of all metrics. Most metrics have one, some
-  // several.
+  // MetricStates of all metrics; most have one, some several.
   int num_metric_states() const;
   int first_metric_state(int i) const;  // the index of metric i's first state
   double metric_value(int i, const MetricState* states) const;
-  // The num_metric_states() states of the last TrainStep, summed over all
-  // ranks.
+  // The states of the last TrainStep, summed over all ranks.
   const MetricState* step_metrics() const;
-  // The states that this rank's examples gave in the last TrainStep or
-  // TestStep; with several replicas, only the outputs of the last replica.
+  // The states of this rank's examples in the last TrainStep or TestStep; of
+  // several replicas, those of the last.
   const MetricState* rank_metrics() const;
   // kOutOfSync, on every rank, if the weights, optimizer slots, iterations or
-  // learning rate of a rank differ from those of rank 0 in any bit. In a Fit of
-  // an elastic job with FitOptions::cross_check the faulty ranks get
-  // kOutOfSync, without a majority all; the others get kPeerLost, and their Fit
-  // continues.
+  // learning rate of a rank differ from rank 0's in any bit. In an elastic Fit
+  // with FitOptions::cross_check only the faulty ranks get it, without a
+  // majority all; the others get kPeerLost, and their Fit continues.
   Status CheckReplicas();
-  // Sends to all ranks the state that only one rank has between two rounds
-  // (LocalUpdates::keeps_state_per_worker). Every rank calls it before a save.
+  // Every rank calls it before a save: sends to all the state that only one
+  // rank has between two rounds (LocalUpdates::keeps_state_per_worker).
   Status GatherState();
 
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
-  // The number of floats with gradients and slots since the last Compile.
+  // Floats with gradients and slots since the last Compile.
   int64_t num_trained() const;
   float* weights();
-  // A digest of the bits of all weights with state, which it reads. Equal
-  // weights have the same digest on every machine. 0 before the first Compile.
+  // A digest of the bits of all weights with state, the same on every machine.
+  // 0 before the first Compile.
   uint64_t weights_digest() const;
   // The num_trained() floats of the last Backward(). Waits for the sums over
-  // the ranks; if they failed, the content is undefined. TrainStep may apply
-  // gradients without keeping them.
+  // the ranks; if they failed, the content is undefined. TrainStep may keep
+  // none.
   const float* gradients() const;
   // Multiply-adds of one example, forward.
   int64_t MultiplyAdds() const;
-  // Of constants that layers computed, beside PlanMemory.
+  // Bytes of constants that layers computed, beside PlanMemory.
   uint64_t TableBytes() const;
 
   const Optimizer& optimizer() const;
@@ -374,8 +356,7 @@ class Model {
   const std::vector<OutputLoss>& losses() const;
   // The number of steps; see Optimizer::Updates.
   int64_t iterations() const;
-  // The rate of the next step: the schedule's, or the one given to
-  // SetLearningRate.
+  // Of the next step: the schedule's, or SetLearningRate's.
   float LearningRate() const;
   void SetLearningRate(float learning_rate);
   Collective* collective() const;
@@ -389,9 +370,9 @@ class Model {
   Saveable* weights_state();
   Saveable* optimizer_state();
 
-  // The description of the training data; null: unknown. SaveModel writes it,
-  // LoadModel reads it, and Fit does not change it. Names that are not UTF-8 or
-  // take over 128 KiB, and a scale that is not finite, are not saved.
+  // The training data; null: unknown. SaveModel writes it, LoadModel reads it,
+  // and Fit does not change it. Names that are not UTF-8 or take over 128 KiB,
+  // and a scale that is not finite, are not saved.
   const DataDescription* data_description() const;
   void set_data_description(const std::optional<DataDescription>& description);
 
@@ -403,7 +384,7 @@ class Model {
   Model(const char* class_name, const char* name);
   Model(Model&& other) noexcept;
   Model& operator=(Model&& other) noexcept;
-  // Appends a node and returns its number. `inputs` are numbers of earlier
+  // Appends a node and returns its number; `inputs` are numbers of earlier
   // nodes.
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
   int AddCall(int of, const std::vector<int>& inputs);
@@ -437,8 +418,7 @@ class Sequential final : public Model {
 //   auto y = model.Add(Conv2D(4, 3).Padding(kSame), {x});
 //   model.Add(Flatten(), {model.Add(Add(), {x, y})});
 //
-// A second call of a layer uses the same weights. Their gradient is the sum
-// over the calls:
+// A second call of a layer uses the same weights; their gradients are added:
 //
 //   auto a = model.Add(encoder.AsLayer(), {x});
 //   auto b = model.CallAgain(a, {y});
@@ -452,8 +432,7 @@ class Functional final : public Model {
   Node Add(const Layer& layer, const std::vector<Node>& inputs = {}) {
     return AddNode(layer, inputs);
   }
-  // Calls the layer or nested model of `node` again, with other inputs of that
-  // shape.
+  // Calls the layer or nested model of `node` again, with inputs of that shape.
   Node CallAgain(Node node, const std::vector<Node>& inputs) {
     return AddCall(node, inputs);
   }
@@ -470,10 +449,10 @@ struct LoraOptions {
   std::vector<std::string> layers;
 };
 
-// Makes a copy of a model with LoRA, without weights. As KerasHub's
-// enable_lora, it freezes all other layers. After Compile, LoadWeights loads
-// the weights of the first model: the matrices of LoRA keep their initial
-// values, which change no output.
+// Makes a copy of a model with LoRA, without weights, and freezes all other
+// layers, as KerasHub's enable_lora. After Compile, LoadWeights loads the
+// weights of the first model: the matrices of LoRA keep their initial values,
+// which change no output.
 Status EnableLora(const Model& model, const LoraOptions& options,
                   std::unique_ptr<Model>* tuned);
 

@@ -33,9 +33,9 @@ struct LearningRate {
   // The learning rate of the step after `iterations` steps.
   float At(int64_t iterations) const;
   Status Check() const;
-  // For CosineDecay and, beyond Keras, PolynomialDecay and InverseTimeDecay.
-  // The rate rises linearly from the initial rate to `target` in `steps` steps,
-  // and then decays.
+  // For CosineDecay and, beyond Keras, PolynomialDecay and InverseTimeDecay: a
+  // linear rise from the initial rate to `target` in `steps` steps, then the
+  // decay.
   LearningRate& Warmup(float target, int64_t steps);
 
   Kind kind = Kind::kConstant;
@@ -55,14 +55,12 @@ struct LearningRate {
   std::vector<float> values;        // one more than boundaries
 };
 
-// initial * decay_rate ^ (iterations / decay_steps). With `staircase`,
-// iterations / decay_steps is rounded down.
+// initial * decay_rate ^ (iterations / decay_steps), a quotient that
+// `staircase` rounds down. iterations / decay_steps is rounded down.
 LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
-// Falls along half a cosine to alpha * initial in decay_steps. With a
-// warmup_target it first rises linearly from the initial rate to the target in
-// warmup_steps, and then decays. Without one warmup_steps has no effect, as in
-// Keras.
+// Falls along half a cosine to alpha * initial in decay_steps, after a Warmup
+// there is a warmup_target; else warmup_steps has no effect, as in Keras.
 LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
                          float alpha = 0, float warmup_target = 0,
                          int64_t warmup_steps = 0);
@@ -71,14 +69,14 @@ LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
 LearningRate PiecewiseConstantDecay(const std::vector<int64_t>& boundaries,
                                     const std::vector<float>& values);
 
-// (initial - end) (1 - p)^power + end. p is the completed fraction of
-// decay_steps, at most 1. With `cycle`, decay_steps is replaced by its first
-// multiple that is not below the iterations.
+// (initial - end) (1 - p)^power + end, with p = iterations / decay_steps, at
+// most 1. `cycle` takes the first multiple of decay_steps that is not below the
+// iterations.
 LearningRate PolynomialDecay(float initial_learning_rate, int64_t decay_steps,
                              float end_learning_rate = 1e-4f, float power = 1,
                              bool cycle = false);
-// initial / (1 + decay_rate iterations / decay_steps). With `staircase`,
-// iterations / decay_steps is rounded down.
+// initial / (1 + decay_rate iterations / decay_steps), a quotient that
+// `staircase` rounds down.
 LearningRate InverseTimeDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
 // CosineDecay that restarts after first_decay_steps. Each period is t_mul times
@@ -105,7 +103,6 @@ struct Optimizer {
 
   Kind kind = Kind::kSgd;
   LearningRate learning_rate;
-  // The factories below show which of these settings an optimizer has.
   float momentum = 0;
   bool nesterov = false;
   float rho = 0.9f;
@@ -120,12 +117,12 @@ struct Optimizer {
   float clipnorm = 0;         // the largest norm of one variable's gradient
   float global_clipnorm = 0;  // the largest norm of all gradients together
   float clipvalue = 0;        // the largest absolute value of an element
-  // k >= 2: every k-th step clips and applies the mean of k steps' gradients.
-  // Schedules and Adam's corrections count updates. 0: every step updates.
+  // k >= 2: every k-th step applies the mean of k steps' gradients. Schedules
+  // and Adam's corrections count updates. 0: every step updates.
   int gradient_accumulation_steps = 0;
-  // After each step average += (w - average)(1 - ema_momentum). Fit ends with
-  // the averages as weights. With an ema_overwrite_frequency of n they also
-  // become the weights after every n updates.
+  // After each step average += (w - average)(1 - ema_momentum). The averages
+  // become the weights after Fit, and after every ema_overwrite_frequency
+  // updates.
   bool use_ema = false;
   float ema_momentum = 0.99f;
   int ema_overwrite_frequency = 0;  // 0: never
@@ -144,8 +141,7 @@ struct Optimizer {
   bool accumulates() const { return gradient_accumulation_steps != 0; }
   // The number of updates in `steps` steps, as Keras's `iterations`.
   int64_t Updates(int64_t steps) const;
-  // Floats kept for each weight. If gradients are accumulated, the last slot is
-  // their sum.
+  // Floats kept for each weight; the last may be the sum of gradients.
   int num_slots() const;
   const char* slot_name(int slot) const;  // Keras's: "momentum"
   Status Check() const;

@@ -1,10 +1,9 @@
 // Readers: data sets from IDX, NPY and CSV files, from text and from pictures.
 //
 // Each reader makes a Dataset, which keeps the error of a bad file. Files may
-// be .gz. A user-defined reader is a Source (dataset.h).
-//
-// Data that are larger than the memory can stay in their files: see
-// `in_memory`. The results of a run have the same bits in both cases.
+// be .gz. A user-defined reader is a Source (dataset.h). Data that are larger
+// than the memory can stay in their files (`in_memory`), with the same bits as
+// results.
 
 #ifndef RINGLET_READERS_H_
 #define RINGLET_READERS_H_
@@ -34,26 +33,23 @@ struct ArrayOptions {
 // with uint8, int8, int16, int32, float32 or float64 elements. In memory int8
 // and int16 become int32; others keep their type.
 //
-// Reads images (or any x) from one file and as many labels from another. The
-// dataset keeps an error.
+// Images (or any x) from one file, and as many labels from another.
 Dataset IdxDataset(const std::string& images, const std::string& labels,
                    const ArrayOptions& options = {});
 // Without labels: for an input or an output's targets of Zip.
 Dataset IdxDataset(const std::string& x, const ArrayOptions& options = {});
-// Joins several pairs of files, in order. Dataset::FileStarts() returns the
-// index of each file's first example.
+// Several pairs of files, in order: see Dataset::FileStarts().
 Dataset IdxDataset(const std::vector<std::string>& images,
                    const std::vector<std::string>& labels,
                    const ArrayOptions& options = {});
 
 // NPY and NPZ: NumPy's array files (numpy/lib/format.py), versions 1 to 3. The
-// path "mnist.npz:x_train" is an array of an npz; an npz with one array needs
-// no name. "points.npy:height" is a field of a structured array. In memory
-// float16 becomes float32, and bool becomes uint8. int8, int16 and uint16
-// become int32, and uint32 and uint64 become int64. A uint64 that does not fit
-// is an error. Other numbers keep their type. Text (<U5, |S5) is read as
-// labels: the number of a class is the index of its name among the sorted
-// names.
+// path "mnist.npz:x_train" is an array of an npz, which may be omitted if it is
+// the only one; "points.npy:height" is a field of a structured array. In memory
+// float16 becomes float32, bool uint8; int8, int16 and uint16 int32; uint32 and
+// uint64 int64, or an error if a number does not fit. Other numbers keep their
+// type. Text (<U5, |S5) is read as labels: a class's number is the index of its
+// name among the sorted ones.
 
 struct NpyArray {
   DType dtype = DType::kFloat32;
@@ -74,62 +70,57 @@ Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
                          int64_t* per_example);
 
 // The first dimension of both arrays is the number of examples. If `y` is text,
-// a line on stderr lists the classes. If `classes` is not empty, the number of
-// a label is the index of its name there. The dataset keeps an error.
+// a line on stderr lists the classes; `classes`, if not empty, gives their
+// numbers.
 Dataset NpyDataset(const std::string& x, const std::string& y,
                    const std::vector<std::string>& classes = {},
                    const ArrayOptions& options = {});
 // Without labels: for an input or an output's targets of Zip.
 Dataset NpyDataset(const std::string& x, const ArrayOptions& options = {});
 
-// CSV (RFC 4180): each row is an example. Fields are decimal numbers, or true
-// and false. A field in quotes may contain separators, line ends and quotes,
-// which are written twice. All rows have the same number of fields. Lines end
-// with LF, CR LF or CR. A byte order mark is permitted, and a first line
-// "sep=;" sets the separator. At most one column is the label, which may be a
-// name instead of a number.
+// CSV (RFC 4180): each row is an example, with the same number of fields:
+// decimal numbers, or true and false. A field in quotes may contain separators,
+// line ends and quotes, which are written twice. Lines end with LF, CR LF or
+// CR. A byte order mark is permitted, and a first line "sep=;" sets the
+// separator. At most one column is the label, which may be a name.
 
 struct CsvOptions {
   char separator = ',';  // ' ': any number of blanks and tabs
   char decimal = '.';
   char comment = '\0';  // begins a comment, to the end of its line; 0: none
-  // True if the first line has names. Without a value it has names unless its
+  // True if the first line has names. Without a value it has them unless its
   // fields (except a text label) are all numbers; "0,1,2" counts as names. A
-  // line on stderr reports a doubtful case.
+  // line on stderr reports a unclear case.
   std::optional<bool> header;
-  // False: there is no label. All columns are values, and y is empty.
-  bool has_label = true;
+  bool has_label = true;  // false: all columns are values, and y is empty
   // If not 0: the number of columns of x. A file with one more column has
-  // labels, and a file with just these columns has none.
+  // labels.
   int64_t values = 0;
-  // The label's column: by name (needs a header), or if that is empty by number
-  // from 0. A negative number counts from the end. Without both it is the
-  // column of the training data, or else the last.
+  // The label's column: by name (needs a header), or by number from 0, negative
+  // from the end. Without both it is that of the training data, or else the
+  // last.
   std::string label_name;
   std::optional<int> label_column;
-  // The column of the examples' weights (Dataset::SampleWeight), by its name or
-  // number. It is not part of x. If neither is set, there are no weights.
+  // The column of the examples' weights (Dataset::SampleWeight), which is not
+  // in x; without both there are none.
   std::string weight_name;
   std::optional<int> weight_column;
-  // Source::Columns of the training data. If they and those of the file have
-  // names, x has the columns of the same names, and others are ignored. If not,
-  // the file must have the same number of columns in the same order. A label
-  // that is not needed and weights that are not given may be absent. For a
-  // file with names `take` and `drop` must give the columns of the training.
-  // For a file without names they may choose other columns.
+  // Source::Columns of the training data. If they and the file have names, x
+  // has the columns of the same names, others are ignored, and `take` and
+  // `drop` must give the columns of the training. If not, the file must have
+  // the same number of columns in the same order. A label that is not needed
+  // and weights that are not given may be absent.
   std::vector<TableColumn> training_columns;
-  // True: the training data may have had more columns, which were not in x.
-  bool may_have_more_columns = false;
-  // If not empty and labels are names: the permitted names. The number of a
-  // label is the index of its name here.
+  bool may_have_more_columns = false;  // see DataDescription
+  // If not empty: the permitted names of labels, in the order of their numbers.
   std::vector<std::string> classes;
   // False: rows are read from the file when they are needed. Only the examples'
   // weights are in memory, and 16 bytes for each 4 KiB of the file. A
   // compressed file is refused.
   bool in_memory = true;
 
-  // In the following fields a column is given by its name or, if the file has
-  // no such name, by its number from 0. A negative number counts from the end.
+  // In the following fields a column is given by its name or, if the file lacks
+  // it, by its number from 0, negative from the end.
   std::vector<std::string> take;  // the columns of x in this order; empty: all
   std::vector<std::string> drop;  // columns that are not in x
   // A column of text becomes categories. See TableEncoding::Column.
@@ -139,9 +130,8 @@ struct CsvOptions {
     bool has_unknown_category = false;
   };
   std::vector<Categorical> categorical;
-  // The treatment of missing values. A value is missing if its field is empty,
-  // one of na_values, or a text that pandas reads as missing ("NA", "nan",
-  // "NULL" and others).
+  // A value is missing if its field is empty, one of na_values, or a text that
+  // pandas reads as missing ("NA", "nan", "NULL" and others).
   enum class Missing : uint8_t {
     kError,
     kDrop,      // the row is left out
@@ -158,28 +148,27 @@ struct CsvOptions {
   // Rules for single columns, instead of `missing`.
   std::map<std::string, MissingRule> missing_by_column;
   std::vector<std::string> na_values;
-  // If set: the encoding of the training data. It replaces `categorical`,
-  // `missing`, `missing_by_column` and `na_values`.
+  // The training data's. It replaces the fields from `categorical` to
+  // na_values.
   std::optional<TableEncoding> encoding;
-  // True: labels are not read. A row that would be left out is an error, since
-  // each row needs a prediction.
+  // Labels are not read, and a row that would be left out is an error.
   bool for_prediction = false;
 };
 
 // x has the shape (values), in float32: a value for each column, or for each
-// category of a column with one_hot. y is the label as a float32. If labels are
-// names, y is an int32: the index of the name among the sorted names, which a
-// line on stderr lists. The dataset keeps an error.
+// category of a column with one_hot. y is the label as a float32, or of names
+// as an int32: the index of the name among the sorted names, which a line on
+// stderr lists.
 Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
 // Text as token numbers; TextVectorization has the tokens and the lengths.
 //
-// Reads a file with a token a line. It may begin with Keras's "" and "[UNK]",
-// or with "[UNK]". Blanks around a token are left out, unless text->split is
-// kCharacter.
+// Reads a file with a token a line, which may begin with Keras's "" and
+// "[UNK]", or with "[UNK]". Blanks around a token are left out, unless
+// text->split is kCharacter.
 Status ReadVocabulary(const std::string& path, TextVectorization* text);
-// Sets text->vocabulary as Keras's adapt does: the most frequent tokens of all
-// rows first. Tokens of one frequency are in reverse order of their bytes.
+// As Keras's adapt: the most frequent tokens of all rows first, those of one
+// frequency in reverse order of their bytes.
 Status LearnVocabulary(const std::string& path, const std::string& column,
                        const CsvOptions& options, TextVectorization* text);
 // The output_sequence_length numbers of one text.
@@ -187,10 +176,9 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
                                const std::string& text);
 
 // x has the numbers of the text in `column` (a name, or a number from 0), in
-// int32, and y is the label, as of CsvDataset. If `text` has no vocabulary, it
-// is learned, and Source::Text has it. Ignored are in_memory, take, drop,
-// categorical, missing, na_values and encoding. With training_columns these
-// decide which column has the text, not `column`.
+// int32; y is the label, as of CsvDataset. A missing vocabulary is learned, and
+// Source::Text has it. Ignored are in_memory, take, drop and the fields from
+// `categorical` to `encoding`. training_columns replace `column`.
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text,
                     const CsvOptions& options = {});
@@ -199,8 +187,7 @@ Dataset TextDataset(const std::string& path, const std::string& column,
 
 // Files with an example each, and their labels. Names, rules and defaults are
 // those of Keras's image_dataset_from_directory and
-// audio_dataset_from_directory, except skip_damaged and in_memory, which Keras
-// lacks.
+// audio_dataset_from_directory.
 struct LabelledFilesOptions {
   enum class LabelMode : uint8_t {
     kInt,          // class numbers
@@ -212,19 +199,17 @@ struct LabelledFilesOptions {
   // validation_split of them are kValidation, and the others kTraining.
   enum class Subset : uint8_t { kAll, kTraining, kValidation };
   LabelMode label_mode = LabelMode::kInt;
-  // The permitted classes, in the order of their numbers; some may be absent.
-  // Empty: the folders' sorted names.
+  // The permitted classes, in the order of their numbers. Empty: the folders'
+  // names, sorted.
   std::vector<std::string> class_names;
   Subset subset = Subset::kAll;
   double validation_split = 0;  // for a subset; below 1
   uint32_t seed = 0;
-  // False: a damaged file is an error. True: it is left out, and a line on
-  // stderr has the number of such files. Finding them reads all files at the
-  // start. A file of a format that is not read, or of a wrong size, is an error
-  // in both cases.
+  // Beyond Keras. A damaged file is left out, and a line on stderr has the
+  // number of such files; all files are read at the start to find them. Another
+  // format, or a wrong size, remains an error.
   bool skip_damaged = false;
-  // False: files are read when they are needed. True: at the start, and their
-  // values are in memory.
+  // Beyond Keras. False: files are read when they are needed, not at the start.
   bool in_memory = true;
 };
 
@@ -238,16 +223,15 @@ struct ImageOptions : LabelledFilesOptions {
 // Keras's image_dataset_from_directory: x is (height, width, channels) in
 // uint8. Resized values are rounded (Keras keeps fractions). Each folder in
 // `directory` is a class, with the pictures in it and below it. The examples
-// are in the order of classes and paths, or with a subset in Keras's order. The
-// dataset keeps an error.
+// are in the order of classes and paths, or with a subset in Keras's order.
 Dataset ImageDatasetFromDirectory(const std::string& directory,
                                   const ImageOptions& options = {});
 // The pictures at `paths`, in this order, without labels.
 Dataset ImageDataset(const std::vector<std::string>& paths,
                      const ImageOptions& options = {});
-// Reads a CSV with a column of paths, relative to the CSV's folder, and labels
-// as in CsvDataset. `table` is used as in TextDataset. A class_names that is
-// not empty replaces table.classes.
+// A CSV with a column of paths, relative to the CSV's folder, and labels as in
+// CsvDataset, of class_names if that is not empty. `table` is used as in
+// TextDataset.
 Dataset ImageDatasetFromCsv(const std::string& path, const std::string& column,
                             const ImageOptions& options = {},
                             const CsvOptions& table = {});
@@ -265,8 +249,8 @@ struct AudioOptions : LabelledFilesOptions {
 };
 
 // Keras's audio_dataset_from_directory: x is (output_sequence_length, channels)
-// in float32. Integers are divided by the largest magnitude of their format, so
-// they are in [-1, 1). Folders, classes and subsets are as for pictures.
+// in float32. Integers are divided by the largest magnitude of their format:
+// [-1, 1).
 Dataset AudioDatasetFromDirectory(const std::string& directory,
                                   const AudioOptions& options = {});
 // Without labels, in this order.

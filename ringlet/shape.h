@@ -27,9 +27,8 @@ constexpr size_t SizeOf(DType dtype) {
 // How an image gets pixels between those that it has.
 enum class Interpolation : uint8_t { kNearest, kBilinear, kArea };
 
-// A Shape is a plain value of at most eight dimensions. The shape of one
-// example, in a layer or a data set, omits the batch dimension, as in Keras's
-// Input(shape).
+// At most eight dimensions. The shape of one example, in a layer or a data set,
+// omits the batch, as in Keras's Input(shape).
 class Shape {
  public:
   static constexpr int kMaxRank = 8;
@@ -67,9 +66,8 @@ class Shape {
 
 class Collective;
 
-// One tensor of state. `data` points into the owner: elements() * SizeOf(dtype)
-// bytes in native byte order. It is valid until the owner changes its shape or
-// is destroyed.
+// One tensor of state. `data` has bytes() bytes in native byte order, in the
+// owner, until it changes its shape or is destroyed.
 struct StateSpan {
   std::string name;  // "model/dense/kernel", "callback/early_stopping/wait"
   DType dtype = DType::kFloat32;
@@ -81,30 +79,27 @@ struct StateSpan {
   }
 };
 
-// The format of a span's elements in a file, little-endian. kF16 and kBF16 are
-// float32 in memory.
+// The type of a span in a file, little-endian. kF16 and kBF16 are float32 in
+// memory.
 enum class Storage : uint8_t { kF32, kF64, kI32, kI64, kU8, kF16, kBF16 };
 
 // A file's entries besides its spans: name and text.
 using Metadata = std::map<std::string, std::string>;
 
-// Saveable: named spans of state, which can be saved and loaded.
-//
-// The model, the optimizer, a running fit, callbacks and metrics are saveable.
-// io writes their spans to a checkpoint and reads them back without knowing
-// their meaning.
+// Named spans of state, which a checkpoint can have: of a model, an optimizer,
+// a running fit, callbacks, metrics.
 class Saveable {
  public:
   virtual ~Saveable() = default;
   // Appends this object's spans, in a fixed order with fixed shapes.
   virtual void AppendState(std::vector<StateSpan>* spans) = 0;
-  // Called after loaded values were written to the spans. Checks them (they
-  // come from a file) and applies them.
+  // Called after values of a file were written to the spans: checks and applies
+  // them.
   virtual Status StateLoaded() { return Status(); }
 };
 
-// All ranks get the state of rank `root`. Their spans have the same names and
-// shapes, in the same order. After an error a rank's state may be mixed.
+// All ranks get the state of rank `root`, in spans of the same names and shapes
+// in the same order. After an error a rank's state may be mixed.
 Status BroadcastState(Collective* collective,
                       const std::vector<Saveable*>& state, int root);
 

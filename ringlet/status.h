@@ -21,13 +21,13 @@ namespace ringlet {
 
 // --- status ------------------------------------------------------------------
 
-// The library throws no exceptions. Exceptions of a program's callbacks,
-// sources and layers become a Status. An error has a code, a message, the OS
-// (errno) or libuv number and, for the failure of a peer, its rank. Reporting
-// an error never fails, also without memory. Copying and reading are safe from
-// any thread.
+// The library throws no exceptions, and those of a program's callbacks, sources
+// and layers become a Status. An error has a code, a message, the OS (errno) or
+// libuv number and, for the failure of a peer, its rank. Reporting an error
+// never fails, also without memory. Copying and reading are safe from any
+// thread.
 //
-// Codes answer the question: "what should the caller do next?"
+// The code answers the question: "what should the caller do next?"
 enum class Code : uint8_t {
   kOk = 0,
   kInvalidArgument,    // fix the input: a flag, a field, a shape
@@ -65,17 +65,16 @@ class [[nodiscard]] Status {
 
   bool ok() const { return record_ == nullptr; }
   Code code() const;
-  // The error, its place, and what to do. "" for OK. Valid as long as this
+  // The error, its place, and what to do; "" for OK. Valid as long as this
   // Status.
   const char* message() const;
-  // errno or a (negative) libuv number; for kInterrupted the signal. 0 if
+  // errno or a (negative) libuv number; for kInterrupted the signal; 0:
   // unknown.
   int os_error() const;
   // The lost rank, for kPeerLost; else -1.
   int rank() const;
 
-  // This error with "<prefix>: " before its message, so that each level can add
-  // its place. OK stays OK.
+  // This error with "<prefix>: " before its message; OK stays OK.
   Status Annotate(const char* format, ...) const RINGLET_PRINTF(2, 3);
 
   void IgnoreError() const {}
@@ -98,8 +97,7 @@ Status Interrupted(int signal, const char* format, ...) RINGLET_PRINTF(2, 3);
 // From errno: the matching code, with ": <its text>" after the message.
 Status OsError(int error_number, const char* format, ...) RINGLET_PRINTF(2, 3);
 
-// True if the same start would fail again in the same way, so that a restart
-// does not help: the configuration, an input file.
+// True if a restart does not help: the configuration or an input file is wrong.
 bool IsPermanent(const Status& status);
 
 // The exit code of a program with this outcome, for supervisors:
@@ -115,8 +113,7 @@ bool IsPermanent(const Status& status);
 //       (kCancelled, kPeerLost; EX_TEMPFAIL)
 //  128  + the signal that ended it, as in a shell (kInterrupted)
 int ExitCodeOf(const Status& status);
-// The same, as the result of main. Prints "error: <message>" on stderr for an
-// error.
+// The same, as the result of main; prints "error: <message>" on stderr.
 int ExitCode(const Status& status);
 
 // Prints "error: <message>" on stderr and aborts.
@@ -162,10 +159,8 @@ int ExitCode(const Result<T>& result) {
 // --- messages ----------------------------------------------------------------
 
 // A line for users is written by one call and flushed, so that the reader of a
-// pipe gets it immediately. If a progress bar's line is open on the same
-// terminal or file, the message begins a new line, and the bar is drawn again
-// below it. Any thread may call. The buffering of stdout stays as the program
-// has set it.
+// pipe gets it immediately. An open progress bar on the same terminal or file
+// is drawn again below it. Any thread may call.
 
 // Writes to stdout, or `out`; adds a newline if the text has none at its end.
 void Print(const char* format, ...) RINGLET_PRINTF(1, 2);
