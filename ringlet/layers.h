@@ -18,9 +18,10 @@ namespace ringlet {
 // --- initializers, regularizers, constraints ---------------------------------
 
 // Initializers: first values of weights. Regularizers: penalties on weights,
-// which are added to the loss. Formulas and defaults are those of Keras 3's
-// initializers/random_initializers.py and regularizers.py. The random numbers
-// are ringlet's own (Philox).
+// which are added to the loss. Constraints: what replaces a weight after each
+// update. Formulas and defaults are those of Keras 3's
+// initializers/random_initializers.py, regularizers.py and
+// constraints/constraints.py. The random numbers are ringlet's own (Philox).
 
 struct Initializer {
   enum class Kind : uint8_t {
@@ -73,12 +74,10 @@ inline Regularizer L1(float l1 = 0.01f) { return {l1, 0}; }
 inline Regularizer L2(float l2 = 0.01f) { return {0, l2}; }
 inline Regularizer L1L2(float l1 = 0, float l2 = 0) { return {l1, l2}; }
 
-// Constraints: what a weight is replaced by after each update of the optimizer.
-// Formulas and defaults are those of Keras 3's constraints/constraints.py. A
-// norm is the square root of a sum of squares over `axis`, axes of the weight's
-// shape. -1 is the last axis, and an empty list means all. With local updates
-// each worker constrains its own weights. The mean of a round is not
-// constrained, so it may have other norms.
+// A norm is the square root of a sum of squares over `axis`, axes of the
+// weight's shape. -1 is the last axis, and an empty list means all. With local
+// updates each worker constrains its own weights, and the mean of a round may
+// have other norms.
 struct Constraint {
   enum class Kind : uint8_t {
     kNone,
@@ -127,17 +126,15 @@ enum Activation : uint8_t {
 // The Keras name: "linear", "relu".
 const char* ActivationName(Activation activation);
 
-// kValid: no padding. kSame: output = ceil(input / stride). An odd padding
-// pixel is at the bottom or right, as in TensorFlow.
-// kCausal, for Conv1D: all padding is in front. No output depends on later
-// steps.
+// kValid: no padding. kSame: output = ceil(input / stride); an odd padding
+// pixel is at the bottom or right, as in TensorFlow. kCausal, for Conv1D: all
+// padding is in front, so no output depends on later steps.
 enum PaddingMode : uint8_t { kValid, kSame, kCausal };
 
 // How a Bidirectional joins the outputs of both directions.
 enum MergeMode : uint8_t { kMergeConcat, kMergeSum, kMergeMul, kMergeAve };
 
-// The axes of a RandomFlip. With both, an image is flipped along both or
-// neither, as in Keras 3.
+// The axes of a RandomFlip; both: along both or neither, as in Keras 3.
 enum class FlipMode : uint8_t {
   kHorizontal,
   kVertical,
@@ -161,87 +158,9 @@ class CustomLayer;
 struct NestedModel;
 
 // The configuration of one layer, a plain value that the factories below make.
-// Each setter sets the field with its Keras name and returns the layer. Fields
-// and setters are in groups of the layers that have them. A setter of another
-// layer is an error when a model adds the layer.
+// Setters refine it: each has the name of a Keras argument and returns the
+// layer. A setter of another layer is an error when a model adds the layer.
 struct Layer {
-  enum class Kind : uint8_t {
-    kInput,
-    kReshape,
-    kFlatten,
-    kDense,
-    kConv2D,
-    kConv1D,
-    kDepthwiseConv2D,
-    kDepthwiseConv1D,
-    kSeparableConv2D,
-    kSeparableConv1D,
-    kConv2DTranspose,
-    kConv1DTranspose,
-    kActivation,
-    kReLU,
-    kLeakyReLU,
-    kELU,
-    kPReLU,
-    kSoftmax,
-    kMaxPooling2D,
-    kMaxPooling1D,
-    kAveragePooling2D,
-    kAveragePooling1D,
-    kGlobalAveragePooling2D,
-    kGlobalAveragePooling1D,
-    kGlobalMaxPooling2D,
-    kGlobalMaxPooling1D,
-    kZeroPadding2D,
-    kZeroPadding1D,
-    kCropping2D,
-    kCropping1D,
-    kUpSampling2D,
-    kUpSampling1D,
-    kPermute,
-    kDropout,
-    kSpatialDropout2D,
-    kSpatialDropout1D,
-    kGaussianNoise,
-    kGaussianDropout,
-    kAlphaDropout,
-    kRandomFlip,
-    kRandomTranslation,
-    kRandomRotation,
-    kRandomZoom,
-    kRandomCrop,
-    kRandomContrast,
-    kRandomBrightness,
-    kCenterCrop,
-    kResizing,
-    kAdd,
-    kSubtract,
-    kMultiply,
-    kAverage,
-    kMaximum,
-    kMinimum,
-    kConcatenate,
-    kSimpleRNN,
-    kLSTM,
-    kGRU,
-    kBidirectional,
-    kTimeDistributed,
-    kRecurrentOutput,
-    kRepeatVector,
-    kEmbedding,
-    kPositionEmbedding,
-    kAttention,
-    kMultiHeadAttention,
-    kBatchNormalization,
-    kLayerNormalization,
-    kUnitNormalization,
-    kRescaling,
-    kNormalization,
-    kMelSpectrogram,
-    kMFCC,
-    kCustom,
-    kModel,
-  };
   // Not inline: a copy is long, and many functions make one.
   Layer();
   Layer(const Layer&);
@@ -250,8 +169,145 @@ struct Layer {
   Layer& operator=(Layer&&) noexcept;
   ~Layer();
 
+  // --- setters ---
+
   // Every layer.
-  Kind kind = Kind::kInput;
+  Layer& Name(std::string n);
+  // False freezes the layer: its weights have no gradient, slots or
+  // regularization. See also Model::SetTrainable.
+  Layer& Trainable(bool train);
+
+  // Dense, convolutions, SimpleRNN, LSTM, GRU, MultiHeadAttention.
+  Layer& UseBias(bool use);
+  Layer& BiasInitializer(const Initializer& initializer);
+  Layer& BiasRegularizer(const Regularizer& regularizer);
+  Layer& BiasConstraint(const Constraint& constraint);
+  // Dense, Conv, ConvTranspose, recurrent layers, MultiHeadAttention.
+  Layer& KernelInitializer(const Initializer& initializer);
+  Layer& KernelRegularizer(const Regularizer& regularizer);
+  Layer& KernelConstraint(const Constraint& constraint);
+
+  // Convolutions, pooling layers with a window.
+  Layer& Strides(int64_t height, int64_t width);
+  Layer& Strides(int64_t both) { return Strides(both, both); }
+  Layer& Padding(PaddingMode mode);
+
+  // Convolutions: the distance of a window's taps.
+  Layer& DilationRate(int64_t height, int64_t width);
+  Layer& DilationRate(int64_t both) { return DilationRate(both, both); }
+  // Conv1D, Conv2D: groups of channels and filters, which are multiples of it.
+  Layer& Groups(int64_t number);
+
+  // Conv1DTranspose, Conv2DTranspose: less than the strides. If not set, the
+  // output has input * strides pixels with "same", and max(kernel - strides, 0)
+  // more with "valid", with the kernel's dilation.
+  Layer& OutputPadding(int64_t height, int64_t width);
+  Layer& OutputPadding(int64_t both) { return OutputPadding(both, both); }
+
+  // DepthwiseConv, SeparableConv.
+  Layer& DepthMultiplier(int64_t filters_per_channel);
+  Layer& DepthwiseInitializer(const Initializer& initializer);
+  Layer& DepthwiseRegularizer(const Regularizer& regularizer);
+  Layer& DepthwiseConstraint(const Constraint& constraint);
+  // SeparableConv.
+  Layer& PointwiseInitializer(const Initializer& initializer);
+  Layer& PointwiseRegularizer(const Regularizer& regularizer);
+  Layer& PointwiseConstraint(const Constraint& constraint);
+
+  // Global pooling layers.
+  Layer& KeepDims(bool keep);
+
+  // Layers with random numbers: dropout, noise, recurrent layers, attention,
+  // and the Random... layers. Added to the model's seed.
+  Layer& Seed(uint64_t s);
+  // Dropout, AlphaDropout: the shape of the random numbers of one example.
+  // Values along an axis of size 1 share a number: {1, 1, -1} drops whole
+  // channels. -1 is the input's size. Only the first axes may have size 1.
+  Layer& NoiseShape(const Shape& sizes);
+
+  // RandomTranslation, RandomRotation, RandomZoom; FillValue also Resizing with
+  // pad_to_aspect_ratio.
+  Layer& FillMode(ringlet::FillMode fill_mode);
+  Layer& FillValue(float value);
+  // RandomTranslation, RandomRotation, RandomZoom, Resizing.
+  Layer& Interpolation(ringlet::Interpolation interpolation);
+  // RandomContrast, RandomBrightness: the range of a pixel.
+  Layer& ValueRange(float low, float high);
+  // Resizing: keeps the image's ratio of height to width, and cuts out the
+  // largest middle part with the new ratio, or adds a border.
+  Layer& CropToAspectRatio(bool crop);
+  Layer& PadToAspectRatio(bool pad);
+
+  // SimpleRNN, LSTM, GRU.
+  Layer& RecurrentInitializer(const Initializer& initializer);
+  Layer& RecurrentRegularizer(const Regularizer& regularizer);
+  Layer& RecurrentConstraint(const Constraint& constraint);
+  // The output has the state after each step, not only the last one.
+  Layer& ReturnSequences(bool return_sequences);
+  // The layer gives several tensors. A RecurrentOutput takes one of them.
+  Layer& ReturnState(bool return_state);
+  // Begins with the last step. The output has the order of the computation.
+  Layer& GoBackwards(bool go_backwards);
+  // The fraction that training drops of the inputs or attention weights, and of
+  // the state before a product. An example has the same mask in all steps.
+  Layer& Dropout(float fraction);
+  Layer& RecurrentDropout(float fraction);
+  // LSTM: the bias of the forget gate begins as 1.
+  Layer& UnitForgetBias(bool unit_forget_bias);
+  // GRU: resets the state after its product, with a bias of its own.
+  Layer& ResetAfter(bool reset_after);
+
+  // Attention, MultiHeadAttention; Dropout is above.
+  // A query attends only to values of its own step and of the steps before it.
+  Layer& UseCausalMask(bool use_causal_mask);
+  Layer& ValueDim(int64_t size);    // MultiHeadAttention: key_dim if not set
+  Layer& UseScale(bool use_scale);  // Attention: a trained factor of the scores
+
+  // Embedding, PositionEmbedding.
+  Layer& EmbeddingsInitializer(const Initializer& initializer);
+  // Embedding.
+  Layer& EmbeddingsRegularizer(const Regularizer& regularizer);
+  Layer& EmbeddingsConstraint(const Constraint& constraint);
+
+  // Dense, Embedding: LoRA. The kernel or matrix W is frozen. The layer
+  // computes with W + alpha / rank A B, and trains A (inputs, rank) and B
+  // (rank, outputs), which begins as zeros. Alpha is the rank if not set.
+  Layer& LoraRank(int64_t rank);
+  Layer& LoraAlpha(int64_t alpha);
+
+  // PReLU.
+  Layer& AlphaInitializer(const Initializer& initializer);
+  Layer& AlphaRegularizer(const Regularizer& regularizer);
+  Layer& AlphaConstraint(const Constraint& constraint);
+
+  // BatchNormalization, LayerNormalization.
+  Layer& Center(bool center);  // with beta
+  Layer& Scale(bool scale);    // with gamma
+  Layer& GammaInitializer(const Initializer& initializer);
+  Layer& BetaInitializer(const Initializer& initializer);
+  Layer& GammaRegularizer(const Regularizer& regularizer);
+  Layer& GammaConstraint(const Constraint& constraint);
+  Layer& BetaRegularizer(const Regularizer& regularizer);
+  Layer& BetaConstraint(const Constraint& constraint);
+  // BatchNormalization.
+  Layer& MovingMeanInitializer(const Initializer& initializer);
+  Layer& MovingVarianceInitializer(const Initializer& initializer);
+  // BatchNormalization: training uses the statistics of all workers' batches,
+  // for which the workers wait in every such layer.
+  Layer& Synchronized(bool synchronized);
+  // LayerNormalization, UnitNormalization, Softmax: the axes of one mean, norm
+  // or sum: 0 is the batch, -1 the last axis. Those of a mean or a norm are the
+  // last ones.
+  Layer& Axes(const std::vector<int64_t>& axes);
+
+  // Normalization: computes the original values from normalized ones.
+  Layer& Invert(bool invert);
+
+  // --- what the factories and setters have set ---
+
+  // Every layer.
+  enum class Kind : uint8_t;  // core/layers/layer_kind.h
+  Kind kind{};                // Input; see ClassName
   std::string name;  // "" is replaced by "dense", then "dense_1", and so on
   bool trainable = true;
 
@@ -268,9 +324,9 @@ struct Layer {
   Regularizer bias_regularizer;
   Constraint kernel_constraint, bias_constraint;
 
-  // Convolutions, pooling layers, UpSampling.
-  // kernel_size, pool_size, UpSampling2D's size (height, width). Layers with
-  // one axis use the second number of such pairs.
+  // Convolutions, pooling layers, UpSampling: kernel_size, pool_size or size,
+  // as (height, width). Layers with one axis use the second number of such
+  // pairs.
   int64_t window[2] = {1, 1};
   int64_t strides[2] = {1, 1};
   PaddingMode padding = kValid;
@@ -288,8 +344,7 @@ struct Layer {
   Regularizer pointwise_regularizer;
   Constraint depthwise_constraint, pointwise_constraint;
 
-  // ZeroPadding, Cropping: rows at the top and bottom, columns at the left and
-  // right.
+  // ZeroPadding, Cropping: at the top, bottom, left and right.
   int64_t borders[4] = {0, 0, 0, 0};
 
   // Global pooling layers.
@@ -300,13 +355,11 @@ struct Layer {
   uint64_t seed = 0;  // added to the model's seed
   Shape noise_shape;  // Dropout, AlphaDropout; -1: the input's size
 
-  // Layers that change images in training. They have a seed too.
+  // Layers that change images.
   FlipMode mode = FlipMode::kHorizontalAndVertical;  // RandomFlip
-  // RandomRotation, RandomBrightness, RandomContrast (its lower may be greater
-  // than its upper).
+  // RandomRotation, RandomBrightness, RandomContrast (1 - lower to 1 + upper).
   FloatRange factor;
-  // RandomTranslation, RandomZoom. If width_factor is none, the number drawn
-  // from height_factor is used for the width too.
+  // RandomTranslation, RandomZoom. No width_factor: height_factor's number.
   FloatRange height_factor, width_factor;
   ringlet::FillMode fill_mode = ringlet::FillMode::kReflect;
   float fill_value = 0;
@@ -325,7 +378,7 @@ struct Layer {
   Constraint alpha_constraint;
   std::vector<int64_t> shared_axes;  // PReLU: counted from 1, after the batch
 
-  // SimpleRNN, LSTM, GRU. They have the fields of Dense too, and a seed.
+  // SimpleRNN, LSTM, GRU; also the fields of Dense.
   Activation recurrent_activation = kSigmoid;  // the gates' activation
   Initializer recurrent_initializer = Orthogonal();
   Regularizer recurrent_regularizer;
@@ -356,8 +409,7 @@ struct Layer {
   int64_t lora_rank = 0;   // 0: no LoRA
   int64_t lora_alpha = 0;  // 0: lora_rank
 
-  // Attention, MultiHeadAttention. They have dropout and a seed too, and
-  // MultiHeadAttention the fields of Dense.
+  // Attention, MultiHeadAttention; the latter also has the fields of Dense.
   int64_t num_heads = 1, key_dim = 1;
   int64_t value_dim = 0;   // 0: key_dim
   bool use_scale = false;  // Attention
@@ -398,159 +450,18 @@ struct Layer {
   bool htk = true;           // MFCC: else the mel scale of Slaney
   bool centered = true;      // MFCC: with reflected samples at both ends
 
-  // Internal: the factories and setters write these; a program does not.
+  // Internal.
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
   bool keeps_order = false;  // output step t is of input step t, if backwards
   uint64_t settings = 0;     // the setters that were called
-
-  // Every layer.
-  Layer& Name(std::string n);
-  // False freezes the layer: its weights do not change, and have no gradient,
-  // slots or regularization. See also Model::SetTrainable.
-  Layer& Trainable(bool train);
-
-  // Dense, convolutions, SimpleRNN, LSTM, GRU, MultiHeadAttention.
-  Layer& UseBias(bool use);
-  Layer& BiasInitializer(const Initializer& initializer);
-  Layer& BiasRegularizer(const Regularizer& regularizer);
-  Layer& BiasConstraint(const Constraint& constraint);
-  // Dense, Conv, ConvTranspose, recurrent layers, MultiHeadAttention.
-  Layer& KernelInitializer(const Initializer& initializer);
-  Layer& KernelRegularizer(const Regularizer& regularizer);
-  Layer& KernelConstraint(const Constraint& constraint);
-
-  // Convolutions, pooling layers with a window.
-  Layer& Strides(int64_t height, int64_t width);
-  Layer& Strides(int64_t both) { return Strides(both, both); }
-  Layer& Padding(PaddingMode mode);
-
-  // Convolutions: the distance from one tap of the window to the next.
-  Layer& DilationRate(int64_t height, int64_t width);
-  Layer& DilationRate(int64_t both) { return DilationRate(both, both); }
-  // Conv1D, Conv2D: divides channels and filters into `number` groups. Both
-  // numbers must be multiples of it.
-  Layer& Groups(int64_t number);
-
-  // Conv1DTranspose, Conv2DTranspose: Keras's output_padding, less than the
-  // strides. If not set, the output has input * strides pixels with "same", and
-  // max(kernel - strides, 0) more with "valid", with the kernel's dilation.
-  Layer& OutputPadding(int64_t height, int64_t width);
-  Layer& OutputPadding(int64_t both) { return OutputPadding(both, both); }
-
-  // DepthwiseConv, SeparableConv.
-  Layer& DepthMultiplier(int64_t filters_per_channel);
-  Layer& DepthwiseInitializer(const Initializer& initializer);
-  Layer& DepthwiseRegularizer(const Regularizer& regularizer);
-  Layer& DepthwiseConstraint(const Constraint& constraint);
-  // SeparableConv.
-  Layer& PointwiseInitializer(const Initializer& initializer);
-  Layer& PointwiseRegularizer(const Regularizer& regularizer);
-  Layer& PointwiseConstraint(const Constraint& constraint);
-
-  // Global pooling layers.
-  Layer& KeepDims(bool keep);
-
-  // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise,
-  // SimpleRNN, LSTM, GRU, Attention, MultiHeadAttention, RandomFlip,
-  // RandomTranslation, RandomRotation, RandomZoom, RandomCrop, RandomContrast,
-  // RandomBrightness.
-  Layer& Seed(uint64_t s);
-  // Dropout, AlphaDropout: the shape of the random numbers of one example. All
-  // values along an axis of size 1 share a number: {1, 1, 1} drops whole
-  // images, and {1, 1, -1} whole channels. -1 is the input's size. Only the
-  // first axes may have size 1.
-  Layer& NoiseShape(const Shape& sizes);
-
-  // RandomTranslation, RandomRotation, RandomZoom. With pad_to_aspect_ratio
-  // Resizing has a fill_value too.
-  Layer& FillMode(ringlet::FillMode mode_outside);
-  Layer& FillValue(float value);
-  // RandomTranslation, RandomRotation, RandomZoom, Resizing.
-  Layer& Interpolation(ringlet::Interpolation between_pixels);
-  // RandomContrast, RandomBrightness: the least and the greatest value of a
-  // pixel.
-  Layer& ValueRange(float low, float high);
-  // Resizing: keeps the image's ratio of height to width. It cuts out the
-  // largest middle part with the new ratio, or adds a border that gives the
-  // image the new ratio.
-  Layer& CropToAspectRatio(bool crop);
-  Layer& PadToAspectRatio(bool pad);
-
-  // SimpleRNN, LSTM, GRU.
-  Layer& RecurrentInitializer(const Initializer& initializer);
-  Layer& RecurrentRegularizer(const Regularizer& regularizer);
-  Layer& RecurrentConstraint(const Constraint& constraint);
-  // The output has the state after each step, not only the last one.
-  Layer& ReturnSequences(bool all_steps);
-  // The layer gives several tensors. A RecurrentOutput takes one of them.
-  Layer& ReturnState(bool states);
-  // Begins with the last step. The output has the order of the computation.
-  Layer& GoBackwards(bool from_end);
-  // Training drops this fraction of the inputs, of the state before a product,
-  // or of the attention weights. An example has the same mask in all steps.
-  Layer& Dropout(float fraction);
-  Layer& RecurrentDropout(float fraction);
-  // LSTM: the bias of the forget gate begins as 1.
-  Layer& UnitForgetBias(bool ones);
-  // GRU: resets the state after its product, with a bias of its own.
-  Layer& ResetAfter(bool after);
-
-  // Attention, MultiHeadAttention; Dropout is above.
-  // True: a query attends only to values of its own step and of the steps
-  // before it.
-  Layer& UseCausalMask(bool hides_later);
-  Layer& ValueDim(int64_t size);  // MultiHeadAttention: key_dim if not set
-  Layer& UseScale(bool trained);  // Attention: scores times a trained number
-
-  // Embedding, PositionEmbedding.
-  Layer& EmbeddingsInitializer(const Initializer& initializer);
-  // Embedding.
-  Layer& EmbeddingsRegularizer(const Regularizer& regularizer);
-  Layer& EmbeddingsConstraint(const Constraint& constraint);
-
-  // Dense, Embedding: LoRA. The kernel or the matrix W is frozen. The layer
-  // computes with W + alpha / rank A B, and trains A (inputs, rank) and B
-  // (rank, outputs). B begins as zeros. Alpha is the rank if not set.
-  Layer& LoraRank(int64_t rank);
-  Layer& LoraAlpha(int64_t alpha);
-
-  // PReLU.
-  Layer& AlphaInitializer(const Initializer& initializer);
-  Layer& AlphaRegularizer(const Regularizer& regularizer);
-  Layer& AlphaConstraint(const Constraint& constraint);
-
-  // BatchNormalization, LayerNormalization.
-  Layer& Center(bool with_beta);
-  Layer& Scale(bool with_gamma);
-  Layer& GammaInitializer(const Initializer& initializer);
-  Layer& BetaInitializer(const Initializer& initializer);
-  Layer& GammaRegularizer(const Regularizer& regularizer);
-  Layer& GammaConstraint(const Constraint& constraint);
-  Layer& BetaRegularizer(const Regularizer& regularizer);
-  Layer& BetaConstraint(const Constraint& constraint);
-  // BatchNormalization.
-  Layer& MovingMeanInitializer(const Initializer& initializer);
-  Layer& MovingVarianceInitializer(const Initializer& initializer);
-  // BatchNormalization: training uses the statistics of the batches of all
-  // workers. The workers wait for each other in every such layer.
-  Layer& Synchronized(bool over_workers);
-  // LayerNormalization, UnitNormalization, Softmax: the axes of one mean, norm
-  // or sum, as in Keras: 0 is the batch, -1 the last axis. The axes of a mean
-  // or a norm must be the last axes.
-  Layer& Axes(const std::vector<int64_t>& normalized);
-
-  // Normalization: computes the original values from normalized ones.
-  Layer& Invert(bool inverts);
 };
 
 // --- the layers of Keras -----------------------------------------------------
 
-// A factory makes a layer, and setters refine it:
+// Images are (height, width, channels). Shapes do not include the batch.
 //
 //   Conv2D(32, 3, kRelu).Padding(kSame).KernelRegularizer(L2(1e-5f))
-//
-// Images are (height, width, channels). Shapes do not include the batch.
 
 // Keras's class name: "Dense", "Conv2D", "InputLayer". A custom layer has its
 // own.
@@ -568,8 +479,8 @@ Layer Conv2D(int64_t filters, int64_t kernel_height, int64_t kernel_width,
 // Input (steps, channels); kernel (steps, channels, filters).
 Layer Conv1D(int64_t filters, int64_t kernel_size,
              Activation activation = kLinear);
-// Applies windows to each channel separately. Kernel (height, width, channels,
-// depth_multiplier). Channel c gives outputs from c * depth_multiplier on.
+// Windows over each channel. Kernel (height, width, channels,
+// depth_multiplier); channel c gives outputs from c * depth_multiplier on.
 Layer DepthwiseConv2D(int64_t kernel_size, Activation activation = kLinear);
 Layer DepthwiseConv2D(int64_t kernel_height, int64_t kernel_width,
                       Activation activation = kLinear);
@@ -581,9 +492,8 @@ Layer SeparableConv2D(int64_t filters, int64_t kernel_height,
                       int64_t kernel_width, Activation activation = kLinear);
 Layer SeparableConv1D(int64_t filters, int64_t kernel_size,
                       Activation activation = kLinear);
-// A convolution in reverse, from its output to its input: each pixel adds the
-// kernel, times its value, to a window of the output. Kernel (height, width,
-// filters, channels).
+// A convolution in reverse: each pixel adds the kernel, times its value, to a
+// window of the output. Kernel (height, width, filters, channels).
 Layer Conv2DTranspose(int64_t filters, int64_t kernel_size,
                       Activation activation = kLinear);
 Layer Conv2DTranspose(int64_t filters, int64_t kernel_height,
@@ -599,11 +509,10 @@ Layer ELU(float alpha = 1);                    // x, or alpha (exp(x) - 1)
 Layer Sigmoid();
 Layer Tanh();
 Layer Softmax();  // over the last axis
-// Over one axis or several neighbouring ones. 1 is the first after the batch,
-// -1 the last.
+// Over one axis or several neighbouring ones; 1 is the first after the batch.
 Layer Softmax(const std::vector<int64_t>& axes);
-// x, or alpha x below 0, with a trained alpha. Alpha has the input's shape,
-// with size 1 on the shared axes, which are counted from 1.
+// x, or alpha x below 0, with a trained alpha of the input's shape; its size is
+// 1 on the shared axes, which are counted from 1.
 Layer PReLU(const std::vector<int64_t>& shared_axes = {});
 // Strides default to the pool size.
 Layer MaxPooling2D(int64_t pool_size = 2);
@@ -632,22 +541,22 @@ Layer UpSampling2D(int64_t height, int64_t width);
 Layer UpSampling1D(int64_t size = 2);
 // Axis i of the output is axis dims[i] of the input, counted from 1.
 Layer Permute(const Shape& dims);
-// Training sets a fraction `rate` of the values to 0 and divides the others by
-// 1 - rate. Without training the values pass unchanged.
+// Layers that act only in training; else the values pass unchanged.
+//
+// A fraction `rate` becomes 0, and the others are divided by 1 - rate.
 Layer Dropout(float rate);
 // Dropout of whole channels of an example.
 Layer SpatialDropout2D(float rate);
 Layer SpatialDropout1D(float rate);
-// Training adds normal random numbers with this deviation, from 0 to 1.
+// Adds normal random numbers with this deviation, from 0 to 1.
 Layer GaussianNoise(float stddev);
-// Training multiplies by normal random numbers with mean 1 and deviation
-// sqrt(rate / (1 - rate)).
+// Multiplies by normal random numbers with mean 1 and deviation sqrt(rate /
+// (1 - rate)).
 Layer GaussianDropout(float rate);
 // Dropout after selu, which keeps mean and variance: a fraction `rate` becomes
 // selu's least value, and then all values are scaled and shifted.
 Layer AlphaDropout(float rate);
-// Augmentation: in training each image is changed by random numbers of its own.
-// Without training the images pass unchanged.
+// Each image is changed by random numbers of its own.
 Layer RandomFlip(FlipMode mode = FlipMode::kHorizontalAndVertical);
 // Moves the image down and to the right by fractions of its height and width.
 Layer RandomTranslation(const FloatRange& height_factor,
@@ -663,9 +572,8 @@ Layer RandomContrast(float lower, float upper);
 Layer RandomContrast(float factor);  // RandomContrast(factor, factor)
 // Adds a fraction of the value range, and clips to it.
 Layer RandomBrightness(const FloatRange& factor);
-// In training: a part of this size, at a random place in each image. Otherwise,
-// or if the image is smaller: the largest middle part with this ratio of height
-// to width, resized to this size.
+// In training a part of this size, at a random place in each image. Otherwise,
+// or if the image is smaller, CenterCrop.
 Layer RandomCrop(int64_t height, int64_t width);
 // The middle part of this size. If the image is smaller: the largest middle
 // part with this ratio of height to width, resized to this size.
@@ -673,10 +581,9 @@ Layer CenterCrop(int64_t height, int64_t width);
 Layer Resizing(int64_t height, int64_t width);
 // gamma (x - mean) / sqrt(variance + epsilon) + beta for each channel, the last
 // axis. Training uses the mean and the variance of this replica's examples, or
-// with Synchronized those of all replicas' examples. It updates moving_mean and
-// moving_variance: moving = momentum moving + (1 - momentum) batch. Without
-// training, or if the layer is not trainable, the layer uses moving_mean and
-// moving_variance.
+// with Synchronized those of all replicas' examples, and updates moving_mean
+// and moving_variance: moving = momentum moving + (1 - momentum) batch. These
+// are used without training, and by a layer that is not trainable.
 Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
 // BatchNormalization's formula with mean and variance of each example, over the
 // last axis or, with Axes, over several.
@@ -702,10 +609,11 @@ Layer Average();
 Layer Maximum();  // if values are equal, the first gets the gradient
 Layer Minimum();
 Layer Concatenate();  // along the last axis
-// Recurrent layers over (steps, features). A state begins as zeros, and each
-// step makes the next one from its input and the state. The output is the last
-// state (units), or all (steps, units) with ReturnSequences(true).
-// With further inputs the state begins as these: h, and c of an LSTM.
+// Recurrent layers over (steps, features). Each step makes the next state from
+// its input and the state, which begins as zeros or as further inputs: h, and c
+// of an LSTM. The output is the last state (units), or all (steps, units) with
+// ReturnSequences(true).
+//
 // h = activation(x W + h R + b).
 Layer SimpleRNN(int64_t units, Activation activation = kTanh);
 // Gates input, forget, cell, output: c = f c + i g, h = o activation(c).
@@ -715,8 +623,8 @@ Layer LSTM(int64_t units, Activation activation = kTanh,
 Layer GRU(int64_t units, Activation activation = kTanh,
           Activation recurrent_activation = kSigmoid);
 // A tensor of a recurrent layer with ReturnState(true): 0 is its output, 1 the
-// last state h, and 2 the last c of an LSTM. It is added directly behind the
-// layer, in the order of the tensors, and has the name "lstm_output_1":
+// last state h, and 2 the last c of an LSTM. Add it directly behind the layer,
+// in the order of the tensors; its name is "lstm_output_1":
 //
 //   auto lstm = model.Add(LSTM(8).ReturnState(true), {x});
 //   auto h = model.Add(RecurrentOutput(1), {lstm});
@@ -726,7 +634,7 @@ Layer RecurrentOutput(int64_t tensor);
 // A recurrent layer over the steps in both directions, each with its own
 // weights. With ReturnSequences(true) both outputs have the input's order.
 Layer Bidirectional(const Layer& layer, MergeMode merge_mode = kMergeConcat);
-// `backward` goes backwards, and both or none of them return sequences.
+// `backward` goes backwards; both or none of them return sequences.
 Layer Bidirectional(const Layer& forward, const Layer& backward,
                     MergeMode merge_mode = kMergeConcat);
 // Applies a layer to each step (the first axis), with the same weights.
@@ -740,24 +648,22 @@ Layer RepeatVector(int64_t n);  // (features) to (n, features)
 Layer MelSpectrogram();
 // (samples) to (frames, num_mfcc): mel-frequency cepstral coefficients as
 // tf.signal.stft, linear_to_mel_weight_matrix and
-// mfccs_from_log_mel_spectrograms compute them. The defaults are those of the
-// keyword spotting of MLPerf Tiny. Without coefficients (num_mfcc 0) the output
-// is (frames, num_mel_bins). For librosa's melspectrogram and power_to_db:
-// centered, not htk, mag_exp 2, power_to_db, min_freq 0.
+// mfccs_from_log_mel_spectrograms compute them, with the defaults of MLPerf
+// Tiny's keyword spotting. With num_mfcc 0 the output is (frames,
+// num_mel_bins); for librosa's melspectrogram and power_to_db: centered, not
+// htk, mag_exp 2, power_to_db, min_freq 0.
 Layer MFCC();
-// Row x of a trained matrix (input_dim, output_dim) for each number x. Numbers
-// are rounded down; those outside of [0, input_dim) are an error.
+// Row x of a trained matrix (input_dim, output_dim) for each number x, rounded
+// down. Numbers outside of [0, input_dim) are an error.
 Layer Embedding(int64_t input_dim, int64_t output_dim);
 // Row t of a trained matrix (sequence_length, features) for step t of an input
-// (steps, features), as in KerasHub. Only the input's shape matters; an Add
-// joins both.
+// (steps, features), as in KerasHub. Only the input's shape matters.
 Layer PositionEmbedding(int64_t sequence_length);
 // The inputs are query (steps, size), value and, if it is not the value, key. A
 // query's output is the mean of the values, weighted by softmax(query key^T).
 Layer Attention();
-// The same for each of `num_heads` projections of the inputs, with the scores
-// divided by sqrt(key_dim). The heads' outputs are joined and projected to the
-// size of the query.
+// The same for each of `num_heads` projections, with scores / sqrt(key_dim).
+// The heads' outputs are joined and projected to the size of the query.
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim);
 
 }  // namespace ringlet

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../compute/gemm.h"
+#include "../layers/layer_kind.h"
 #include "../objective/batch_loss.h"
 #include "../objective/metric_states.h"
 #include "ringlet/status.h"

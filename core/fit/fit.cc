@@ -17,6 +17,7 @@
 #include "../base/ieee_arithmetic.h"
 #include "../data/input_shapes.h"
 #include "../data/value_at.h"
+#include "../layers/layer_kind.h"
 #include "../model/model_parts.h"
 #include "fitter.h"
 #include "ringlet/status.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "../layers/layer_kind.h"
 #include "ringlet/compute.h"
 #include "ringlet/status.h"
 

@@ -13,6 +13,7 @@
 #include "../base/number_text.h"
 #include "../data/content_checksum.h"
 #include "../exchange/participation.h"
+#include "../layers/layer_kind.h"
 #include "evaluation.h"
 
 namespace ringlet {

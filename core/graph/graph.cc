@@ -11,6 +11,7 @@
 
 #include "../base/check.h"
 #include "../layers/initializers.h"
+#include "../layers/layer_kind.h"
 #include "../layers/layer_loops.h"
 #include "../layers/recurrent/bidirectional.h"
 #include "../layers/recurrent/recurrent_output.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../base/text.h"
+#include "../layers/layer_kind.h"
 #include "graph.h"
 
 namespace ringlet {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "../base/guarded.h"
+#include "layer_kind.h"
 #include "op.h"
 
 namespace ringlet {

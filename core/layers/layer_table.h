@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "../base/interval.h"
+#include "layer_kind.h"
 #include "ringlet/layers.h"
 #include "ringlet/status.h"
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "../base/text.h"
+#include "layer_kind.h"
 #include "layer_settings.h"
 
 namespace ringlet {

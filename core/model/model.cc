@@ -9,6 +9,7 @@
 #include "../base/text.h"
 #include "../compute/digest.h"
 #include "../data/dataset_loader.h"
+#include "../layers/layer_kind.h"
 #include "../objective/batch_loss.h"
 #include "../objective/metric_states.h"
 #include "model_impl.h"

@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "../base/text.h"
+#include "../layers/layer_kind.h"
 #include "model_impl.h"
 
 namespace ringlet {

@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "../../core/base/check.h"
+#include "../../core/layers/layer_kind.h"
 #include "../../core/layers/layer_loops.h"
 
 namespace ringlet {

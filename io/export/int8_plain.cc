@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "../../core/layers/layer_kind.h"
 #include "lowering.h"
 
 namespace ringlet {

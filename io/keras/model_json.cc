@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../../core/base/text.h"
+#include "../../core/layers/layer_kind.h"
 #include "functional_json.h"
 #include "layer_json.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "../../core/base/text.h"
+#include "../../core/layers/layer_kind.h"
 
 namespace ringlet {
 namespace {

@@ -14,6 +14,7 @@
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../../core/layers/basic/lora.h"
+#include "../../core/layers/layer_kind.h"
 #include "keras_order.h"
 
 namespace ringlet {

@@ -11,6 +11,7 @@
 #include "../support/expect_ok.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
+#include "core/layers/layer_kind.h"
 #include "io/keras/compile_json.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"

@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/layers/layer_kind.h"
 #include "naive_activations.h"
 #include "ringlet/layers.h"
 

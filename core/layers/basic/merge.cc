@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../layer_kind.h"
 #include "../layer_loops.h"
 #include "../op.h"
 #include "broadcast.h"

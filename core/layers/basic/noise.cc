@@ -13,6 +13,7 @@
 #include "../../compute/functions.h"
 #include "../../compute/row_loops.h"
 #include "../convolution/window.h"
+#include "../layer_kind.h"
 #include "../op.h"
 #include "ringlet/compute.h"
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../layer_kind.h"
 #include "../normalization/channels.h"
 #include "../op.h"
 

@@ -1,5 +1,6 @@
 // Reshape, Flatten.
 
+#include "../layer_kind.h"
 #include "../op.h"
 
 namespace ringlet {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../layer_kind.h"
 #include "../op.h"
 #include "max_pool.h"
 #include "window.h"

@@ -16,6 +16,7 @@
 #include <cmath>
 
 #include "../../base/decimal.h"
+#include "../layer_kind.h"
 #include "../op.h"
 #include "channels.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../compute/sums.h"
+#include "../layer_kind.h"
 #include "../op.h"
 #include "channels.h"
 

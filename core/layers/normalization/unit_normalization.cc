@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "../../compute/sums.h"
+#include "../layer_kind.h"
 #include "../op.h"
 #include "channels.h"
 

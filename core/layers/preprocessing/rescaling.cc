@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../layer_kind.h"
 #include "../normalization/channels.h"
 #include "../op.h"
 

@@ -19,6 +19,7 @@
 #include "../../support/random_cases.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "core/layers/layer_kind.h"
 #include "core/objective/batch_loss.h"
 #include "ringlet/compute.h"
 #include "ringlet/fit.h"

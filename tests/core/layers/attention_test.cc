@@ -12,6 +12,7 @@
 #include "../../support/draw.h"
 #include "../../support/expect_ok.h"
 #include "../../support/op_checks.h"
+#include "core/layers/layer_kind.h"
 #include "ringlet/layers.h"
 
 namespace ringlet {

@@ -11,6 +11,7 @@
 
 #include "../../support/expect_ok.h"
 #include "../../support/op_checks.h"
+#include "core/layers/layer_kind.h"
 #include "ringlet/compute.h"
 
 namespace ringlet {

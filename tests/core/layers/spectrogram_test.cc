@@ -13,6 +13,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/op_runner.h"
 #include "../../support/python.h"
+#include "core/layers/layer_kind.h"
 #include "ringlet/model.h"
 
 namespace ringlet {

@@ -15,6 +15,7 @@
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
+#include "core/layers/layer_kind.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"
 

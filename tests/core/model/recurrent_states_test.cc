@@ -14,6 +14,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "core/layers/layer_kind.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/layers.h"
 #include "ringlet/model.h"

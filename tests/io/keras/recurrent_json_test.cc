@@ -7,6 +7,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/model_json.h"
+#include "core/layers/layer_kind.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {

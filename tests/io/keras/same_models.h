@@ -11,6 +11,7 @@
 
 #include "../../support/expect_ok.h"
 #include "../../support/model_json.h"
+#include "core/layers/layer_kind.h"
 #include "core/layers/layer_settings.h"
 
 namespace ringlet {

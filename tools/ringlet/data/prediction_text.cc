@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/number_text.h"
+#include "core/layers/layer_kind.h"
 #include "io/readers/csv_records.h"
 
 namespace ringlet {

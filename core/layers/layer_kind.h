@@ -1,0 +1,92 @@
+// The classes of layers, in the order of the rows of layer_table.cc.
+
+#ifndef RINGLET_CORE_LAYERS_LAYER_KIND_H_
+#define RINGLET_CORE_LAYERS_LAYER_KIND_H_
+
+#include <cstdint>
+
+#include "ringlet/layers.h"
+
+namespace ringlet {
+
+enum class Layer::Kind : uint8_t {
+  kInput,
+  kReshape,
+  kFlatten,
+  kDense,
+  kConv2D,
+  kConv1D,
+  kDepthwiseConv2D,
+  kDepthwiseConv1D,
+  kSeparableConv2D,
+  kSeparableConv1D,
+  kConv2DTranspose,
+  kConv1DTranspose,
+  kActivation,
+  kReLU,
+  kLeakyReLU,
+  kELU,
+  kPReLU,
+  kSoftmax,
+  kMaxPooling2D,
+  kMaxPooling1D,
+  kAveragePooling2D,
+  kAveragePooling1D,
+  kGlobalAveragePooling2D,
+  kGlobalAveragePooling1D,
+  kGlobalMaxPooling2D,
+  kGlobalMaxPooling1D,
+  kZeroPadding2D,
+  kZeroPadding1D,
+  kCropping2D,
+  kCropping1D,
+  kUpSampling2D,
+  kUpSampling1D,
+  kPermute,
+  kDropout,
+  kSpatialDropout2D,
+  kSpatialDropout1D,
+  kGaussianNoise,
+  kGaussianDropout,
+  kAlphaDropout,
+  kRandomFlip,
+  kRandomTranslation,
+  kRandomRotation,
+  kRandomZoom,
+  kRandomCrop,
+  kRandomContrast,
+  kRandomBrightness,
+  kCenterCrop,
+  kResizing,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kAverage,
+  kMaximum,
+  kMinimum,
+  kConcatenate,
+  kSimpleRNN,
+  kLSTM,
+  kGRU,
+  kBidirectional,
+  kTimeDistributed,
+  kRecurrentOutput,
+  kRepeatVector,
+  kEmbedding,
+  kPositionEmbedding,
+  kAttention,
+  kMultiHeadAttention,
+  kBatchNormalization,
+  kLayerNormalization,
+  kUnitNormalization,
+  kRescaling,
+  kNormalization,
+  kMelSpectrogram,
+  kMFCC,
+  kCustom,
+  kModel,
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_LAYER_KIND_H_
