@@ -1,7 +1,7 @@
 // A fit that loses a worker runs TrainAll again. It starts from the state in
 // memory (Recovery) or a callback's backup, so TrainAll sets up everything
-// again. From EndStep on fit_ has the position of the next step; a file of a
-// save point resumes exactly there.
+// again. From ReachStepBoundary on fit_ has the position of the next step; a
+// file of a save point resumes exactly there.
 
 #include "fitter.h"
 
@@ -27,7 +27,7 @@ Fitter::Fitter(Model* model, const Dataset& dataset, const FitOptions& options)
       plan_(model, parts_.record().completed + 1, &dataset, &options),
       messages_(model, plan_.number(), &options),
       balancer_(parts_, &messages_),
-      lines_(*model->collective(), options.verbose, options.out),
+      non_chief_output_(*model->collective(), options.verbose, options.out),
       recovery_(model, {&state_, &state_but_model_, &fit_.epoch}) {}
 
 template <typename... Parameters, typename... Arguments>
@@ -52,7 +52,7 @@ Status Fitter::Run(History* history) {
   do {
     status = TrainAll(history);
   } while (Recover(&status));
-  Finish(status, static_cast<int64_t>(history->epoch.size()));
+  CloseRun(status, static_cast<int64_t>(history->epoch.size()));
   return status;
 }
 
@@ -114,10 +114,10 @@ bool Fitter::Recover(Status* status) {
   return true;
 }
 
-void Fitter::Finish(const Status& status, int64_t epochs) {
+void Fitter::CloseRun(const Status& status, int64_t epochs) {
   CloseData();
   signals_.reset();
-  lines_.End(status, epochs, model_->iterations());
+  non_chief_output_.End(status, epochs, model_->iterations());
   parts_.record().running = false;
   parts_.record().check_examples = 0;
   if (!status.ok()) return;
@@ -175,7 +175,7 @@ Status Fitter::SetUp() {
   const Status same = plan_.Agree(parts_.config().joining);
   all_ranks_have_error_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
-  lines_.Begin(fit_, parts_.config().job_replicas.own(), dataset_);
+  non_chief_output_.Begin(fit_, parts_.config().job_replicas.own(), dataset_);
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnSetup));
   if (fit_.handles_signals) {
     signals_ = std::make_unique<Interrupts>(/*prints=*/fit_.chief);
@@ -202,7 +202,7 @@ Status Fitter::SetUp() {
 
 Status Fitter::TrainAll(History* history) {
   RINGLET_RETURN_IF_ERROR(Begin());
-  while (HasEpoch()) RINGLET_RETURN_IF_ERROR(Epoch(history));
+  while (HasEpoch()) RINGLET_RETURN_IF_ERROR(TrainEpoch(history));
   // Epochs after a rollback that were not trained again are not in the history.
   while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
     history->epoch.pop_back();
@@ -261,13 +261,13 @@ Status Fitter::End() {
 
 // --- an epoch -------------------------------------------------------------
 
-Status Fitter::Epoch(History* history) {
+Status Fitter::TrainEpoch(History* history) {
   RINGLET_RETURN_IF_ERROR(BeginEpoch());
   messages_.PrintEpoch(fit_);
   Progress progress(
       messages_.prints_progress(fit_) ? options_.verbose : Verbose::kSilent,
       options_.out, fit_.steps_per_epoch, Clock::System(), fit_.step);
-  while (HasStep()) RINGLET_RETURN_IF_ERROR(TakeStep(&progress));
+  while (HasStep()) RINGLET_RETURN_IF_ERROR(StepOrLeaveEpoch(&progress));
   const int64_t epoch = fit_.epoch;
   Logs logs;
   const Status ended = EndEpoch(&progress, &logs);
@@ -342,7 +342,7 @@ Status Fitter::Validate(Logs* logs) {
 
 // --- a step ---------------------------------------------------------------
 
-Status Fitter::TakeStep(Progress* progress) {
+Status Fitter::StepOrLeaveEpoch(Progress* progress) {
   const IeeeArithmetic ieee;
   bool moved = false;
   RINGLET_RETURN_IF_ERROR(balancer_.Rebalance(fit_, &moved));
@@ -364,11 +364,11 @@ Status Fitter::TakeStep(Progress* progress) {
     return HandleStepGivenUp();
   }
   bool taken = false;
-  RINGLET_RETURN_IF_ERROR(Step(&taken));
+  RINGLET_RETURN_IF_ERROR(TrainNextBatch(&taken));
   if (!taken) return HandleStepGivenUp();
   epoch_ends_early_ = false;
   if (progress != nullptr) progress->Update(fit_.step, step_logs_);
-  return EndStep();
+  return ReachStepBoundary();
 }
 
 Status Fitter::WithStep(const Status& status) const {
@@ -376,7 +376,7 @@ Status Fitter::WithStep(const Status& status) const {
                          fit_.step + 1);
 }
 
-Status Fitter::Step(bool* taken) {
+Status Fitter::TrainNextBatch(bool* taken) {
   // A callback may use the batch's memory (CheckReplicas).
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBatchBegin));
   Batch batch;
@@ -385,14 +385,14 @@ Status Fitter::Step(bool* taken) {
   RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
   parts_.stepper().times().AddReading(clock->MonotonicNanos() - begin);
   messages_.ReportRange(fit_, batch);
-  RINGLET_RETURN_IF_ERROR(WithStep(Train(&batch, taken)));
+  RINGLET_RETURN_IF_ERROR(WithStep(TrainStepOrRound(&batch, taken)));
   if (!*taken) return Status();
   SetEpochMetrics(*model_, fit_.metrics, &step_logs_);
   fit_.step += fit_.steps_taken - 1;
-  return CompleteStep(batch.next);
+  return AdvancePosition(batch.next);
 }
 
-Status Fitter::EndStep() {
+Status Fitter::ReachStepBoundary() {
   recovery_.OnBoundary();
   RINGLET_RETURN_IF_ERROR(CheckAtStep());
   const bool another = fit_.step < fit_.steps_per_epoch &&
@@ -411,7 +411,7 @@ Status Fitter::SavePoint(bool epoch_ended) {
   if (epoch_ended && (fit_.epoch >= fit_.epochs || fit_.stop_training)) {
     fit_.interrupted = false;
   }
-  if (fit_.interrupted) RINGLET_RETURN_IF_ERROR(FinishRounds());
+  if (fit_.interrupted) RINGLET_RETURN_IF_ERROR(EndInterruptedRounds());
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnSavePoint, epoch_ended));
   recovery_.OnBoundary();
   if (fit_.interrupted) return InterruptedStatus();

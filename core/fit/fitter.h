@@ -38,7 +38,7 @@ class Fitter {
 
   // The parts of Run. Call Check once. Then call the parts from Begin on, in
   // the order of TrainAll, until one fails or End returns. Repeat these while
-  // Recover returns true. Then call Finish.
+  // Recover returns true. Then call CloseRun.
   Status Check();
   Status Begin();
   // True if another epoch, or the rest of one, must be trained.
@@ -49,7 +49,7 @@ class Fitter {
   }
   // Trains one step, or a round of steps. Or all ranks leave the epoch here:
   // they stop, or form a new view. `progress` may be null.
-  Status TakeStep(Progress* progress);
+  Status StepOrLeaveEpoch(Progress* progress);
   // Call it when an epoch has no more steps. The model's memory can then be
   // used otherwise.
   void CloseData() { loader_.reset(); }
@@ -59,8 +59,8 @@ class Fitter {
   // True after a loss if the run continues; the workers have then formed a view
   // again. Else *status is the result of the run.
   bool Recover(Status* status);
-  // Ends the run after `epochs` completed epochs.
-  void Finish(const Status& status, int64_t epochs);
+  // Ends the run after `epochs` completed epochs: its output and its record.
+  void CloseRun(const Status& status, int64_t epochs);
 
   const FitState& fit() const { return fit_; }
 
@@ -68,23 +68,27 @@ class Fitter {
   void Reset();
   Status TrainAll(History* history);
   Status SetUp();
-  Status Epoch(History* history);
+  Status TrainEpoch(History* history);
   // Replaces the entry of an epoch that was trained again.
   static void RecordEpoch(int64_t epoch, const Logs& logs, History* history);
+  // Trains the next batch, or a round from it on, with the callbacks of a step.
   // *taken: see Stepper::Train.
-  Status Step(bool* taken);
+  Status TrainNextBatch(bool* taken);
   Status WithStep(const Status& status) const;  // adds the step
-  Status CompleteStep(const DataPosition& next);
-  Status EndStep();
-  Status Train(Batch* batch, bool* taken);
+  // Notifies of the step's end, and moves the position to the next one.
+  Status AdvancePosition(const DataPosition& next);
+  // After a step: the check, the agreement on stops and the save point.
+  Status ReachStepBoundary();
+  // Trains one step, or a round of steps: *batch becomes the last one.
+  Status TrainStepOrRound(Batch* batch, bool* taken);
   void RecordContributors();
   int64_t RoundSteps() const;  // 1 without local updates
   // Chooses the length of a round from the measured times, if it is not chosen
   // yet. On all ranks.
   Status ChooseRoundSteps();
   Status MeasureRounds(int64_t* chosen);
-  // Ends the rounds of a fit that ends here, on all ranks.
-  Status FinishRounds();
+  // Ends the rounds of an interrupted fit, on all ranks.
+  Status EndInterruptedRounds();
   Status OpenLoader();
   Status HandleStepGivenUp();
   Status FormNewView();
@@ -123,7 +127,7 @@ class Fitter {
   FitState fit_;
   FitMessages messages_;
   ReplicaBalancer balancer_;
-  NonChiefOutput lines_;
+  NonChiefOutput non_chief_output_;
   RunState state_{&fit_, /*live=*/true};
   RunState state_but_model_{&fit_, /*live=*/true,
                             /*model=*/false};
@@ -136,8 +140,7 @@ class Fitter {
   Logs step_logs_;   // the logs of the last step
   Logs epoch_logs_;  // the logs of the last epoch
   CheckPace check_pace_;
-  bool all_ranks_have_error_ =
-      false;  // every rank has the error that ends the fit
+  bool all_ranks_have_error_ = false;  // of the error that ends the fit
   bool round_steps_chosen_ = false;  // ChooseRoundSteps was called in this view
 };
 

@@ -72,7 +72,7 @@ Status Fitter::MeasureRounds(int64_t* chosen) {
 
 // Applies the change that is still being sent, unless a callback has saved it
 // in a backup.
-Status Fitter::FinishRounds() {
+Status Fitter::EndInterruptedRounds() {
   if (AnyRestoresAfterLoss(options_.callbacks)) return Status();
   RINGLET_RETURN_IF_ERROR(WithStep(parts_.local_trainer().EndRounds()));
   recovery_.OnBoundary();

@@ -35,8 +35,7 @@ int64_t Fitter::RoundSteps() const {
   return parts_.config().local() ? fit_.local_steps : 1;
 }
 
-// Trains one step, or a round of steps: *batch becomes the last one.
-Status Fitter::Train(Batch* batch, bool* taken) {
+Status Fitter::TrainStepOrRound(Batch* batch, bool* taken) {
   CompileConfig& config = parts_.config();
   Stepper& stepper = parts_.stepper();
   RINGLET_RETURN_IF_ERROR(parts_.CheckUsable());
@@ -63,7 +62,7 @@ Status Fitter::Train(Batch* batch, bool* taken) {
 
 // This rank has made the step, even if a callback then reports a lost worker.
 // The other callbacks are called too, and the state is that after the step.
-Status Fitter::CompleteStep(const DataPosition& next) {
+Status Fitter::AdvancePosition(const DataPosition& next) {
   Status lost;
   for (const auto& callback : options_.callbacks) {
     Status notified =

@@ -1,5 +1,5 @@
 // Between the first Begin and the end the model is as in Fit (Fitter::Check,
-// Fitter::Finish). An epoch begins with its first Step, so that a loss in its
+// Fitter::CloseRun). An epoch begins with its first Step, so that a loss in its
 // callbacks is handled like any other.
 
 #include "ringlet/fit.h"
@@ -79,7 +79,7 @@ Status TrainingLoop::Step() {
   RINGLET_RETURN_IF_ERROR(Check(HasStep(), "Step where HasStep() is false"));
   RINGLET_RETURN_IF_ERROR(RecordFailure(BeginEpoch()));
   RINGLET_RETURN_IF_ERROR(
-      RecordFailure(fitter_->TakeStep(/*progress=*/nullptr)));
+      RecordFailure(fitter_->StepOrLeaveEpoch(/*progress=*/nullptr)));
   if (!HasStep()) CloseData();
   logs_.Clear();
   SetEpochMetrics(*model_, fitter_->fit().metrics, &logs_);
@@ -121,7 +121,7 @@ bool TrainingLoop::Recover(Status* status) {
   }
   failed_ = Status();
   const bool again = fitter_->Recover(status);
-  if (!again) fitter_->Finish(*status, static_cast<int64_t>(epochs_.size()));
+  if (!again) fitter_->CloseRun(*status, static_cast<int64_t>(epochs_.size()));
   state_ = again ? State::kMustBegin : State::kIdle;
   return again;
 }
