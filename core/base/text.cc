@@ -94,4 +94,13 @@ std::string SnakeCase(const std::string& class_name) {
   return text;
 }
 
+// Capitals are read one by one: "LSTM" and "MFCC" begin with a vowel's sound,
+// "UnitNormalization" does not.
+std::string WithArticle(const std::string& class_name) {
+  const bool vowel = class_name.find_first_of("AEIO") == 0 ||
+                     StartsWith(class_name, "Up") || class_name == "LSTM" ||
+                     class_name == "MFCC";
+  return (vowel ? "an " : "a ") + class_name;
+}
+
 }  // namespace ringlet

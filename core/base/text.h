@@ -54,6 +54,10 @@ std::string Printable(const std::string& text);
 // "my_layer".
 std::string SnakeCase(const std::string& class_name);
 
+// The name of a class of layer in a sentence: "a Dense", "an Embedding", "an
+// LSTM".
+std::string WithArticle(const std::string& class_name);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_CORE_BASE_TEXT_H_

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "../base/check.h"
+#include "../base/text.h"
 #include "../layers/initializers.h"
 #include "../layers/layer_kind.h"
 #include "../layers/layer_loops.h"
@@ -396,9 +397,9 @@ Status Graph::CheckGradients() const {
     for (const int input : node.inputs) {
       if (!nodes_[input].needs_gradient) continue;
       return InvalidArgument(
-          "layer '%s': a %s passes no gradient on, so no layer before it can "
+          "layer '%s': %s passes no gradient on, so no layer before it can "
           "be trained; set \"trainable\" to false there",
-          node.layer.name.c_str(), ClassName(node.layer));
+          node.layer.name.c_str(), WithArticle(ClassName(node.layer)).c_str());
     }
   }
   return Status();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "../base/text.h"
 #include "../layers/basic/lora.h"
 #include "../layers/layer_table.h"
 #include "../layers/nested_model.h"
@@ -56,8 +57,8 @@ class LoraEnabler {
     }
     if (named && !HasLora(*layer)) {
       return InvalidArgument(
-          "layer '%s' is a %s; only Dense and Embedding have LoRA",
-          path.c_str(), ClassName(*layer));
+          "layer '%s' is %s; only Dense and Embedding have LoRA", path.c_str(),
+          WithArticle(ClassName(*layer)).c_str());
     }
     layer->trainable = HasLora(*layer) && (named || options_.layers.empty());
     if (!layer->trainable) return Status();

@@ -199,10 +199,10 @@ Status CheckSaveModel(const Model& model, bool include_optimizer) {
     const Layer& layer = model.layer(node);
     if (layer.custom == nullptr) continue;
     return InvalidArgument(
-        "layer '%s' is a %s of the program's own, which no file can build "
+        "layer '%s' is %s of the program's own, which no file can build "
         "again; save the weights (SaveWeights, save_weights_only) and load "
         "them into a model that the program builds",
-        layer.name.c_str(), ClassName(layer));
+        layer.name.c_str(), WithArticle(ClassName(layer)).c_str());
   }
   const char* own = nullptr;
   for (const OutputLoss& output : model.losses()) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../../core/base/check.h"
+#include "../../core/base/text.h"
 #include "int8_model.h"
 
 namespace ringlet {
@@ -301,9 +302,9 @@ Status Int8Model::CheckFinite(size_t first_step, size_t first_floats) const {
   }
   if (all) return Status();
   return InvalidArgument(
-      "the scale of a %s's numbers is no float32: its input or its weights are "
+      "the scale of %s's numbers is no float32: its input or its weights are "
       "too large or too small for int8; scale the data",
-      ClassName(*p_->layer));
+      WithArticle(ClassName(*p_->layer)).c_str());
 }
 
 Status Int8Model::AddSteps() {

@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "../../core/base/check.h"
+#include "../../core/base/text.h"
 #include "../../core/layers/layer_kind.h"
 #include "../../core/layers/layer_loops.h"
 
@@ -109,8 +110,9 @@ Status Int8Model::CheckRanges() const {
     const Range& range = ranges_[static_cast<size_t>(node)];
     if (std::isfinite(range.most - range.least)) continue;
     return InvalidArgument(
-        "a %s gives numbers from %g to %g, which int8 cannot represent",
-        ClassName(*PrimitiveAt(node).layer), range.least, range.most);
+        "%s gives numbers from %g to %g, which int8 cannot represent",
+        WithArticle(ClassName(*PrimitiveAt(node).layer)).c_str(), range.least,
+        range.most);
   }
   return Status();
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "../../core/base/text.h"
 #include "../../core/layers/layer_kind.h"
 #include "lowering.h"
 
@@ -141,8 +142,8 @@ int Builder::Source(int index) const {
 }
 
 Status Builder::Refuse(const char* why) const {
-  return InvalidArgument("layer '%s' is a %s, %s", p_->layer->name.c_str(),
-                         ClassName(*p_->layer), why);
+  return InvalidArgument("layer '%s' is %s, %s", p_->layer->name.c_str(),
+                         WithArticle(ClassName(*p_->layer)).c_str(), why);
 }
 
 // Returns the layer without its name and what only training uses.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "../../core/base/text.h"
 #include "../../core/layers/basic/lora.h"
 #include "../../core/layers/layer_table.h"
 
@@ -522,8 +523,8 @@ Status LoweringBuilder::Run(const char* target) {
                      [&](const Row& r) { return r.layer == layer.kind; });
     if (row == std::end(kRows)) {
       return InvalidArgument(
-          "layer '%s' is a %s, %swhich cannot be exported to %s",
-          layer.name.c_str(), ClassName(layer),
+          "layer '%s' is %s, %swhich cannot be exported to %s",
+          layer.name.c_str(), WithArticle(ClassName(layer)).c_str(),
           layer.custom != nullptr ? "a user-defined layer, " : "", target);
     }
     Primitive p;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../../core/base/check.h"
+#include "../../core/base/text.h"
 #include "onnx_converter.h"
 
 namespace ringlet {
@@ -64,9 +65,10 @@ Status OnnxConverter::AddNodes() {
     RINGLET_CHECK(values_[i].shape == p_->output);
     if (unsupported_.empty()) continue;
     return InvalidArgument(
-        "layer '%s' is a %s with the activation '%s', which "
+        "layer '%s' is %s with the activation '%s', which "
         "ONNX's operator does not have",
-        p_->layer->name.c_str(), ClassName(*p_->layer), unsupported_.c_str());
+        p_->layer->name.c_str(), WithArticle(ClassName(*p_->layer)).c_str(),
+        unsupported_.c_str());
   }
   graph_->KeepFloats(std::move(lowering_.merged));
   return Status();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/text.h"
 #include "keras_json.h"
 #include "ringlet/layers.h"
 
@@ -63,10 +64,11 @@ struct LayerEntry {
   std::vector<int64_t> call_order;  // the calls' order; empty: not given
 
   Status Annotate(const Status& status) const {
-    const char* c = class_name.c_str();
     return layer.name.empty()
-               ? status.Annotate("a %s layer without a name", c)
-               : status.Annotate("layer '%s' (%s)", layer.name.c_str(), c);
+               ? status.Annotate("%s without a name",
+                                 WithArticle(class_name).c_str())
+               : status.Annotate("layer '%s' (%s)", layer.name.c_str(),
+                                 class_name.c_str());
   }
 };
 

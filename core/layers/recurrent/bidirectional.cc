@@ -41,8 +41,8 @@ Status CheckBoth(const Layer& layer) {
   for (const Layer* each : {layer.layer.get(), layer.backward_layer.get()}) {
     if (IsRecurrent(each->kind)) continue;
     return InvalidArgument(
-        "a Bidirectional takes a SimpleRNN, LSTM or GRU, not a %s",
-        ClassName(*each));
+        "a Bidirectional takes a SimpleRNN, LSTM or GRU, not %s",
+        WithArticle(ClassName(*each)).c_str());
   }
   if (layer.layer->go_backwards || !layer.backward_layer->go_backwards) {
     return InvalidArgument(

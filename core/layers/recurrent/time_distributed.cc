@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "../../base/text.h"
 #include "../layer_table.h"
 #include "../op.h"
 
@@ -109,9 +110,9 @@ Status MakeTimeDistributed(const Layer& layer, const std::vector<Shape>& inputs,
                               .Annotate("a step of %s", ClassName(inner)));
   if (made->changes_state() || made->synchronizes()) {
     return InvalidArgument(
-        "TimeDistributed cannot have a %s: its statistics would be those of "
+        "TimeDistributed cannot have %s: its statistics would be those of "
         "each step; put the layer behind it without TimeDistributed",
-        ClassName(inner));
+        WithArticle(ClassName(inner)).c_str());
   }
   if (made->output().rank() >= Shape::kMaxRank ||
       made->multiply_adds() > (int64_t{1} << 44) / x[0]) {
