@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 
+#include "../files/onnx_activations.h"
 #include "onnx_converter.h"
 
 namespace ringlet {
@@ -20,35 +21,18 @@ constexpr struct {
     {"GRU", {0, 1, 2}},
 };
 
-// The activations of these operators, with the numbers that some take.
-constexpr struct {
-  Activation activation;
-  const char* name;
-  bool has_numbers;
-  float alpha, beta;
-} kFunctions[] = {
-    {kTanh, "Tanh", false, 0, 0},
-    {kSigmoid, "Sigmoid", false, 0, 0},
-    {kRelu, "Relu", false, 0, 0},
-    {kSoftsign, "Softsign", false, 0, 0},
-    {kSoftplus, "Softplus", false, 0, 0},
-    {kLinear, "Affine", true, 1, 0},
-    {kHardSigmoid, "HardSigmoid", true, 1.0f / 6, 0.5f},
-    {kHardSigmoidKeras2, "HardSigmoid", true, 0.2f, 0.5f},
-};
-
+// Attributes of a node: the functions' names, and the numbers of all in order.
 struct Functions {
   std::vector<const char*> names;
   std::vector<float> alphas, betas;
   std::string missing;
 
   void Add(Activation activation) {
-    for (const auto& row : kFunctions) {
-      if (row.activation != activation) continue;
+    for (const OnnxActivation& row : kOnnxActivations) {
+      if (row.activation != activation || !row.exported) continue;
       names.push_back(row.name);
-      if (!row.has_numbers) return;
-      alphas.push_back(row.alpha);
-      betas.push_back(row.beta);
+      if (row.count > 0) alphas.push_back(row.numbers[0]);
+      if (row.count > 1) betas.push_back(row.numbers[1]);
       return;
     }
     missing = ActivationName(activation);

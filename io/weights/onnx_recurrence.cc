@@ -6,33 +6,12 @@
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
+#include "../files/onnx_activations.h"
 
 namespace ringlet {
 namespace {
 
 using Node = OnnxFileGraph::Node;
-
-// ONNX's functions in lower case, with the defaults of their numbers. One with
-// other numbers than `keras_numbers` is not the activation.
-constexpr struct {
-  const char* name;
-  int count;  // of its numbers
-  float defaults[2], keras_numbers[2];
-  Activation activation;
-} kFunctions[] = {
-    {"tanh", 0, {0, 0}, {0, 0}, kTanh},
-    {"sigmoid", 0, {0, 0}, {0, 0}, kSigmoid},
-    {"relu", 0, {0, 0}, {0, 0}, kRelu},
-    {"softsign", 0, {0, 0}, {0, 0}, kSoftsign},
-    {"softplus", 0, {0, 0}, {0, 0}, kSoftplus},
-    {"affine", 2, {1, 0}, {1, 0}, kLinear},
-    {"hardsigmoid", 2, {0.2f, 0.5f}, {1.0f / 6, 0.5f}, kHardSigmoid},
-    {"hardsigmoid", 2, {0.2f, 0.5f}, {0.2f, 0.5f}, kHardSigmoidKeras2},
-    {"elu", 1, {1, 0}, {1, 0}, kElu},
-    {"leakyrelu", 1, {0.01f, 0}, {0.2f, 0}, kLeakyRelu},
-    {"thresholdedrelu", 1, {1, 0}, {-1, 0}, kRelu},
-    {"scaledtanh", 2, {1, 1}, {1, 1}, kTanh},
-};
 
 bool IsNear(float a, float b) { return std::fabs(a - b) < 1e-6f; }
 
@@ -47,8 +26,8 @@ class FunctionNames {
     float numbers[2] = {};
     bool known = false;
     std::string keras;
-    for (const auto& row : kFunctions) {
-      if (lower != row.name) continue;
+    for (const OnnxActivation& row : kOnnxActivations) {
+      if (lower != LowerAscii(row.name)) continue;
       if (!known) {
         Take(node_.activation_alpha, row.count > 0, row.defaults[0], &alphas_,
              &numbers[0]);
@@ -56,8 +35,8 @@ class FunctionNames {
              &numbers[1]);
       }
       known = true;
-      if (IsNear(numbers[0], row.keras_numbers[0]) &&
-          IsNear(numbers[1], row.keras_numbers[1])) {
+      if (IsNear(numbers[0], row.numbers[0]) &&
+          IsNear(numbers[1], row.numbers[1])) {
         keras = ActivationName(row.activation);
       }
     }
