@@ -40,12 +40,7 @@ bool ServiceNotifier::IsDue() {
 
 Status ServiceNotifier::OnTrainBatchEnd(FitState& fit, const Logs& logs) {
   if (!IsDue()) return Status();
-  std::string text = "epoch " + std::to_string(fit.epoch + 1) + " of " +
-                     std::to_string(fit.epochs) + ", step " +
-                     std::to_string(fit.step + 1);
-  if (fit.steps_per_epoch > 0) {
-    text += " of " + std::to_string(fit.steps_per_epoch);
-  }
+  std::string text = fit.NextStep();  // the one that ends here
   if (const double* const loss = logs.Find("loss")) {
     char value[48];
     std::snprintf(value, sizeof(value), ", loss %.4g", *loss);
@@ -57,8 +52,7 @@ Status ServiceNotifier::OnTrainBatchEnd(FitState& fit, const Logs& logs) {
 
 Status ServiceNotifier::OnTestBatchEnd(FitState& fit) {
   if (!IsDue()) return Status();
-  SendStatus("epoch " + std::to_string(fit.epoch + 1) + " of " +
-             std::to_string(fit.epochs) + ", validation");
+  SendStatus("epoch " + std::to_string(fit.epoch + 1) + ", validation");
   return Status();
 }
 

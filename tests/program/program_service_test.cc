@@ -1,15 +1,12 @@
 // ringlet train as a service of systemd.
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <string>
 
 #include "../support/contains.h"
+#include "../support/notify_socket.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
 #include "core/base/text.h"
@@ -19,25 +16,16 @@ namespace {
 
 TEST_F(ProgramTest, Train_NotifySocket_GetsReadyProgressAndEnd) {
   WriteRun();
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  const std::string path = logs_ / "notify";
-  std::memcpy(address.sun_path, path.c_str(), path.size());
-  const int systemd = socket(AF_UNIX, SOCK_DGRAM, 0);
-  ASSERT_EQ(bind(systemd, reinterpret_cast<const sockaddr*>(&address),
-                 sizeof(address)),
-            0);
-  environment_ = {{"NOTIFY_SOCKET", path}};
+  NotifySocket systemd(logs_ / "notify");
+  environment_ = {{"NOTIFY_SOCKET", systemd.name()}};
   ASSERT_EQ(Run({"train", "run.json", "--save", "w"}), 0) << err_;
   std::string messages;
-  char text[256];
-  for (ssize_t n; (n = recv(systemd, text, sizeof(text), MSG_DONTWAIT)) > 0;) {
-    messages.append(text, static_cast<size_t>(n)) += "\n";
+  for (std::string text; !(text = systemd.Take()).empty();) {
+    messages += text + "\n";
   }
-  close(systemd);
   EXPECT_EQ(messages.find("READY=1\n"), 0u) << messages;
-  EXPECT_TRUE(Contains(messages,
-                       "WATCHDOG=1\nSTATUS=epoch 1 of 2, step 1 of 3, loss "));
+  EXPECT_TRUE(
+      Contains(messages, "WATCHDOG=1\nSTATUS=epoch 1, step 1 of 3, loss "));
   EXPECT_TRUE(EndsWith(messages, "STATUS=trained\n")) << messages;
 }
 

@@ -1,17 +1,14 @@
 #include "io/logs/service_notifier.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "../../support/fake_clock.h"
+#include "../../support/notify_socket.h"
 #include "../../support/temp_folder.h"
 
 namespace ringlet {
@@ -26,7 +23,6 @@ TEST(ServiceNotifierTest, Status_ManySteps_IsSentOnceASecond) {
   FakeClock clock;
   ServiceNotifier notifier(Record, &clock);
   FitState fit;
-  fit.epochs = 2;
   fit.steps_per_epoch = 3;
   Logs logs;
   logs.Set("loss", 0.5);
@@ -37,52 +33,35 @@ TEST(ServiceNotifierTest, Status_ManySteps_IsSentOnceASecond) {
   clock.Advance(0.5);
   ASSERT_TRUE(notifier.OnTestBatchEnd(fit).ok());
   notifier.OnFitReturn(fit, Status());
-  EXPECT_EQ(
-      g_sent,
-      (std::vector<std::string>{
-          "WATCHDOG=1\nSTATUS=epoch 1 of 2, step 1 of 3, loss 0.5",
-          "WATCHDOG=1\nSTATUS=epoch 1 of 2, step 3 of 3, loss 0.5",
-          "WATCHDOG=1\nSTATUS=epoch 1 of 2, validation", "STATUS=trained"}));
+  EXPECT_EQ(g_sent,
+            (std::vector<std::string>{
+                "WATCHDOG=1\nSTATUS=epoch 1, step 1 of 3, loss 0.5",
+                "WATCHDOG=1\nSTATUS=epoch 1, step 3 of 3, loss 0.5",
+                "WATCHDOG=1\nSTATUS=epoch 1, validation", "STATUS=trained"}));
 }
 
-// A socket as systemd has it.
-class NotifySocket {
+// Sets NOTIFY_SOCKET for as long as it lives.
+class ServiceEnvironment {
  public:
-  explicit NotifySocket(const std::string& name) {
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, name.data(), name.size());
-    if (name[0] == '@') address.sun_path[0] = '\0';
-    EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&address),
-                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
-                                          name.size())),
-              0);
+  explicit ServiceEnvironment(const std::string& name) {
     setenv("NOTIFY_SOCKET", name.c_str(), 1);
   }
-  ~NotifySocket() {
-    unsetenv("NOTIFY_SOCKET");
-    close(fd_);
-  }
-  // The next datagram; "" if there is none.
-  std::string Take() {
-    char text[256];
-    const ssize_t n = recv(fd_, text, sizeof(text), MSG_DONTWAIT);
-    return n > 0 ? std::string(text, static_cast<size_t>(n)) : "";
-  }
-
- private:
-  const int fd_ = socket(AF_UNIX, SOCK_DGRAM, 0);
+  ~ServiceEnvironment() { unsetenv("NOTIFY_SOCKET"); }
+  ServiceEnvironment(const ServiceEnvironment&) = delete;
+  ServiceEnvironment& operator=(const ServiceEnvironment&) = delete;
 };
 
 TEST(NotifyServiceTest, Send_Path_GetsTheMessage) {
   const TempFolder folder;
   NotifySocket systemd(folder.path() + "/notify");
+  const ServiceEnvironment environment(systemd.name());
   NotifyService("READY=1");
   EXPECT_EQ(systemd.Take(), "READY=1");
 }
 
 TEST(NotifyServiceTest, Send_AbstractName_GetsTheMessage) {
   NotifySocket systemd("@ringlet-notify-test-" + std::to_string(getpid()));
+  const ServiceEnvironment environment(systemd.name());
   NotifyService("READY=1");
   EXPECT_EQ(systemd.Take(), "READY=1");
 }
@@ -90,6 +69,7 @@ TEST(NotifyServiceTest, Send_AbstractName_GetsTheMessage) {
 TEST(NotifyServiceTest, Send_ReaderDoesNotRead_DoesNotWait) {
   const TempFolder folder;
   NotifySocket systemd(folder.path() + "/notify");
+  const ServiceEnvironment environment(systemd.name());
   for (int i = 0; i < 5000; ++i) NotifyService("WATCHDOG=1");
   EXPECT_EQ(systemd.Take(), "WATCHDOG=1");
 }
@@ -98,10 +78,9 @@ TEST(NotifyServiceTest, Send_WrongNames_AreIgnored) {
   for (const std::string& name :
        {std::string(), std::string("/"), std::string("relative"),
         std::string("/missing/socket"), "/" + std::string(200, 'x')}) {
-    setenv("NOTIFY_SOCKET", name.c_str(), 1);
+    const ServiceEnvironment environment(name);
     NotifyService("READY=1");
   }
-  unsetenv("NOTIFY_SOCKET");
 }
 
 }  // namespace
