@@ -49,8 +49,8 @@ class DeadlyFile final : public File {
     return file_->WriteSome(data, bytes, written);
   }
   Status ReadSome(int64_t offset, void* data, size_t bytes,
-                  size_t* got) override {
-    return file_->ReadSome(offset, data, bytes, got);
+                  size_t* bytes_read) override {
+    return file_->ReadSome(offset, data, bytes, bytes_read);
   }
   Status Preallocate(int64_t bytes) override {
     return file_->Preallocate(bytes);

@@ -87,7 +87,7 @@ struct End final : ByteStream::Owner {
   }
   void OnRead(size_t bytes, int64_t) override {
     RINGLET_CHECK(opened && !ended && bytes <= sizeof(piece));
-    got.insert(got.end(), piece, piece + bytes);
+    received.insert(received.end(), piece, piece + bytes);
   }
   void OnBytes(const uint8_t*, size_t, int64_t) override {
     RINGLET_CHECK(false);
@@ -99,7 +99,7 @@ struct End final : ByteStream::Owner {
   }
 
   uint8_t piece[16];
-  Bytes got;
+  Bytes received;
   bool opened = false, ended = false;
 };
 
@@ -117,7 +117,8 @@ void Answer(const uint8_t* data, size_t size, size_t at_once) {
     RINGLET_CHECK(end.opened == joined && stream->open() == joined);
     RINGLET_CHECK(end.ended == (size > 0 && !joined));
     RINGLET_CHECK(below.stopped == end.ended);
-    RINGLET_CHECK(end.got == (joined ? Bytes(data + 1, data + size) : Bytes()));
+    RINGLET_CHECK(end.received ==
+                  (joined ? Bytes(data + 1, data + size) : Bytes()));
     if (!below.stopped) below.End();
     RINGLET_CHECK(end.ended);
   }

@@ -30,7 +30,7 @@ struct End final : ByteStream::Owner {
   ByteStream::Space NextSpace() override { return {nullptr, 0}; }
   void OnRead(size_t, int64_t) override { RINGLET_CHECK(false); }
   void OnBytes(const uint8_t* data, size_t bytes, int64_t) override {
-    got.insert(got.end(), data, data + bytes);
+    received.insert(received.end(), data, data + bytes);
   }
   void OnWritable(int64_t) override { opened = true; }
   void OnEnded(LossCause, const Status& why, int64_t) override {
@@ -40,7 +40,7 @@ struct End final : ByteStream::Owner {
 
   ScriptedSocket below;
   StreamPtr stream;
-  Bytes got;
+  Bytes received;
   bool opened = false;
   bool ended = false;
 };
@@ -74,7 +74,7 @@ void Listen(Bytes bytes) {
       bytes.size() >= greeting.size() &&
       std::equal(greeting.begin(), greeting.end(), bytes.begin());
   end->below.Deliver(&bytes);
-  RINGLET_CHECK(end->got.empty());
+  RINGLET_CHECK(end->received.empty());
   RINGLET_CHECK(end->opened == whole);
   RINGLET_CHECK(end->below.sent.empty() == !whole);
 }
@@ -82,7 +82,7 @@ void Listen(Bytes bytes) {
 void Connect(Bytes bytes) {
   const auto end = Make(true);
   end->below.Deliver(&bytes);
-  RINGLET_CHECK(end->got.empty() && !end->opened);
+  RINGLET_CHECK(end->received.empty() && !end->opened);
 }
 
 void Records(const uint8_t* data, size_t size) {
@@ -91,19 +91,20 @@ void Records(const uint8_t* data, size_t size) {
   b->below.Deliver(&a->below.sent);
   a->below.Deliver(&b->below.sent);
   RINGLET_CHECK(a->opened && b->opened);
-  Bytes said;
+  Bytes expected;
   for (const size_t n : {3, 100, 40}) {
     const Bytes text(n, static_cast<uint8_t>(n));
     const ByteStream::Piece piece{text.data(), n};
     RINGLET_CHECK(a->stream->Write(&piece, 1) == static_cast<int64_t>(n));
-    said.insert(said.end(), text.begin(), text.end());
+    expected.insert(expected.end(), text.begin(), text.end());
   }
   const bool changed = Change(data, size, &a->below.sent);
   b->below.Deliver(&a->below.sent);
-  RINGLET_CHECK(b->got.size() <= said.size());
-  RINGLET_CHECK(std::equal(b->got.begin(), b->got.end(), said.begin()));
-  RINGLET_CHECK(changed || b->got.size() == said.size());
-  RINGLET_CHECK(!changed || b->got.size() < said.size());
+  RINGLET_CHECK(b->received.size() <= expected.size());
+  RINGLET_CHECK(
+      std::equal(b->received.begin(), b->received.end(), expected.begin()));
+  RINGLET_CHECK(changed || b->received.size() == expected.size());
+  RINGLET_CHECK(!changed || b->received.size() < expected.size());
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ class BytesFile final : public File {
  public:
   explicit BytesFile(std::string_view bytes) : bytes_(bytes) {}
   Status ReadSome(int64_t offset, void* data, size_t bytes,
-                  size_t* got) override {
+                  size_t* bytes_read) override {
     RINGLET_CHECK(offset >= 0);
     const auto size = static_cast<int64_t>(bytes_.size());
     const auto from = static_cast<size_t>(std::min(offset, size));
-    *got = std::min(bytes, bytes_.size() - from);
-    std::memcpy(data, bytes_.data() + from, *got);
+    *bytes_read = std::min(bytes, bytes_.size() - from);
+    std::memcpy(data, bytes_.data() + from, *bytes_read);
     return Status();
   }
   Status Size(int64_t* bytes) override {

@@ -216,10 +216,11 @@ TEST_F(DigestsTest, Verify_SameRun_ComputesTheStepsOfTrain) {
   const std::set<std::string> before = Files();
   ASSERT_EQ(Run(with({"verify", "--steps", "5", "--verbose"})), 0) << err_;
   EXPECT_EQ(Files(), before);
-  const Strings said = Lines(out_);
-  ASSERT_EQ(said.size(), 7u) << out_;
-  EXPECT_EQ(said[0].compare(0, 8, "kernels "), 0);
-  EXPECT_TRUE(Contains(said[0], "fused multiply-adds; seed 1, batch size 4"));
+  const Strings printed = Lines(out_);
+  ASSERT_EQ(printed.size(), 7u) << out_;
+  EXPECT_EQ(printed[0].compare(0, 8, "kernels "), 0);
+  EXPECT_TRUE(
+      Contains(printed[0], "fused multiply-adds; seed 1, batch size 4"));
   ASSERT_EQ(Run(with({"train", "--epochs", "2", "--no-save", "--log-steps",
                       "s.csv", "--log-digests"})),
             0)
@@ -227,11 +228,11 @@ TEST_F(DigestsTest, Verify_SameRun_ComputesTheStepsOfTrain) {
   const Strings rows = Lines(ReadWhole(folder_ / "s.csv"));
   ASSERT_EQ(rows.size(), 7u);  // of three steps an epoch
   for (size_t step = 1; step <= 5; ++step) {
-    EXPECT_EQ(said[step], "step " + std::to_string(step) + ": " +
-                              rows[step].substr(rows[step].rfind(',') + 1));
+    EXPECT_EQ(printed[step], "step " + std::to_string(step) + ": " +
+                                 rows[step].substr(rows[step].rfind(',') + 1));
   }
-  const std::string last = said[5].substr(said[5].find(": ") + 2);
-  EXPECT_EQ(said[6], "digest after 5 steps: " + last);
+  const std::string last = printed[5].substr(printed[5].find(": ") + 2);
+  EXPECT_EQ(printed[6], "digest after 5 steps: " + last);
   environment_ = {{"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:2"]},
                                     "task": {"type": "worker", "index": 1}})"}};
   EXPECT_EQ(Run(with({"verify", "--steps", "5", "--expect", last})), 0) << err_;
@@ -271,11 +272,11 @@ TEST_F(DigestsTest, Job_FusedAndUnfusedWorkers_IsReported) {
   WriteRun("\"callbacks\": []", R"("strategy": {"timeout": 20})");
   for (const bool mixed : {false, both}) {
     ASSERT_EQ(job(mixed), 0) << err_;
-    const bool said =
+    const bool has_note =
         err_.find(
             "worker 1 computes with no fused "
             "multiply-adds, worker 0 with fused") != std::string::npos;
-    EXPECT_EQ(said, mixed) << err_;
+    EXPECT_EQ(has_note, mixed) << err_;
   }
   if (!both) GTEST_SKIP() << "this CPU has one class of arithmetic";
   WriteRun("\"callbacks\": []",

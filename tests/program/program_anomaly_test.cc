@@ -115,8 +115,8 @@ TEST_F(AnomalyTest, Threshold_QuantileOfNormalData_MarksScoresAbove) {
            "--threshold-quantile", "0.9", "--threshold-data", "normal.npy"}),
       0)
       << err_;
-  const std::string said = "the 0.9 quantile of the scores of 101 examples";
-  EXPECT_TRUE(Contains(err_, said));
+  const std::string expected = "the 0.9 quantile of the scores of 101 examples";
+  EXPECT_TRUE(Contains(err_, expected));
   const std::string marked = out_;
   const Strings rows = Lines(out_);
   ASSERT_EQ(rows.size(), 34u);
@@ -143,7 +143,7 @@ TEST_F(AnomalyTest, Threshold_QuantileOfNormalData_MarksScoresAbove) {
                  "--anomaly", "--threshold-quantile", "0.9", "-o", "a.npz"}),
             0)
       << err_;
-  EXPECT_TRUE(Contains(err_, printed + ": " + said));
+  EXPECT_TRUE(Contains(err_, printed + ": " + expected));
   const Strings shown = Lines((Run({"inspect", "a.npz"}), out_));
   EXPECT_TRUE(Contains(out_, "anomaly"));
 }

@@ -244,11 +244,11 @@ TEST_P(LostWorkerTest, Loss_WithoutBackup_TheModelSoFarIsSaved) {
     EXPECT_NE(Wait(), 0);
     const std::string model = "m-interrupted.safetensors";
     const std::string lines = out_ + err_;
-    for (const std::string& said :
+    for (const std::string& expected :
          {"worker " + std::to_string(lost) + " was lost after epoch 1, step ",
           "the model so far is in " + model,
           std::string("With the callback BackupAndRestore the other")}) {
-      EXPECT_TRUE(Contains(lines, said));
+      EXPECT_TRUE(Contains(lines, expected));
     }
     EXPECT_EQ(Run({"evaluate", model, "--data", "run.json"}), 0) << err_;
     std::filesystem::remove(folder_ / model);
@@ -374,10 +374,11 @@ TEST_F(ProgramTest, LaunchRestart_WorkerIsKilled_OthersContinue) {
     EXPECT_TRUE(ReadWhole(folder_ / "model") == undisturbed);
   }
   // An explicit choice is kept.
-  for (const char* said : {R"("policy": "fail")", R"("reduction": "ring")"}) {
-    SCOPED_TRACE(said);
+  for (const char* expected :
+       {R"("policy": "fail")", R"("reduction": "ring")"}) {
+    SCOPED_TRACE(expected);
     WriteRun("\"callbacks\": []",
-             std::string("\"strategy\": {\"timeout\": 20, ") + said + "}");
+             std::string("\"strategy\": {\"timeout\": 20, ") + expected + "}");
     EXPECT_EQ(Run({"launch", "-n", "2", "--restart", "--", program, "train",
                    "run.json", "--no-save", "--epochs", "1"}),
               0)
@@ -411,26 +412,26 @@ TEST_P(TrailOfLostTest, Report_LostWorker_NamesTheWaits) {
   ASSERT_EQ(workers.size(), 3u);
   kill(workers[1], GetParam());
   EXPECT_TRUE(Eventually([&] {
-    const std::string told = inspect("");
-    return told.find("ended with exit code", told.find("worker 2 (127")) !=
+    const std::string report = inspect("");
+    return report.find("ended with exit code", report.find("worker 2 (127")) !=
            std::string::npos;
   }));
   if (GetParam() == SIGSTOP) kill(workers[1], SIGKILL);
   const int code = Wait();  // of the first worker to end
   EXPECT_TRUE(code == 75 || (code == 137 && GetParam() == SIGKILL)) << err_;
-  const std::string told = inspect("");
+  const std::string report = inspect("");
   std::vector<std::string> parts = {
       "worker 1 was lost: ", "ended with exit code 75 in step ",
       "its trail ends here, "};
   // A worker with a closed connection is lost immediately, awaited or not.
   if (GetParam() == SIGSTOP) parts.push_back("waited for worker 1");
   for (const std::string& part : parts) {
-    EXPECT_TRUE(Contains(told, part));
+    EXPECT_TRUE(Contains(report, part));
   }
-  const size_t lost = told.find("worker 1 (127");
-  EXPECT_EQ(told.find("its trail ends here, "),
-            told.find("its trail ends here, ", lost))
-      << told;
+  const size_t lost = report.find("worker 1 (127");
+  EXPECT_EQ(report.find("its trail ends here, "),
+            report.find("its trail ends here, ", lost))
+      << report;
   const std::string events = inspect("--verbose");
   EXPECT_TRUE(Contains(events, "ring formed"));
   EXPECT_TRUE(Contains(events, "  lost  worker 1"));

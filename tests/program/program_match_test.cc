@@ -42,14 +42,14 @@ TEST_F(MatchTest, Init_ColumnsInAnotherOrder_AreTold) {
       "note: --init m: its weights are for the columns in this order: 'a', "
       "'b'; the data have: 'b', 'a'; \"columns\" in RUN.json can give the "
       "first order";
-  const auto told = [&](const std::string& train) {
+  const auto printed_by = [&](const std::string& train) {
     WriteWhole(folder_ / "run.json", RunOf(2, train));
     EXPECT_EQ(Run({"train", "run.json", "--init", "m", "--no-save"}), 0);
     return err_;
   };
-  EXPECT_TRUE(Contains(told(R"("csv": "other.csv")"), note));
-  EXPECT_EQ(told(R"("csv": "d.csv")"), "");
-  EXPECT_EQ(told(R"("csv": "other.csv", "columns": ["a", "b"])"), "");
+  EXPECT_TRUE(Contains(printed_by(R"("csv": "other.csv")"), note));
+  EXPECT_EQ(printed_by(R"("csv": "d.csv")"), "");
+  EXPECT_EQ(printed_by(R"("csv": "other.csv", "columns": ["a", "b"])"), "");
 }
 
 TEST_F(MatchTest, Classes_WithoutAnExample_AreTold) {

@@ -241,13 +241,14 @@ class SimulatedFileSystem : public FileSystem {
     }
 
     Status ReadSome(int64_t offset, void* data, size_t bytes,
-                    size_t* got) override {
-      *got = 0;
+                    size_t* bytes_read) override {
+      *bytes_read = 0;
       RINGLET_RETURN_IF_ERROR(Operate("read"));
       const size_t size = inode_->data.size();
       const size_t at = std::min(static_cast<size_t>(offset), size);
-      *got = std::min(bytes, size - at);
-      if (*got > 0) std::memcpy(data, inode_->data.data() + at, *got);
+      *bytes_read = std::min(bytes, size - at);
+      if (*bytes_read > 0)
+        std::memcpy(data, inode_->data.data() + at, *bytes_read);
       return Status();
     }
 

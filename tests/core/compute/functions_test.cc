@@ -79,19 +79,19 @@ constexpr DoubleFunction kDoubles[] = {
 float FloatOf(uint32_t bits) { return math::internal::BitCast<float>(bits); }
 
 // The distance in units of the last place of `exact`, where that is a float.
-double Error(float got, double exact) {
-  if (std::isnan(exact)) return std::isnan(got) ? 0 : kMax;
+double Error(float actual, double exact) {
+  if (std::isnan(exact)) return std::isnan(actual) ? 0 : kMax;
   const auto nearest = static_cast<float>(exact);
-  if (got == nearest)
-    return std::signbit(got) == std::signbit(nearest) ? 0 : kMax;
-  if (std::isinf(got) || std::isinf(exact)) {
+  if (actual == nearest)
+    return std::signbit(actual) == std::signbit(nearest) ? 0 : kMax;
+  if (std::isinf(actual) || std::isinf(exact)) {
     // 2^128 is the float behind the largest.
-    got = std::isinf(got) ? std::copysign(FLT_MAX, got) : got;
+    actual = std::isinf(actual) ? std::copysign(FLT_MAX, actual) : actual;
     exact = std::clamp(exact, -0x1p+128, 0x1p+128);
   }
   int exponent;
   std::frexp(exact, &exponent);
-  return std::fabs(got - exact) /
+  return std::fabs(actual - exact) /
          std::ldexp(1.0, std::max(exponent - 24, -149));
 }
 

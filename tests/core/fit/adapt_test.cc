@@ -100,8 +100,8 @@ void ExpectStatistics(const Layer& norm, const Rows& rows,
     const auto n = static_cast<long double>(values.size());
     for (const long double v : values) mean += v / n;
     for (const long double v : values) variance += (v - mean) * (v - mean) / n;
-    const auto near = [](float got, long double want) {
-      return std::fabs(static_cast<long double>(got) - want) <=
+    const auto near = [](float actual, long double want) {
+      return std::fabs(static_cast<long double>(actual) - want) <=
              1e-6L * std::fabs(want) + 1e-9L;
     };
     const size_t i = static_cast<size_t>(c);

@@ -201,7 +201,7 @@ std::string Refusal(const std::string& monitor, MonitorMode mode,
   ReduceLROnPlateauOptions reducing;
   reducing.monitor = monitor;
   reducing.mode = mode;
-  std::string said;
+  std::string printed;
   for (const auto& callback :
        {EarlyStopping(stopping), ReduceLROnPlateau(reducing)}) {
     const auto model = TinyModel();
@@ -211,16 +211,16 @@ std::string Refusal(const std::string& monitor, MonitorMode mode,
     fit.callbacks.push_back(callback);
     const Status status = model->Fit(Points(8).Batch(8), fit).status();
     if (status.ok()) {
-      EXPECT_EQ(said, "") << callback->name();
+      EXPECT_EQ(printed, "") << callback->name();
       continue;
     }
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_EQ(model->iterations(), 0);
     const std::string message = status.message();
     EXPECT_EQ(message.find(std::string(callback->name()) + ": "), 0u);
-    said = message.substr(message.find(": ") + 2);
+    printed = message.substr(message.find(": ") + 2);
   }
-  return said;
+  return printed;
 }
 
 TEST(MonitorTest, UnknownName_InAnyMode_IsRefusedBeforeTheFirstStep) {
@@ -360,12 +360,12 @@ TEST(TerminateOnNaNTest, Loss_NotANumber_StopsOrRaises) {
     options.callbacks = {TerminateOnNaN(raise)};
     testing::internal::CaptureStdout();
     const auto history = model->Fit(Points(32).Batch(4), options);
-    const std::string said = testing::internal::GetCapturedStdout();
+    const std::string printed = testing::internal::GetCapturedStdout();
     EXPECT_EQ(history.ok(), !raise);
     EXPECT_EQ(
-        said.find("Invalid loss, terminating training") != std::string::npos,
+        printed.find("Invalid loss, terminating training") != std::string::npos,
         !raise)
-        << said;
+        << printed;
     EXPECT_LT(model->iterations(), 50 * 8);
   }
 }

@@ -126,8 +126,8 @@ TEST(ElasticTest, Joiner_AnotherModel_EndsAlone) {
       EXPECT_EQ(run.digest, Undisturbed().digest);
     });
   }
-  const std::string said = testing::internal::GetCapturedStderr();
-  if (HasFailure()) ADD_FAILURE() << said;
+  const std::string printed = testing::internal::GetCapturedStderr();
+  if (HasFailure()) ADD_FAILURE() << printed;
 }
 
 // A fit of three epochs that calls `what` before step number `step`; -1: never.
@@ -221,8 +221,8 @@ TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
     died += count.died;
     refused += count.refused;
   }
-  const std::string said = testing::internal::GetCapturedStderr();
-  if (HasFailure()) ADD_FAILURE() << said;
+  const std::string printed = testing::internal::GetCapturedStderr();
+  if (HasFailure()) ADD_FAILURE() << printed;
   EXPECT_GT(died, 20);
   EXPECT_GT(refused, 10);
 }

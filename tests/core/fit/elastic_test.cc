@@ -230,12 +230,12 @@ TEST(ElasticTest, StopRequest_AnotherWorkerIsLost_IsKept) {
           << run.status.message();
       EXPECT_TRUE(callback->saved()) << "worker " << w;
     });
-    const std::string said = testing::internal::GetCapturedStderr();
+    const std::string printed = testing::internal::GetCapturedStderr();
     // A thread that has left has no rank in the message, but counts as lost.
-    EXPECT_TRUE(Contains(said, "warning: epoch"));
-    EXPECT_TRUE(Contains(said, "; continuing with the present workers"));
-    EXPECT_FALSE(Contains(said, "note: "));
-    if (HasFailure()) ADD_FAILURE() << said;
+    EXPECT_TRUE(Contains(printed, "warning: epoch"));
+    EXPECT_TRUE(Contains(printed, "; continuing with the present workers"));
+    EXPECT_FALSE(Contains(printed, "note: "));
+    if (HasFailure()) ADD_FAILURE() << printed;
   }
 }
 
@@ -487,8 +487,9 @@ TEST(ElasticTest, Compile_ResultDependsOnTheWorkers_IsRefused) {
                       BatchNormalization().Synchronized(exact), Dense(3)});
     model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits), {},
                   options);
-    const std::string said = model.status().message();
-    EXPECT_TRUE(Contains(said, exact ? "is synchronized" : "reduction exact"));
+    const std::string printed = model.status().message();
+    EXPECT_TRUE(
+        Contains(printed, exact ? "is synchronized" : "reduction exact"));
   }
 }
 

@@ -444,9 +444,9 @@ TEST(FederatedTest, Round_BelowTheQuorum_IsNotedAsComputedAgain) {
   job.local.quorum = 4;
   job.local.round_deadline_seconds = 1e-9;
   const Dataset data = Points(80).Batch(40);
-  const std::string said = ChiefOutput(job, data);
+  const std::string printed = ChiefOutput(job, data);
   EXPECT_TRUE(
-      Contains(said,
+      Contains(printed,
                "note: epoch 1, step 1: 4 of the round's 4 replicas were "
                "late, which left fewer than 4 (quorum): the round was "
                "computed again, and waited for all"));
@@ -812,7 +812,7 @@ class Named final : public Source {
 };
 
 TEST(FederatedTest, ClassNames_OtherOnOneRank_AreRefused) {
-  const auto said = [](const std::vector<std::string>& of_1) {
+  const auto printed_by = [](const std::vector<std::string>& of_1) {
     std::vector<std::string> all(2);
     RunRanks(2, [&](Collective* collective) {
       Job job;
@@ -833,12 +833,12 @@ TEST(FederatedTest, ClassNames_OtherOnOneRank_AreRefused) {
     EXPECT_EQ(all[0], all[1]);
     return all[0];
   };
-  EXPECT_EQ(said({"bag", "coat", "shoe"}), "");
-  EXPECT_TRUE(Contains(said({"bag", "shirt", "shoe"}),
+  EXPECT_EQ(printed_by({"bag", "coat", "shoe"}), "");
+  EXPECT_TRUE(Contains(printed_by({"bag", "shirt", "shoe"}),
                        "the names of the classes is bag, shirt, shoe on rank "
                        "1, but bag, coat, shoe on rank 0"));
-  EXPECT_TRUE(Contains(said({}), "is none on rank 1"));
-  EXPECT_TRUE(Contains(said(std::vector<std::string>(2000, "long name")),
+  EXPECT_TRUE(Contains(printed_by({}), "is none on rank 1"));
+  EXPECT_TRUE(Contains(printed_by(std::vector<std::string>(2000, "long name")),
                        "the names of the classes"));
 }
 
@@ -883,11 +883,13 @@ TEST(FederatedTest, Settings_ThatCannotWork_AreRefused) {
   alone.replicas = 1;
   EXPECT_TRUE(Contains(TrainOn(alone, own, nullptr).status,
                        "own examples of 2 workers for 1 replica;"));
-  std::vector<std::string> said(2);
+  std::vector<std::string> messages(2);
   RunRanks(2, [&](Collective* collective) {
-    said[collective->rank()] = TrainOn(two, own, collective).status.message();
+    messages[collective->rank()] =
+        TrainOn(two, own, collective).status.message();
   });
-  EXPECT_TRUE(Contains(said[1], "40 examples, but replica 1's are to be 30"));
+  EXPECT_TRUE(
+      Contains(messages[1], "40 examples, but replica 1's are to be 30"));
 }
 
 }  // namespace

@@ -133,12 +133,12 @@ TEST(FitTest, Fit_DataRunOut_EndsWithKerasWarning) {
   options.steps_per_epoch = 4;
   testing::internal::CaptureStderr();
   auto history = model->Fit(Points(24).Batch(4), options);
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(history.ok());
   EXPECT_EQ(model->iterations(), 6);
   EXPECT_EQ(history->epoch.size(), 2u);
   EXPECT_TRUE(
-      Contains(said, "Your input ran out of data; interrupting training"));
+      Contains(printed, "Your input ran out of data; interrupting training"));
 }
 
 TEST(FitTest, Fit_DataEndWithAnEpoch_BeginsNoEmptyEpoch) {
@@ -149,12 +149,12 @@ TEST(FitTest, Fit_DataEndWithAnEpoch_BeginsNoEmptyEpoch) {
   options.callbacks = {recorder};
   testing::internal::CaptureStderr();
   auto history = model->Fit(Points(8).Batch(4), options);
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(history.ok());
   EXPECT_EQ(history->epoch, (std::vector<int64_t>{0}));
   EXPECT_FALSE(Contains(recorder->events, "epoch(1"));
   EXPECT_TRUE(Contains(recorder->events, ")train"));
-  EXPECT_TRUE(Contains(said, "Your input ran out of data"));
+  EXPECT_TRUE(Contains(printed, "Your input ran out of data"));
 }
 
 TEST(FitTest, InitialEpoch_LaterThanZero_BeginsWithNewData) {
@@ -351,7 +351,7 @@ TEST(FitTest, CompileOrFit_InACallback_IsRefused) {
 }
 
 TEST(FitTest, Fit_LossNotANumber_WarnsOnceAndAtTheEnd) {
-  const auto said = [](bool terminates) {
+  const auto printed_by = [](bool terminates) {
     auto model = TinyModel(SGD(1e30f));
     FitOptions options = Quiet(4);
     if (terminates) options.callbacks = {TerminateOnNaN()};
@@ -361,7 +361,7 @@ TEST(FitTest, Fit_LossNotANumber_WarnsOnceAndAtTheEnd) {
     testing::internal::GetCapturedStdout();
     return testing::internal::GetCapturedStderr();
   };
-  const std::string all = said(false);
+  const std::string all = printed_by(false);
   const size_t hint = all.find(
       "warning: the loss is not a number at the end of "
       "epoch 1: ");
@@ -369,7 +369,7 @@ TEST(FitTest, Fit_LossNotANumber_WarnsOnceAndAtTheEnd) {
   EXPECT_EQ(all.find("TerminateOnNaN"), all.rfind("TerminateOnNaN")) << all;
   EXPECT_TRUE(
       Contains(all, "\nwarning: the training has diverged in epoch 1: "));
-  EXPECT_EQ(said(true), "");
+  EXPECT_EQ(printed_by(true), "");
 }
 
 // Points from -1 to 1. `states_range`: the source states this, so that no batch
@@ -421,7 +421,7 @@ TEST(FitTest, Scale_DataBecomeLarge_WarnsOncePerModel) {
 }
 
 TEST(FitTest, TargetsOfBytes_LossOfValues_WarnsOfTheirScale) {
-  const auto said = [](unsigned char most, bool scaled) {
+  const auto printed_by = [](unsigned char most, bool scaled) {
     static std::vector<float> x(8, 0.5f);
     static std::vector<unsigned char> y;
     y.assign(16, most);
@@ -441,14 +441,14 @@ TEST(FitTest, TargetsOfBytes_LossOfValues_WarnsOfTheirScale) {
             .ok());
     return testing::internal::GetCapturedStderr();
   };
-  EXPECT_EQ(said(255, false).find("warning: the targets in "), 0u);
-  EXPECT_TRUE(Contains(said(255, false), "reach 255"));
-  EXPECT_EQ(said(9, false), "");
-  EXPECT_EQ(said(255, true), "");
+  EXPECT_EQ(printed_by(255, false).find("warning: the targets in "), 0u);
+  EXPECT_TRUE(Contains(printed_by(255, false), "reach 255"));
+  EXPECT_EQ(printed_by(9, false), "");
+  EXPECT_EQ(printed_by(255, true), "");
 }
 
 TEST(FitTest, SecondFit_DataInTheSameOrder_IsNotedOnce) {
-  const auto said = [](const std::vector<Dataset>& fits) {
+  const auto printed_by = [](const std::vector<Dataset>& fits) {
     auto model = TinyModel();
     testing::internal::CaptureStderr();
     for (const Dataset& data : fits) {
@@ -458,14 +458,14 @@ TEST(FitTest, SecondFit_DataInTheSameOrder_IsNotedOnce) {
   };
   const Dataset data = Points(16);
   const std::string note =
-      said({data.Shuffle(1), data.Shuffle(1), data.Shuffle(1)});
+      printed_by({data.Shuffle(1), data.Shuffle(1), data.Shuffle(1)});
   EXPECT_EQ(note.find("note: this fit shuffles the data in the same orders"),
             0u)
       << note;
   EXPECT_EQ(note.find("note"), note.rfind("note")) << note;
-  EXPECT_EQ(said({data.Shuffle(1), data.Shuffle(2)}), "");
-  EXPECT_EQ(said({data, data}), "");
-  EXPECT_EQ(said({data.Shuffle(1), Points(24).Shuffle(1)}), "");
+  EXPECT_EQ(printed_by({data.Shuffle(1), data.Shuffle(2)}), "");
+  EXPECT_EQ(printed_by({data, data}), "");
+  EXPECT_EQ(printed_by({data.Shuffle(1), Points(24).Shuffle(1)}), "");
 }
 
 // The training loop checks the request after a step, as in Keras.

@@ -216,10 +216,10 @@ TEST(ModelTest, FromLogits_SoftmaxOrSigmoid_TakesItsInputAndWarnsOnce) {
   testing::internal::CaptureStderr();
   const auto softmax = TrainedWithLogits(Dense(3, kSoftmax), sparse);
   const auto sigmoid = TrainedWithLogits(Dense(1, kSigmoid), binary);
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_EQ(softmax, TrainedWithLogits(Dense(3), sparse));
   EXPECT_EQ(sigmoid, TrainedWithLogits(Dense(1), binary));
-  EXPECT_EQ(said,
+  EXPECT_EQ(printed,
             "warning: `sparse_categorical_crossentropy` received "
             "`from_logits=True`, but the output of model 'sequential' was "
             "produced by the softmax activation of layer 'dense_1' and thus "
@@ -254,13 +254,14 @@ TEST(ModelTest, LinearOutput_LossOfProbabilities_WarnsOnceAsItTrains) {
   testing::internal::CaptureStderr();
   use(Dense(3), SparseCategoricalCrossentropy(), true);
   use(Dense(3), SparseCategoricalCrossentropy(), true);
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(said.find("warning: `sparse_categorical_crossentropy` takes "
-                      "probabilities, but the output of model 'sequential' is "
-                      "that of layer 'dense_1', which has no activation"),
-            0u)
-      << said;
-  EXPECT_EQ(said.find("warning"), said.rfind("warning")) << said;
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(
+      printed.find("warning: `sparse_categorical_crossentropy` takes "
+                   "probabilities, but the output of model 'sequential' is "
+                   "that of layer 'dense_1', which has no activation"),
+      0u)
+      << printed;
+  EXPECT_EQ(printed.find("warning"), printed.rfind("warning")) << printed;
 }
 
 TEST(ModelTest, Compile_SecondTime_KeepsWeightsAndForgetsTheOptimizer) {

@@ -190,16 +190,17 @@ TEST_F(ProgressTest, Message_WhileABarIsShown_BeginsItsOwnLine) {
   }
   Notice("%s", std::string(5000, 'x').c_str());
   Notice("%s", "");
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   std::string text;
-  for (size_t i = 0; i < said.size(); ++i) {  // each drawing is one '#'
-    if (said[i] == '\b') continue;
-    if (said[i] != '\r') {
-      text += said[i];
+  for (size_t i = 0; i < printed.size(); ++i) {  // each drawing is one '#'
+    if (printed[i] == '\b') continue;
+    if (printed[i] != '\r') {
+      text += printed[i];
       continue;
     }
     text += '#';
-    while (i + 1 < said.size() && said[i + 1] != '\n' && said[i + 1] != '\b') {
+    while (i + 1 < printed.size() && printed[i + 1] != '\n' &&
+           printed[i + 1] != '\b') {
       ++i;
     }
   }

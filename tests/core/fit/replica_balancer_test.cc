@@ -166,7 +166,8 @@ constexpr int kSteps = 80;
 // Trains kSteps steps of 8 replicas on two workers. The second worker takes ten
 // times as long for a replica from step `from` to `to`. Returns how many
 // replicas it computed in each step. *said gets all messages.
-std::vector<int> TrainedInSpell(int64_t from, int64_t to, std::string* said) {
+std::vector<int> TrainedInSpell(int64_t from, int64_t to,
+                                std::string* printed) {
   std::vector<int> trained;
   FILE* const out = std::fopen("/dev/null", "w");
   testing::internal::CaptureStderr();
@@ -189,7 +190,7 @@ std::vector<int> TrainedInSpell(int64_t from, int64_t to, std::string* said) {
     EXPECT_OK(
         model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit).status());
   });
-  *said = testing::internal::GetCapturedStderr();
+  *printed = testing::internal::GetCapturedStderr();
   std::fclose(out);
   return trained;
 }
@@ -201,8 +202,8 @@ TEST(ReplicaBalancerTest, Assignment_SlowBeyondTheKeptTimes_DoesNotMoveBack) {
   constexpr size_t kSlowFrom = 20, kSlowTo = 40;
   constexpr size_t kFoundSlow = 6;   // steps until the replicas have moved
   constexpr size_t kFoundFast = 10;  // the same after the slow steps
-  std::string said;
-  const std::vector<int> trained = TrainedInSpell(kSlowFrom, kSlowTo, &said);
+  std::string printed;
+  const std::vector<int> trained = TrainedInSpell(kSlowFrom, kSlowTo, &printed);
   ASSERT_EQ(trained.size(), size_t{kSteps});
   for (size_t step = kSlowFrom + kFoundSlow; step < kSlowTo; ++step) {
     EXPECT_EQ(trained[step], 1) << step;
@@ -214,16 +215,16 @@ TEST(ReplicaBalancerTest, Assignment_SlowBeyondTheKeptTimes_DoesNotMoveBack) {
 
 // The replicas have moved back before the last line is printed.
 TEST(ReplicaBalancerTest, LastLine_ReplicasMovedBack_HasThePresentAssignment) {
-  std::string said;
-  const std::vector<int> trained = TrainedInSpell(5, 12, &said);
+  std::string printed;
+  const std::vector<int> trained = TrainedInSpell(5, 12, &printed);
   ASSERT_EQ(trained.size(), size_t{kSteps});
   EXPECT_EQ(trained[12], 1);
   EXPECT_EQ(trained.back(), 4);
-  const size_t last = said.rfind("note: from epoch 1, step ");
-  ASSERT_NE(last, std::string::npos) << said;
-  EXPECT_NE(said.find("the workers compute 4, 4 replicas", last),
+  const size_t last = printed.rfind("note: from epoch 1, step ");
+  ASSERT_NE(last, std::string::npos) << printed;
+  EXPECT_NE(printed.find("the workers compute 4, 4 replicas", last),
             std::string::npos)
-      << said;
+      << printed;
 }
 
 // Counts the gathers of one number from each rank.
@@ -535,9 +536,9 @@ TEST(ReplicaBalancerTest, AssignmentLine_LossAfterTheLastStep_IsNotPrinted) {
     EXPECT_EQ(history.ok(), w != 2) << history.status().message();
   });
   std::fclose(out);
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, "from epoch 1, step 4 on the workers compute"));
-  EXPECT_FALSE(Contains(said, "from epoch 2"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, "from epoch 1, step 4 on the workers compute"));
+  EXPECT_FALSE(Contains(printed, "from epoch 2"));
 }
 
 TEST(ReplicaBalancerTest, StartLine_SecondFit_HasThePresentAssignment) {
@@ -557,13 +558,14 @@ TEST(ReplicaBalancerTest, StartLine_SecondFit_HasThePresentAssignment) {
       EXPECT_OK(
           model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit).status());
       std::fclose(fit.out);
-      const std::string said(text, bytes);
+      const std::string printed(text, bytes);
       std::free(text);
       if (w == 0) continue;
       const int each = (slow->trained() - before) / steps;  // of 5 examples
       EXPECT_TRUE(Contains(
-          said, number == 0 ? "trains 20 of 40"
-                            : "trains " + std::to_string(5 * each) + " of 40"));
+          printed, number == 0
+                       ? "trains 20 of 40"
+                       : "trains " + std::to_string(5 * each) + " of 40"));
       EXPECT_LE(each, number == 0 ? 4 : 3);
     }
   });

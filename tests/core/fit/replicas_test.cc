@@ -244,11 +244,11 @@ TEST(ReplicasTest, NumReplicas_NotGiven_IsTheNumberOfWorkers) {
   for (int workers = 1; workers <= 3; ++workers) {
     Job job;
     job.replicas = workers;
-    const Outcome said = TrainOn(workers, job);
+    const Outcome given = TrainOn(workers, job);
     job.replicas = 0;
-    const Outcome unsaid = TrainOn(workers, job);
-    EXPECT_EQ(said.weights, unsaid.weights);
-    EXPECT_EQ(said.losses, unsaid.losses);
+    const Outcome not_given = TrainOn(workers, job);
+    EXPECT_EQ(given.weights, not_given.weights);
+    EXPECT_EQ(given.losses, not_given.losses);
   }
 }
 
@@ -355,9 +355,9 @@ TEST(ReplicasTest, Backup_OfOtherReplicas_ContinuesWithANote) {
   job.callbacks.pop_back();
   testing::internal::CaptureStderr();
   const Status resumed = Train(job, nullptr).status;
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_OK(resumed);
-  EXPECT_TRUE(Contains(said, "by a run of 2 replicas, and this run has 3"));
+  EXPECT_TRUE(Contains(printed, "by a run of 2 replicas, and this run has 3"));
 }
 
 // --- refusals ---------------------------------------------------------------

@@ -427,7 +427,7 @@ TEST(ScatteredRoundsTest, Compile_ElasticCollective_IsRefused) {
 
 TEST(ScatteredRoundsTest, Setting_DiffersOnOneRank_IsNamed) {
   for (const bool overlap : {false, true}) {
-    std::vector<std::string> said(2);
+    std::vector<std::string> messages(2);
     RunRanks(2, [&](Collective* collective) {
       CompileOptions options(collective);
       options.local.steps = 2;
@@ -435,10 +435,10 @@ TEST(ScatteredRoundsTest, Setting_DiffersOnOneRank_IsNamed) {
       if (collective->rank() == 1 && !overlap) {
         options.local.delta = Delta::kSparse;
       }
-      said[static_cast<size_t>(collective->rank())] =
+      messages[static_cast<size_t>(collective->rank())] =
           ModelOf(Job(), options)->status().message();
     });
-    for (const std::string& each : said) {
+    for (const std::string& each : messages) {
       EXPECT_TRUE(Contains(each, overlap ? "overlap of rounds" : "the delta"));
     }
   }

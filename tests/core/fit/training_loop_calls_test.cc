@@ -284,16 +284,16 @@ TEST(TrainingLoopCallsTest, Loop_EndedWithoutRecovers_IsNoError) {
 
 // A rank that leaves without an error ends the others too, with an error.
 TEST(TrainingLoopCallsTest, Recovers_OkBeforeTheEnd_IsAnError) {
-  Status said[2];
+  Status results[2];
   Ranks([&](Model*, TrainingLoop* loop, int rank) {
     Status trained = loop->Begin();
     if (trained.ok()) trained = loop->Step();
     while (rank == 0 && trained.ok() && loop->HasStep()) trained = loop->Step();
     EXPECT_FALSE(loop->Recover(&trained));
-    said[rank] = trained;
+    results[rank] = trained;
     return Error(Code::kCancelled, "has seen enough");
   });
-  for (const Status& status : said) {
+  for (const Status& status : results) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
   }
 }
@@ -304,10 +304,10 @@ TEST(TrainingLoopCallsTest, Loop_RunTwice_TrainsAsFitTwice) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(twice->Fit(Data(), Quiet(1)).status().ok());
   }
-  const std::unique_ptr<FILE, int (*)(FILE*)> said(std::tmpfile(), fclose);
+  const std::unique_ptr<FILE, int (*)(FILE*)> printed(std::tmpfile(), fclose);
   FitOptions options = Quiet(1);
   options.verbose = Verbose::kLine;
-  options.out = said.get();
+  options.out = printed.get();
   for (const Status& status : Ranks([&](Model*model, TrainingLoop*, int) {
          TrainingLoop loop(model, Data(), options);
          for (int i = 0; i < 2; ++i) {
@@ -319,10 +319,10 @@ TEST(TrainingLoopCallsTest, Loop_RunTwice_TrainsAsFitTwice) {
        })) {
     EXPECT_OK(status);
   }
-  std::rewind(said.get());
+  std::rewind(printed.get());
   int lines = 0;
   char line[256];
-  while (std::fgets(line, sizeof(line), said.get()) != nullptr) {
+  while (std::fgets(line, sizeof(line), printed.get()) != nullptr) {
     if (std::strstr(line, "done: ") == nullptr) continue;
     ++lines;
     EXPECT_NE(std::strstr(line, "done: 1 epoch,"), nullptr) << line;

@@ -117,11 +117,11 @@ TEST(TrainingLoopTest, Loop_StepsOrRounds_HasTheBitsOfFit) {
 }
 
 // The number of epochs that a worker reports as completed; 0 without a report.
-int EpochsIn(FILE* said) {
+int EpochsIn(FILE* printed) {
   int epochs = 0;
   char line[256];
-  std::rewind(said);
-  while (std::fgets(line, sizeof(line), said) != nullptr) {
+  std::rewind(printed);
+  while (std::fgets(line, sizeof(line), printed) != nullptr) {
     const char* const done = std::strstr(line, "done: ");
     if (done != nullptr) epochs = std::atoi(done + 6);
   }
@@ -138,10 +138,10 @@ void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
         restarts-- > 0 ? 1 + static_cast<int>(random() % calls) : kNever;
     job->Arrive(worker);
     ElasticCollective collective(job, worker, last_call);
-    const std::unique_ptr<FILE, int (*)(FILE*)> said(std::tmpfile(), fclose);
+    const std::unique_ptr<FILE, int (*)(FILE*)> printed(std::tmpfile(), fclose);
     FitOptions options = Options();
     options.verbose = Verbose::kLine;
-    options.out = said.get();
+    options.out = printed.get();
     const Trained run = Looped(Replicas(&collective, local_steps), options);
     if (collective.ended()) {
       ++*losses;
@@ -149,7 +149,7 @@ void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
     }
     ASSERT_OK(run.status);
     EXPECT_EQ(run.digest, undisturbed.digest) << "worker " << worker;
-    EXPECT_LE(EpochsIn(said.get()), kEpochs);
+    EXPECT_LE(EpochsIn(printed.get()), kEpochs);
     for (size_t e = 0; e < kEpochs; ++e) {
       if (run.epochs[e][2] == 0) continue;
       EXPECT_EQ(run.epochs[e][0], undisturbed.epochs[e][0]) << e;
@@ -193,8 +193,8 @@ void ExpectSameBitsAfterLosses(int64_t local_steps) {
     for (std::thread& thread : threads) thread.join();
     for (const int n : losses_of) losses += n;
   }
-  const std::string said = testing::internal::GetCapturedStderr();
-  if (testing::Test::HasFailure()) ADD_FAILURE() << said;
+  const std::string printed = testing::internal::GetCapturedStderr();
+  if (testing::Test::HasFailure()) ADD_FAILURE() << printed;
   EXPECT_GT(losses, 15);
 }
 

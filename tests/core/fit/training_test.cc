@@ -138,9 +138,9 @@ TEST(SampleTest, MnistElasticLoop_WorkerIsKilled_EndsWithTheSameLine) {
               run + "'");
   EXPECT_EQ(killed.code, 0) << killed.text;
   EXPECT_TRUE(Contains(killed.text, "signal 9"));
-  const std::vector<std::string> said = epochs(killed);
-  ASSERT_FALSE(said.empty()) << killed.text;
-  EXPECT_EQ(said.back(), epochs(both)[2]) << killed.text;
+  const std::vector<std::string> printed = epochs(killed);
+  ASSERT_FALSE(printed.empty()) << killed.text;
+  EXPECT_EQ(printed.back(), epochs(both)[2]) << killed.text;
 }
 
 TEST(SampleTest, MnistMultiWorker_TwoWorkers_OnlyTheChiefShowsProgress) {

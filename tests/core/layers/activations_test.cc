@@ -127,11 +127,11 @@ TEST(ActivationsTest, ActivationField_AnyLayer_EqualsALayerBehindIt) {
       const OpRun a = behind.Run(3, {z.y}, {}, dy);
       const OpRun expected = alone.Run(3, {in}, w, a.dx[0]);
       for (const int threads : {1, 2}) {
-        const OpRun got = both.Run(3, {in}, w, dy, threads, 8);
-        EXPECT_EQ(got.y, a.y);
+        const OpRun actual = both.Run(3, {in}, w, dy, threads, 8);
+        EXPECT_EQ(actual.y, a.y);
         if (threads == 1) {
-          EXPECT_EQ(got.dx, expected.dx);
-          EXPECT_EQ(got.d_weights, expected.d_weights);
+          EXPECT_EQ(actual.dx, expected.dx);
+          EXPECT_EQ(actual.d_weights, expected.d_weights);
         }
         both.training = false;
         EXPECT_EQ(both.Run(3, {in}, w, {}, threads).y, a.y);

@@ -86,22 +86,22 @@ TEST(LayersTest, Merge_EqualValuesOrBroadcast_IsItsDefinition) {
     return runner.Run(batch, x, {}, dy);
   };
   const std::vector<Floats> three = {{1, 5, 3}, {1, 2, 9}, {0, 5, 9}};
-  OpRun got = run(Maximum(), {{3}, {3}, {3}}, 1, three, {1, 2, 3});
-  EXPECT_EQ(got.y, (Floats{1, 5, 9}));
-  EXPECT_EQ(got.dx, (std::vector<Floats>{{1, 2, 0}, {0, 0, 3}, {0, 0, 0}}));
-  got = run(Minimum(), {{3}, {3}, {3}}, 1, three, {1, 2, 3});
-  EXPECT_EQ(got.y, (Floats{0, 2, 3}));
-  EXPECT_EQ(got.dx, (std::vector<Floats>{{0, 0, 3}, {0, 2, 0}, {1, 0, 0}}));
+  OpRun actual = run(Maximum(), {{3}, {3}, {3}}, 1, three, {1, 2, 3});
+  EXPECT_EQ(actual.y, (Floats{1, 5, 9}));
+  EXPECT_EQ(actual.dx, (std::vector<Floats>{{1, 2, 0}, {0, 0, 3}, {0, 0, 0}}));
+  actual = run(Minimum(), {{3}, {3}, {3}}, 1, three, {1, 2, 3});
+  EXPECT_EQ(actual.y, (Floats{0, 2, 3}));
+  EXPECT_EQ(actual.dx, (std::vector<Floats>{{0, 0, 3}, {0, 2, 0}, {1, 0, 0}}));
   // Two examples of two pixels with two channels, times a number for each.
-  got = run(Multiply(), {{2, 1, 2}, {1, 1, 2}}, 2,
-            {{1, 2, 3, 4, 5, 6, 7, 8}, {10, 20, 1, -1}},
-            {1, 1, 1, 1, 1, 1, 1, 2});
-  EXPECT_EQ(got.y, (Floats{10, 40, 30, 80, 5, -6, 7, -8}));
-  EXPECT_EQ(got.dx[0], (Floats{10, 20, 10, 20, 1, -1, 1, -2}));
-  EXPECT_EQ(got.dx[1], (Floats{4, 6, 12, 22}));
-  got = run(Subtract(), {{1}, {3}}, 1, {{5}, {1, 2, 3}}, {1, 1, 2});
-  EXPECT_EQ(got.y, (Floats{4, 3, 2}));
-  EXPECT_EQ(got.dx, (std::vector<Floats>{{4}, {-1, -1, -2}}));
+  actual = run(Multiply(), {{2, 1, 2}, {1, 1, 2}}, 2,
+               {{1, 2, 3, 4, 5, 6, 7, 8}, {10, 20, 1, -1}},
+               {1, 1, 1, 1, 1, 1, 1, 2});
+  EXPECT_EQ(actual.y, (Floats{10, 40, 30, 80, 5, -6, 7, -8}));
+  EXPECT_EQ(actual.dx[0], (Floats{10, 20, 10, 20, 1, -1, 1, -2}));
+  EXPECT_EQ(actual.dx[1], (Floats{4, 6, 12, 22}));
+  actual = run(Subtract(), {{1}, {3}}, 1, {{5}, {1, 2, 3}}, {1, 1, 2});
+  EXPECT_EQ(actual.y, (Floats{4, 3, 2}));
+  EXPECT_EQ(actual.dx, (std::vector<Floats>{{4}, {-1, -1, -2}}));
   const auto error = [](const Layer& layer, const std::vector<Shape>& shapes) {
     return std::string(OpRunner(layer, shapes).status().message());
   };

@@ -244,7 +244,7 @@ TEST(CustomLayerTest, Layer_MemoryForALargerBatch_TouchesOnlyItsOwn) {
 }
 
 TEST(CustomLayerTest, CheckGradients_WrongLayer_NamesTheError) {
-  const auto said = [](const std::function<void(Product*)>& change) {
+  const auto error_of = [](const std::function<void(Product*)>& change) {
     const auto product = std::make_shared<Product>();
     change(product.get());
     const Status status = CheckGradients(Custom(product), {{4}, {4}});
@@ -252,7 +252,7 @@ TEST(CustomLayerTest, CheckGradients_WrongLayer_NamesTheError) {
     return std::string(status.message());
   };
   const auto expect = [&](const char* part, const auto& change) {
-    const std::string message = said(change);
+    const std::string message = error_of(change);
     EXPECT_TRUE(Contains(message, part));
   };
   expect("value 2 of dx of input 1 is", [](Product* p) {
@@ -312,7 +312,7 @@ TEST(CustomLayerTest, CheckGradients_WrongLayer_NamesTheError) {
 }
 
 TEST(CustomLayerTest, Build_InvalidPlan_IsRefused) {
-  const auto said = [](const std::function<Status(LayerPlan*)>& build) {
+  const auto status_of = [](const std::function<Status(LayerPlan*)>& build) {
     const auto product = std::make_shared<Product>();
     product->build = build;
     Functional model;
@@ -320,37 +320,38 @@ TEST(CustomLayerTest, Build_InvalidPlan_IsRefused) {
     model.Add(Custom(product), {x, x});
     return model.status();
   };
-  ASSERT_OK(said([](LayerPlan*) { return Status(); }));
-  const Status twice = said([](LayerPlan* plan) {
+  ASSERT_OK(status_of([](LayerPlan*) { return Status(); }));
+  const Status twice = status_of([](LayerPlan* plan) {
     plan->weights = {{"w", {1}, Ones(), {}}, {"w", {1}, Ones(), {}}};
     return Status();
   });
   EXPECT_STREQ(twice.message(),
                "layer 'product' (Product): two weights are named 'w'");
-  EXPECT_TRUE(Contains(said([](LayerPlan* plan) {
+  EXPECT_TRUE(Contains(status_of([](LayerPlan* plan) {
                          plan->weights = {{"a/b", {1}, Ones(), {}}};
                          return Status();
                        }),
                        "'a/b'"));
-  EXPECT_TRUE(Contains(said([](LayerPlan* plan) {
+  EXPECT_TRUE(Contains(status_of([](LayerPlan* plan) {
                          plan->weights = {{"w", {2}, Zeros(), {}}};
                          plan->weights[0].ones = {1, 3};
                          return Status();
                        }),
                        "`ones` has elements 1 to 3"));
-  EXPECT_TRUE(Contains(said([](LayerPlan* plan) {
+  EXPECT_TRUE(Contains(status_of([](LayerPlan* plan) {
                          plan->backward_scratch.per_example = -1;
                          return Status();
                        }),
                        "-1 floats"));
-  EXPECT_TRUE(Contains(said([](LayerPlan* plan) {
+  EXPECT_TRUE(Contains(status_of([](LayerPlan* plan) {
                          plan->output = {0};
                          return Status();
                        }),
                        "empty or too large"));
-  EXPECT_TRUE(Contains(
-      said([](LayerPlan*) -> Status { throw std::runtime_error("not built"); }),
-      "layer 'product' (Product): an exception: not built"));
+  EXPECT_TRUE(Contains(status_of([](LayerPlan*) -> Status {
+                         throw std::runtime_error("not built");
+                       }),
+                       "layer 'product' (Product): an exception: not built"));
   Sequential none({Input({4}), Custom(std::shared_ptr<CustomLayer>())});
   EXPECT_TRUE(Contains(none.status(), "Custom was given no layer"));
   Sequential setter({Input({4}), MyDenseLayer(3).UseBias(false)});
@@ -410,13 +411,13 @@ TEST(CustomPartsTest, Training_ThreeWorkers_EqualsOneWorker) {
     RunRanks(3, [&](Collective* collective) {
       Sequential model = Own(CompileOptions(collective));
       FitOptions mine = fit;
-      const auto got = model.Fit(data, mine);
-      ASSERT_OK(got.status());
+      const auto actual = model.Fit(data, mine);
+      ASSERT_OK(actual.status());
       for (int64_t i = 0; i < model.num_weights(); ++i) {
         ASSERT_NEAR(model.weights()[i], alone.weights()[i], 1e-4) << i;
       }
       for (const char* name : {"loss", "my_accuracy", "val_my_accuracy"}) {
-        EXPECT_NEAR(got->Values(name)[1], expected.Values(name)[1], 1e-4)
+        EXPECT_NEAR(actual->Values(name)[1], expected.Values(name)[1], 1e-4)
             << name;
       }
     });

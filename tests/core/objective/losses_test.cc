@@ -317,10 +317,10 @@ TEST(LossesTest, Crossentropy_ExtremeValues_StaysFinite) {
 // roundings of float32. The value must be in float32's range.
 constexpr double kExact = 5e-7;
 
-void ExpectExact(float got, long double want, const std::string& what) {
+void ExpectExact(float actual, long double want, const std::string& what) {
   const long double room = std::max<long double>(std::fabs(want), FLT_MIN);
-  EXPECT_LE(std::fabs(got - want) / room, kExact)
-      << what << ": " << got << " for " << static_cast<double>(want);
+  EXPECT_LE(std::fabs(actual - want) / room, kExact)
+      << what << ": " << actual << " for " << static_cast<double>(want);
 }
 
 // The loss of a row and its gradient in long double.

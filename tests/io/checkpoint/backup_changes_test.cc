@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 struct Resumed {
   Status status;
-  std::string said;  // on stderr
+  std::string printed;  // on stderr
   std::vector<float> weights;
 };
 
@@ -55,7 +55,7 @@ Resumed FitOn(const std::string& folder, int64_t die_at,
   testing::internal::CaptureStderr();
   Resumed resumed;
   resumed.status = model->Fit(Data(), options).status();
-  resumed.said = testing::internal::GetCapturedStderr();
+  resumed.printed = testing::internal::GetCapturedStderr();
   resumed.weights = WeightsOf(model.get());
   return resumed;
 }
@@ -120,15 +120,15 @@ TEST(BackupTest, Resume_CallbacksAddedAndRemoved_ContinuesAndNamesThem) {
       for (int kind = 0; kind < kKinds; ++kind) {
         const bool was = before >> kind & 1, is = after >> kind & 1;
         const std::string name = std::string("the callback ") + kNames[kind];
-        EXPECT_EQ(resumed.said.find(name + " is new in this run") !=
+        EXPECT_EQ(resumed.printed.find(name + " is new in this run") !=
                       std::string::npos,
                   is && !was)
-            << resumed.said;
+            << resumed.printed;
         EXPECT_EQ(
-            resumed.said.find(name + " of the run that saved it is not") !=
+            resumed.printed.find(name + " of the run that saved it is not") !=
                 std::string::npos,
             was && !is)
-            << resumed.said;
+            << resumed.printed;
       }
     }
   }
@@ -210,9 +210,9 @@ TEST(BackupTest, Resume_MetricsAddedAndRemoved_ContinuesWithRowsOfOneWidth) {
         EXPECT_EQ(found, count) << file;
       }
       const bool drops = before.size() > after.size();
-      EXPECT_EQ(resumed.said.empty(), &before == &after) << resumed.said;
+      EXPECT_EQ(resumed.printed.empty(), &before == &after) << resumed.printed;
       if (drops) {
-        EXPECT_TRUE(Contains(resumed.said, "its state is dropped"));
+        EXPECT_TRUE(Contains(resumed.printed, "its state is dropped"));
       }
     }
   }
@@ -281,10 +281,10 @@ TEST(BackupTest, Resume_CallbackSavesMoreThanBefore_StartsAgain) {
     const Resumed resumed =
         FitOn(folder.path(), 0, TinyModel(), {stopping(!restores)});
     ASSERT_OK(resumed.status);
-    EXPECT_EQ(resumed.said.find("early_stopping had other options") !=
+    EXPECT_EQ(resumed.printed.find("early_stopping had other options") !=
                   std::string::npos,
               !restores)
-        << resumed.said;
+        << resumed.printed;
   }
 }
 
@@ -294,7 +294,7 @@ TEST(BackupTest, Resume_AnotherOptimizerOrSeed_IsRefusedUnlessAskedFor) {
   const struct {
     Optimizer optimizer;
     uint64_t seed;
-    const char* said;
+    const char* difference;
     bool fits;  // whether the optimizer's slots are the same
   } cases[] = {
       {SGD(0.2f), 1, "the optimizer's learning rate is 0.1 there and 0.2 here",
@@ -304,14 +304,14 @@ TEST(BackupTest, Resume_AnotherOptimizerOrSeed_IsRefusedUnlessAskedFor) {
       {SGD(0.1f), 2, "by a run with seed 1, and this run has 2", true},
   };
   for (const auto& other : cases) {
-    SCOPED_TRACE(other.said);
+    SCOPED_TRACE(other.difference);
     TempFolder folder;
     ASSERT_FALSE(FitOn(folder.path(), 15, WithMetrics({}), {}).status.ok());
     const Resumed refused = FitOn(
         folder.path(), 0, WithMetrics({}, other.optimizer, other.seed), {});
     const std::string message = refused.status.message();
     EXPECT_EQ(refused.status.code(), Code::kInvalidArgument) << message;
-    EXPECT_TRUE(Contains(message, other.said));
+    EXPECT_TRUE(Contains(message, other.difference));
     EXPECT_TRUE(Contains(message, "--continue-with"));
     EXPECT_TRUE(Contains(message, "--init " + (folder / "backup-")));
     const Resumed taken =
@@ -384,12 +384,12 @@ TEST(BackupTest, Resume_AnotherOptimizer_ItsOwnRateHolds) {
         FitOn(folder.path(), 0, WithMetrics({}, optimizer), {notes}, takes);
     EXPECT_OK(taken.status);
     EXPECT_EQ(notes->rate, rate);
-    const bool is_told =
-        taken.said.find(
+    const bool has_warning =
+        taken.printed.find(
             "it has a learning rate of 0.01 that was set while the "
             "run trained. This run has another optimizer, so its "
             "own rate of ") != std::string::npos;
-    EXPECT_EQ(is_told, rate != 0.01f) << taken.said;
+    EXPECT_EQ(has_warning, rate != 0.01f) << taken.printed;
   }
 }
 

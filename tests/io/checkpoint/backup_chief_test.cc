@@ -141,10 +141,10 @@ TEST(BackupTest, NewChief_BackupLockedToTheEnd_WarnsThatItStays) {
     EXPECT_OK(FitElastic(&collective, path, DoesNothing()).status);
   }
   first.join();
-  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(Contains(
-      told, "a backup remains, from which another run would continue"));
-  EXPECT_TRUE(Contains(told, "in use by process"));
+      printed, "a backup remains, from which another run would continue"));
+  EXPECT_TRUE(Contains(printed, "in use by process"));
   EXPECT_TRUE(HasBackup(path));
 }
 
@@ -250,9 +250,9 @@ TEST(BackupTest, NewChief_UnusableFolder_TrainingContinuesWithoutBackups) {
     WriteWhole(f1 / (damaged ? "backup-3.safetensors" : "file"), "no backup");
     testing::internal::CaptureStderr();
     ExpectMemoryIsTaken(f0.path(), damaged ? f1.path() : f1 / "file");
-    const std::string said = testing::internal::GetCapturedStderr();
+    const std::string printed = testing::internal::GetCapturedStderr();
     EXPECT_TRUE(Contains(
-        said, "no backups are written until it can be used: " + f1.path()));
+        printed, "no backups are written until it can be used: " + f1.path()));
   }
 }
 

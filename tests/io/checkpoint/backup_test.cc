@@ -163,11 +163,11 @@ TEST(BackupTest, Resume_OtherData_WarnsOrIsRefusedIfThePositionIsOutside) {
            {Points(40).Shuffle(2).Batch(4), "shuffled with seed 2"},
            {Points(40).Batch(4), "not shuffled"},
        }) {
-    const std::string told = ResumeWith(data, folder.path(), &status);
+    const std::string printed = ResumeWith(data, folder.path(), &status);
     EXPECT_OK(status);
-    EXPECT_TRUE(Contains(told, saved));
-    EXPECT_NE(told.find(here, told.find("this run: ")), std::string::npos)
-        << told;
+    EXPECT_TRUE(Contains(printed, saved));
+    EXPECT_NE(printed.find(here, printed.find("this run: ")), std::string::npos)
+        << printed;
   }
   // 5 steps of 4 examples into its second pass.
   ResumeWith(Points(20).Shuffle(1).Batch(4), folder.path(), &status);
@@ -241,8 +241,8 @@ TEST(BackupTest, Save_DiskIsFull_WarnsAndContinuesOnceThereIsSpace) {
   auto model = TinyModel();
   testing::internal::CaptureStderr();
   ASSERT_FALSE(model->Fit(Data(), options).ok());
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, "training continues"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, "training continues"));
   EXPECT_EQ(model->iterations(), 15);
 
   files.Kill();

@@ -499,8 +499,8 @@ TEST(CheckpointDirectoryTest,
     OneRun first(folder / "d");
     const char byte = first.Open().ok() && first.Save(1).ok() ? 'y' : 'n';
     char none;
-    const bool told = write(ready[1], &byte, 1) == 1;
-    _exit(told && read(wait[0], &none, 1) == 0 ? 0 : 1);
+    const bool sent = write(ready[1], &byte, 1) == 1;
+    _exit(sent && read(wait[0], &none, 1) == 0 ? 0 : 1);
   }
   close(wait[0]);
   char byte = 0;

@@ -206,16 +206,16 @@ TEST(LoadWeightsTest, LoadWeights_NaNOrInfinity_Warns) {
     model->weights()[model->num_weights() - 1] = value;
     ASSERT_TRUE(SaveWeights(model.get(), folder / "w").ok());
     ASSERT_TRUE(SaveModel(model.get(), folder / "m.safetensors").ok());
-    std::string told;
+    std::string printed;
     LoadWeightsOptions options;
-    options.warn = [&told](const std::string& text) { told += text; };
+    options.warn = [&printed](const std::string& text) { printed += text; };
     ASSERT_TRUE(LoadWeights(made().get(), folder / "w", options).ok());
     testing::internal::CaptureStderr();
     std::unique_ptr<Model> loaded;
     ASSERT_TRUE(LoadModel(folder / "m.safetensors", &loaded).ok());
     const std::string whole = testing::internal::GetCapturedStderr();
     const std::string expected = ": NaN or infinite numbers in 'b/bias', and";
-    for (const std::string& text : {told, whole}) {
+    for (const std::string& text : {printed, whole}) {
       EXPECT_EQ(text.find(expected) == std::string::npos, value == 1) << text;
     }
   }

@@ -481,11 +481,11 @@ TEST(ModelCheckpointTest, BestAndBatchCount_Resume_AreRestored) {
   ASSERT_TRUE(run(undisturbed, false).ok());
   ASSERT_EQ(run(resumed, true).code(), Code::kCancelled);
   ASSERT_OK(run(resumed, false));
-  const auto expected = files_of(undisturbed), got = files_of(resumed);
+  const auto expected = files_of(undisturbed), actual = files_of(resumed);
   EXPECT_EQ(expected.count("best-4.safetensors"), 0u);
   EXPECT_EQ(expected.count("best-5.safetensors"), 1u);
   ASSERT_EQ(expected.size(), 3u + 6u);
-  EXPECT_TRUE(expected == got);
+  EXPECT_TRUE(expected == actual);
 }
 
 TEST(ModelCheckpointTest, Save_SeveralWorkers_OnlyTheChiefWrites) {

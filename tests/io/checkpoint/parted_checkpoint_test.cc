@@ -332,8 +332,8 @@ TEST(PartedCheckpointTest, ChiefIsLost_NextChiefsPathIsUnusable_TrainsOn) {
     EXPECT_EQ(watch->weights.size(), 4u);
   }
   lost.join();
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, "training continues: " + folders[1].path()));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, "training continues: " + folders[1].path()));
 }
 
 // An elastic job, one that is not elastic, and one that finds no model there.

@@ -77,7 +77,8 @@ TEST(SaveWhenTrainedTest, Fit_SignalInAnyStep_SavesTheModelOfThatStep) {
       EXPECT_EQ(message, std::string("interrupted after ") + place +
                              ": the model so far is in "
                              "m-interrupted.safetensors");
-      EXPECT_EQ(ended.said.compare(0, 12, "interrupted:"), 0) << ended.said;
+      EXPECT_EQ(ended.printed.compare(0, 12, "interrupted:"), 0)
+          << ended.printed;
       int64_t iterations = 0;
       EXPECT_EQ(Loaded("m-interrupted.safetensors", &files, &iterations),
                 ended.weights);

@@ -29,7 +29,7 @@ inline Dataset Data() { return Points(90).Shuffle(3).Batch(10); }
 struct Ended {
   Status status;
   std::vector<float> weights;
-  std::string said;  // on stderr
+  std::string printed;  // on stderr
 };
 
 inline Ended Fit(const std::vector<std::shared_ptr<Callback>>& callbacks,
@@ -40,7 +40,7 @@ inline Ended Fit(const std::vector<std::shared_ptr<Callback>>& callbacks,
   testing::internal::CaptureStderr();
   Ended ended;
   ended.status = model->Fit(Data(), options).status();
-  ended.said = testing::internal::GetCapturedStderr();
+  ended.printed = testing::internal::GetCapturedStderr();
   ended.weights = WeightsOf(model.get());
   return ended;
 }

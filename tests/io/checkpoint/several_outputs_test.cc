@@ -91,7 +91,7 @@ TEST(SeveralOutputsTest, Resume_OtherLossWeights_Warns) {
   BackupAndRestoreOptions backup;
   backup.save_freq = 1;
   options.callbacks = {BackupAndRestore(folder.path(), backup)};
-  const auto said = [&](float weight, bool dies) {
+  const auto printed_by = [&](float weight, bool dies) {
     TwoByTwo made;
     std::vector<OutputLoss> losses = made.model.losses();
     losses[1].weight = weight;
@@ -105,11 +105,11 @@ TEST(SeveralOutputsTest, Resume_OtherLossWeights_Warns) {
   const auto other = [](const std::string& text) {
     return text.find("saved with other losses: ") != std::string::npos;
   };
-  EXPECT_FALSE(other(said(1, true)));
-  EXPECT_FALSE(other(said(1, true)));
-  const std::string told = said(0.25f, true);
-  EXPECT_TRUE(other(told)) << told;
-  EXPECT_TRUE(Contains(told, " times 0.25. Training"));
+  EXPECT_FALSE(other(printed_by(1, true)));
+  EXPECT_FALSE(other(printed_by(1, true)));
+  const std::string printed = printed_by(0.25f, true);
+  EXPECT_TRUE(other(printed)) << printed;
+  EXPECT_TRUE(Contains(printed, " times 0.25. Training"));
 }
 
 std::string CompiledAs(const std::string& json) {
@@ -140,7 +140,7 @@ TEST(SeveralOutputsTest, CompileArguments_ByOrderOrByName_AreTheSame) {
   EXPECT_EQ(CompiledAs(none), none);
   EXPECT_TRUE(Contains(CompiledAs(start + R"("loss": "mse", "metrics": []})"),
                        R"("loss":[{)"));
-  for (const auto& [json, said] :
+  for (const auto& [json, expected] :
        std::vector<std::pair<std::string, std::string>>{
            {R"("loss": ["mse"], "metrics": []})", "loss: has 1 entries"},
            {R"("loss": {"kind": "mse"}, "metrics": []})",
@@ -155,7 +155,7 @@ TEST(SeveralOutputsTest, CompileArguments_ByOrderOrByName_AreTheSame) {
            {R"("loss": [null, "mse"], "metrics": ["mae", null]})",
             "has metrics, but no loss"}}) {
     const std::string error = CompiledAs(start + json);
-    EXPECT_TRUE(Contains(error, said)) << json;
+    EXPECT_TRUE(Contains(error, expected)) << json;
   }
 }
 
@@ -194,7 +194,7 @@ TEST(SeveralOutputsTest,
 }
 
 TEST(SeveralOutputsTest, CompileArguments_OneOutput_ListIsOfItsMetrics) {
-  for (const auto& [metrics, said] :
+  for (const auto& [metrics, expected] :
        std::vector<std::pair<std::string, std::string>>{
            {R"(["mae", "mse"])", ""},
            {R"({"dense": ["mae", "mse"]})", ""},
@@ -208,8 +208,8 @@ TEST(SeveralOutputsTest, CompileArguments_OneOutput_ListIsOfItsMetrics) {
             metrics + "}",
         &arguments);
     if (status.ok()) status = Compile(arguments, {}, &model);
-    EXPECT_EQ(status.ok(), said.empty()) << metrics << status.message();
-    EXPECT_TRUE(Contains(status, said));
+    EXPECT_EQ(status.ok(), expected.empty()) << metrics << status.message();
+    EXPECT_TRUE(Contains(status, expected));
     if (status.ok()) {
       EXPECT_EQ(model.num_metrics(), 3);
     }

@@ -415,7 +415,7 @@ TEST(SaveWhenTrainedTest, TrainedModel_AnyCallbacks_IsKeptExactly) {
 
 // A signal to one rank ends all with it, in one step, and the chief saves.
 TEST(SaveWhenTrainedTest, Interrupt_SignalToOneRank_AllRanksEndInOneStep) {
-  for (const int told : {0, 2}) {
+  for (const int stopping_rank : {0, 2}) {
     Disk files;
     Status ended[3];
     testing::internal::CaptureStderr();
@@ -443,7 +443,7 @@ TEST(SaveWhenTrainedTest, Interrupt_SignalToOneRank_AllRanksEndInOneStep) {
       FitOptions options = Quiet(2);
       // The others need no path.
       options.callbacks = {
-          std::make_shared<Interrupts>(rank == told),
+          std::make_shared<Interrupts>(rank == stopping_rank),
           SaveWhenTrained(rank == 0 ? "m.safetensors" : "", saving)};
       ended[rank] = model->Fit(Data(), options).status();
     });
@@ -532,13 +532,13 @@ TEST(SaveWhenTrainedTest, End_RoundedCheckpoint_ExactFileOnlyWhereItDiffers) {
       }
       testing::internal::CaptureStderr();
       EXPECT_TRUE(model->Fit(Data(), fit).ok());
-      const std::string said = testing::internal::GetCapturedStderr();
+      const std::string printed = testing::internal::GetCapturedStderr();
       EXPECT_EQ(files.Content("m.safetensors") != nullptr, rounds);
-      EXPECT_EQ(
-          said.find("note: the weights in c.safetensors are rounded; "
-                    "the exact model is in m.safetensors") != std::string::npos,
-          rounds)
-          << said;
+      EXPECT_EQ(printed.find("note: the weights in c.safetensors are rounded; "
+                             "the exact model is in m.safetensors") !=
+                    std::string::npos,
+                rounds)
+          << printed;
     }
   }
 }

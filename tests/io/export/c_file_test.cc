@@ -380,10 +380,10 @@ TEST(CFileTest, RawValues_InC_AreScaledToTheBitsOfTraining) {
       const auto error = int8 == (model == &dense)
                              ? ReconstructionError::kSquared
                              : ReconstructionError::kAbsolute;
-      const std::vector<float> got = raw.Run(error, int8);
-      ASSERT_EQ(got.size(), 13u * 40);
+      const std::vector<float> actual = raw.Run(error, int8);
+      ASSERT_EQ(actual.size(), 13u * 40);
       for (int64_t i = 0; i < 40; ++i) {
-        const float* const y = got.data() + 13 * i;
+        const float* const y = actual.data() + 13 * i;
         const float* const scaled = raw.scaleds.data() + 12 * i;
         const float score = ErrorOf(error, scaled, y, 12);
         EXPECT_TRUE(SameBits(&score, y + 12, 1)) << y[12] << " " << score;

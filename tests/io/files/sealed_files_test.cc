@@ -313,7 +313,7 @@ TEST_F(SealedFilesTest, Read_PlainFile_IsReadAsItIs) {
 // then a warning is printed. It is also printed if a run's backups become
 // plain.
 TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
-  const auto said = [&](FileSystem* files, int epochs) {
+  const auto warning_of = [&](FileSystem* files, int epochs) {
     BackupAndRestoreOptions options;
     options.files = files;
     options.delete_checkpoint = false;
@@ -324,13 +324,13 @@ TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
     return testing::internal::GetCapturedStderr();
   };
   SealedFiles reads(KeyFile(kKey), false, &disk_);
-  EXPECT_EQ(said(&sealed_, 1), "");            // begins
-  EXPECT_EQ(said(&sealed_, 2), "");            // goes on from a sealed one
-  const std::string opened = said(&reads, 3);  // leaves a plain one
+  EXPECT_EQ(warning_of(&sealed_, 1), "");  // begins
+  EXPECT_EQ(warning_of(&sealed_, 2), "");  // goes on from a sealed one
+  const std::string opened = warning_of(&reads, 3);  // leaves a plain one
   EXPECT_TRUE(Contains(opened, "is sealed, and this run's backups are not"));
-  EXPECT_EQ(said(&reads, 4), "");
-  EXPECT_TRUE(Contains(said(&sealed_, 5), "is not sealed"));
-  EXPECT_EQ(said(&sealed_, 6), "");
+  EXPECT_EQ(warning_of(&reads, 4), "");
+  EXPECT_TRUE(Contains(warning_of(&sealed_, 5), "is not sealed"));
+  EXPECT_EQ(warning_of(&sealed_, 6), "");
 }
 
 TEST_F(SealedFilesTest, Write_AfterTheFirstSync_IsRefused) {

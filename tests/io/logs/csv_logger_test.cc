@@ -251,10 +251,10 @@ TEST(CSVLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
     logs.Set("loss", 0.25);
     testing::internal::CaptureStderr();
     ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
-    const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_TRUE(Contains(said, "no row of " + path + " ends at byte " +
-                                   std::to_string(saved) + " of " +
-                                   std::to_string(left.size())));
+    const std::string printed = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(Contains(printed, "no row of " + path + " ends at byte " +
+                                      std::to_string(saved) + " of " +
+                                      std::to_string(left.size())));
     ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
     logger->OnFitReturn(fit, Status());
     EXPECT_EQ(ReadWhole(path),
@@ -323,10 +323,10 @@ TEST(CSVLoggerTest, Append_LastRowIsTorn_BeginsANewRow) {
     options.callbacks = {CSVLogger(path, ',', /*append=*/true)};
     testing::internal::CaptureStderr();
     ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
-    const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_EQ(said.find("its last row has no end") != std::string::npos,
+    const std::string printed = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(printed.find("its last row has no end") != std::string::npos,
               !end.empty())
-        << said;
+        << printed;
     const std::string kept = whole + (end.empty() ? end : end + "\n");
     const std::string text = ReadWhole(path);
     EXPECT_EQ(text.find(kept + "0,"), 0u) << text;
@@ -362,9 +362,9 @@ TEST(StepLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
     ASSERT_TRUE(logger->StateLoaded().ok());
     testing::internal::CaptureStderr();
     const Status begun = logger->OnTrainBatchBegin(fit);
-    const std::string said = testing::internal::GetCapturedStderr();
+    const std::string printed = testing::internal::GetCapturedStderr();
     ASSERT_OK(begun);
-    EXPECT_EQ(said.empty(), all) << said;
+    EXPECT_EQ(printed.empty(), all) << printed;
     ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
     logger->OnFitReturn(fit, Status());
     EXPECT_EQ(ReadWhole(path), kept + last);
@@ -427,18 +427,19 @@ TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
   rows(1);
   const std::string three = before + "0,0.5,NA\r\n1,0.5,NA\r\n2,0.5,NA\r\n";
   EXPECT_EQ(ReadWhole(path), three);
-  std::string said = testing::internal::GetCapturedStderr();
+  std::string printed = testing::internal::GetCapturedStderr();
   const std::string warning = path + ": writing a row: ";
-  ASSERT_TRUE(Contains(said, warning));
-  EXPECT_EQ(said.find(warning, said.find(warning) + 1), std::string::npos);
+  ASSERT_TRUE(Contains(printed, warning));
+  EXPECT_EQ(printed.find(warning, printed.find(warning) + 1),
+            std::string::npos);
   testing::internal::CaptureStderr();
   {
     FullDisk full(three.size());
     rows(1);
     logger->OnFitReturn(fit, Status());
   }
-  said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, "its last 10 bytes are lost"));
+  printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, "its last 10 bytes are lost"));
   EXPECT_EQ(ReadWhole(path), three);
   // After a loss at the fit's end the rows may still be written.
   testing::internal::CaptureStderr();
@@ -450,9 +451,9 @@ TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
     ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
     logger->OnFitReturn(fit, PeerLost(1, "lost"));
   }
-  said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, warning));
-  EXPECT_FALSE(Contains(said, "bytes are lost"));
+  printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, warning));
+  EXPECT_FALSE(Contains(printed, "bytes are lost"));
 }
 
 // Each row has the values of its step alone, independent of earlier steps.
@@ -590,9 +591,9 @@ TEST(CSVLoggerTest, Append_TornHeaderWithAnOpenQuote_WritesItsOwnHeader) {
   options.callbacks = {CSVLogger(path, ',', /*append=*/true)};
   testing::internal::CaptureStderr();
   const Status fitted = model->Fit(Points(8).Batch(8), options).status();
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_OK(fitted);
-  EXPECT_TRUE(Contains(said, "line 1 of " + path + " is not a header"));
+  EXPECT_TRUE(Contains(printed, "line 1 of " + path + " is not a header"));
   EXPECT_EQ(
       ReadWhole(path).find("epoch,loss,\"top, \nepoch,accuracy,loss\r\n0,"), 0u)
       << ReadWhole(path);

@@ -84,8 +84,8 @@ TEST(ExampleAuditTest, Audit_RightAndWrongLogs_ProvesOrNamesTheError) {
       {{LogOf("0,0,all,0,0,4,99999999999999999999\n")}, "is not a number"},
   };
   for (const auto& c : cases) {
-    const std::string said = AuditText(c.logs);
-    EXPECT_TRUE(Contains(said, c.message));
+    const std::string printed = AuditText(c.logs);
+    EXPECT_TRUE(Contains(printed, c.message));
   }
   // Torn at its end; begun where another log ended, in the middle of a pass.
   EXPECT_EQ(AuditText({LogOf("0,0,all,0,0,4,1 3\n0,1,all,0"),

@@ -39,12 +39,12 @@ TEST(RowFileTest, Write_DiskIsFullForLong_WaitingRowsAreBounded) {
     for (size_t i = 0; i < 3 * most; ++i) file.Write(row);
   }
   file.Write("last\n");
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   std::string want = before;
   for (size_t i = 0; i < most; ++i) want += row;
   EXPECT_TRUE(ReadWhole(path) == want + "last\n") << ReadWhole(path).size();
-  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
-  EXPECT_TRUE(Contains(said, "too many rows wait"));
+  EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 2) << printed;
+  EXPECT_TRUE(Contains(printed, "too many rows wait"));
   // Dropped rows count: the other ranks have no error of the full disk.
   EXPECT_EQ(file.offset(),
             static_cast<int64_t>(before.size() + 3 * most * row.size() + 5));
@@ -103,9 +103,9 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
       ASSERT_TRUE(file.Open(solo.get(), false).ok());
       file.Write(next);
       file.Close();
-      const std::string said = testing::internal::GetCapturedStderr();
+      const std::string printed = testing::internal::GetCapturedStderr();
       EXPECT_EQ(*files.Content("logs/log.csv"), expected + next);
-      EXPECT_FALSE(Contains(said, "lost"));
+      EXPECT_FALSE(Contains(printed, "lost"));
     }
   }
 }
@@ -132,8 +132,8 @@ TEST(RowFileTest, Rollback_AnotherWroteMeanwhile_WaitingRowsAreReportedLost) {
   WaitingRow log;
   *log.files.Content("logs/log.csv") += "7,7\n";
   ASSERT_TRUE(log.file.Open(log.solo.get(), false).ok());
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, "its last 6 bytes are lost"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, "its last 6 bytes are lost"));
   // Open writes the last row, which the state has.
   EXPECT_EQ(*log.files.Content("logs/log.csv"), "head\n7,7\n0,1.5\n");
 }
@@ -151,9 +151,10 @@ TEST(RowFileTest, Pipe_NothingReadsIt_HoldsUpNoTraining) {
   const size_t count = 3 * RowWriter::kMaxKept / row.size();
   for (size_t i = 0; i < count; ++i) file.Write(row);
   file.Close();
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, path + ": writing a row: nothing reads the pipe"));
-  EXPECT_TRUE(Contains(said, "bytes are lost"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(
+      Contains(printed, path + ": writing a row: nothing reads the pipe"));
+  EXPECT_TRUE(Contains(printed, "bytes are lost"));
 }
 
 // The file must not be a reader itself: a print to the same pipe would wait for
@@ -180,8 +181,8 @@ TEST(RowFileTest, Pipe_ReaderLeaves_TheWriterIsNoReaderAndContinues) {
   EXPECT_EQ(std::string(text, static_cast<size_t>(std::max<ssize_t>(n, 0))),
             "head\n0,1.5\n1,1.25\n");
   file.Close();
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, "nothing reads the pipe"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, "nothing reads the pipe"));
 }
 
 // A reader that is slower than the writer gets all rows.
@@ -192,8 +193,8 @@ TEST(RowFileTest, Pipe_SlowReader_GetsEveryRow) {
   SoloCollective solo;
   RowFile file("some_logger", path);
   ASSERT_TRUE(file.Open(&solo, false).ok());
-  std::string got;
-  std::thread reader([&] { got = ReadWhole(path); });
+  std::string read_back;
+  std::thread reader([&] { read_back = ReadWhole(path); });
   std::string all;
   for (int i = 0; i < 60000; ++i) {
     const std::string row = std::to_string(i) + ",0.123456789\n";
@@ -202,7 +203,7 @@ TEST(RowFileTest, Pipe_SlowReader_GetsEveryRow) {
   }
   file.Close();
   reader.join();
-  EXPECT_TRUE(got == all) << got.size() << " of " << all.size();
+  EXPECT_TRUE(read_back == all) << read_back.size() << " of " << all.size();
 }
 
 // The reader pauses longer than training waits for it, and the log is closed
@@ -222,15 +223,15 @@ TEST(RowFileTest, Pipe_ReaderPausesUntilTheEnd_GetsEveryRow) {
     file.Write(row);
     all += row;
   }
-  std::string got;
-  std::thread reads([&] { got = ReadWhole(path); });
+  std::string read_back;
+  std::thread reads([&] { read_back = ReadWhole(path); });
   file.Close();
   close(reader);
   reads.join();
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(got == all) << got.size() << " of " << all.size();
-  EXPECT_TRUE(Contains(said, "nothing reads the pipe"));
-  EXPECT_FALSE(Contains(said, "lost"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(read_back == all) << read_back.size() << " of " << all.size();
+  EXPECT_TRUE(Contains(printed, "nothing reads the pipe"));
+  EXPECT_FALSE(Contains(printed, "lost"));
 }
 
 // The pipe has no reader yet, and its name may be a link.

@@ -24,7 +24,7 @@ namespace {
 // The chief is lost when its file has only the first `bytes` of a header and
 // two rows. Another worker, which has the state with these rows, opens it.
 struct TakenOver {
-  std::string file, told;
+  std::string file, printed;
   int64_t offset;
 };
 
@@ -40,9 +40,9 @@ TakenOver TakeOverAfter(size_t bytes, const std::vector<std::string>& rows) {
   WriteWhole(path, ReadWhole(path).substr(0, bytes));
   testing::internal::CaptureStderr();
   EXPECT_OK(next.Open(&solo, false));
-  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   next.Close();
-  return {ReadWhole(path), told, next.offset()};
+  return {ReadWhole(path), printed, next.offset()};
 }
 
 TEST(RowFileTest, LastRow_LostInWholeOrInPart_IsWrittenByTheNextChief) {
@@ -53,7 +53,7 @@ TEST(RowFileTest, LastRow_LostInWholeOrInPart_IsWrittenByTheNextChief) {
     SCOPED_TRACE(bytes);
     const TakenOver taken = TakeOverAfter(bytes, rows);
     EXPECT_EQ(taken.file, all);
-    EXPECT_EQ(taken.told, "");
+    EXPECT_EQ(taken.printed, "");
     EXPECT_EQ(taken.offset, static_cast<int64_t>(all.size()));
   }
 }
@@ -66,7 +66,7 @@ TEST(RowFileTest, LastTwoRows_LostInWholeOrInPart_OneIsMissingWithAMessage) {
     SCOPED_TRACE(bytes);
     const TakenOver taken = TakeOverAfter(bytes, rows);
     EXPECT_EQ(taken.file, rows[0] + rows[2]);
-    EXPECT_NE(taken.told, "");
+    EXPECT_NE(taken.printed, "");
     EXPECT_EQ(taken.offset, static_cast<int64_t>(taken.file.size()));
   }
 }
@@ -89,9 +89,9 @@ TEST(RowFileTest, Open_AnotherWriterHoldsTheLog_WritesBesideItUntilItIsFree) {
   CopyState(&a, &b);
   testing::internal::CaptureStderr();
   ASSERT_TRUE(b.Open(parts[1].get(), false).ok());
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, "note: some_logger: another process writes " +
-                                 path + "; this one writes " + beside));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, "note: some_logger: another process writes " +
+                                    path + "; this one writes " + beside));
   ASSERT_EQ(b.offset(), 0);
   b.Write("head\n");
   EXPECT_EQ(ReadWhole(beside), "head\n1,1.25\n");
@@ -351,8 +351,9 @@ TEST(RowFileTest, Takeover_LogOfAnOlderRun_AppendsBehindIt) {
   ASSERT_TRUE(next.Open(solo.get(), false).ok());
   next.Write("2,1\n");
   next.Close();
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, "no row of " + path + " ends at byte 13 of 25"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(
+      Contains(printed, "no row of " + path + " ends at byte 13 of 25"));
   EXPECT_EQ(ReadWhole(path), old + "1,1\n2,1\n");
 }
 
@@ -370,8 +371,8 @@ TEST(RowFileTest, Takeover_LogCannotBeOpened_JobContinuesWithAWarning) {
   EXPECT_TRUE(own.ReadHeader(solo.get(), /*in_memory=*/true, &header).ok());
   own.Write("0,1\n");
   own.Close();
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, "its rows are lost"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, "its rows are lost"));
   // At the start it is an error.
   EXPECT_FALSE(RowFile("some_logger", folder / "none/log.csv")
                    .Open(solo.get(), false)
@@ -397,12 +398,12 @@ TEST(RowFileTest, Takeover_FileCannotBeCut_KeepsTheStatesOffset) {
     files.FailAfter(fail, EPERM);
     testing::internal::CaptureStderr();
     const Status opened = own.Open(solo.get(), false);
-    const std::string said = testing::internal::GetCapturedStderr();
+    const std::string printed = testing::internal::GetCapturedStderr();
     if (files.last_failed().find("truncate") == std::string::npos) continue;
     files.FailNoMore();
     ++truncates;
     EXPECT_OK(opened);
-    EXPECT_TRUE(Contains(said, "its rows are lost"));
+    EXPECT_TRUE(Contains(printed, "its rows are lost"));
     EXPECT_EQ(own.offset(), others.offset());
   }
   EXPECT_EQ(truncates, 1);

@@ -93,10 +93,10 @@ TEST(RowFileTest, Resume_FileWithoutTheBackupsRow_AllRanksCountWhatIsThere) {
       EXPECT_EQ(offset, static_cast<int64_t>(kept.size()) + 4);
     }
   }
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   for (const char* const size : {"11", "23"}) {
     EXPECT_TRUE(
-        Contains(said, "no row of " + path + " ends at byte 13 of " + size));
+        Contains(printed, "no row of " + path + " ends at byte 13 of " + size));
   }
 }
 
@@ -189,8 +189,8 @@ TEST(RowFileTest, Resume_AppendWithABackupOfByteZero_CutsNothing) {
     *static_cast<int64_t*>(spans[0].data) = 0;
     testing::internal::CaptureStderr();
     ASSERT_TRUE(file.Open(&solo, /*append=*/true, /*in_memory=*/false).ok());
-    const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_TRUE(Contains(said, "no row of " + path + " ends at byte 0"));
+    const std::string printed = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(Contains(printed, "no row of " + path + " ends at byte 0"));
     const std::string kept = old.back() == '\n' ? old : old + "\n";
     EXPECT_EQ(file.offset(), static_cast<int64_t>(kept.size()));
     file.Write("0,1\n");
@@ -352,8 +352,8 @@ TEST(RowFileTest, ReadHeader_FirstLineIsTooLong_EndsNoElasticJob) {
   EXPECT_OK(own.ReadHeader(solo.get(), /*in_memory=*/true, &header));
   EXPECT_TRUE(own.is_open());
   own.Write("1,1\n");
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(Contains(said, path + ": its first line is not a header"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(printed, path + ": its first line is not a header"));
   EXPECT_EQ(header, "");
   EXPECT_EQ(ReadWhole(path).substr(0, text.size()), text);
   EXPECT_FALSE(Contains(ReadWhole(path), "1,1\n"));

@@ -380,9 +380,9 @@ TEST_F(TensorBoardTest, Fit_FolderOfANewChiefCannotBeWritten_Continues) {
   EXPECT_TRUE(callback->OnSetup(fit).ok());
   EXPECT_TRUE(callback->OnTrainBegin(fit).ok());
   callback->OnFitReturn(fit, Status());
-  const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
-  EXPECT_TRUE(Contains(told, options_.log_dir));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 1) << printed;
+  EXPECT_TRUE(Contains(printed, options_.log_dir));
 }
 
 TEST_F(TensorBoardTest, Fit_FailureInMidRun_WarnsAndContinues) {
@@ -394,9 +394,9 @@ TEST_F(TensorBoardTest, Fit_FailureInMidRun_WarnsAndContinues) {
   fit.callbacks = {TensorBoard(options_)};
   testing::internal::CaptureStderr();
   auto history = model->Fit(Points(8).Batch(4), fit);
-  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_OK(history.status());
-  EXPECT_TRUE(Contains(told, "logs/validation"));
+  EXPECT_TRUE(Contains(printed, "logs/validation"));
   EXPECT_EQ(Tagged(Train(), "epoch_loss").size(), 2u);
 }
 
@@ -409,10 +409,10 @@ TEST_F(TensorBoardTest, Fit_DiskIsFull_WarnsOnceAndOfTheLossAtTheEnd) {
     const FullDisk full(8000);
     ASSERT_TRUE(TinyModel()->Fit(Points(400).Batch(4), fit).ok());
   }
-  const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 2) << told;
-  EXPECT_TRUE(Contains(told, "not written yet"));
-  EXPECT_TRUE(Contains(told, "are lost"));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 2) << printed;
+  EXPECT_TRUE(Contains(printed, "not written yet"));
+  EXPECT_TRUE(Contains(printed, "are lost"));
 }
 
 TEST_F(TensorBoardTest, Fit_DiskIsFullAtTheStart_WarnsAndTriesAgain) {
@@ -432,11 +432,11 @@ TEST_F(TensorBoardTest, Fit_DiskIsFullAtTheStart_WarnsAndTriesAgain) {
   fit.callbacks = {LambdaCallback(space), TensorBoard(options_)};
   testing::internal::CaptureStderr();
   auto history = model->Fit(Points(8).Batch(4), fit);
-  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   ASSERT_OK(history.status());
-  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 2) << told;
-  EXPECT_TRUE(Contains(told, "logs/train"));
-  EXPECT_TRUE(Contains(told, "logs/validation"));
+  EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 2) << printed;
+  EXPECT_TRUE(Contains(printed, "logs/train"));
+  EXPECT_TRUE(Contains(printed, "logs/validation"));
   // A file each, of the two epochs that had space.
   ASSERT_EQ(disk.Paths().size(), 2u);
   for (const std::string& path : disk.Paths()) {

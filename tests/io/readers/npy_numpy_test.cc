@@ -226,7 +226,7 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
     SCOPED_TRACE(y);
     testing::internal::CaptureStderr();
     const Dataset d = NpyDataset(files.Path("x.npy"), files.Path(y));
-    const std::string told = testing::internal::GetCapturedStderr();
+    const std::string printed = testing::internal::GetCapturedStderr();
     ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
     EXPECT_EQ(d.source()->y().dtype, DType::kInt32);
     EXPECT_EQ(d.source()->y().shape, Shape());
@@ -237,8 +237,8 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(classes.data()),
                           classes.size() * 4),
               raw);
-    EXPECT_EQ(told.compare(0, 6, "note: "), 0) << told;
-    EXPECT_TRUE(Contains(told, "0 '', 1 'Zebra', 2 'ca', 3 'cat', 4 'dog'"));
+    EXPECT_EQ(printed.compare(0, 6, "note: "), 0) << printed;
+    EXPECT_TRUE(Contains(printed, "0 '', 1 'Zebra', 2 'ca', 3 'cat', 4 'dog'"));
   }
   // With given classes the numbers are those of the classes, and a note lists a
   // missing class.

@@ -162,9 +162,9 @@ TEST_F(PicturesFoldersTest, Resume_ARenamedClass_Warns) {
   EXPECT_EQ(FitWithBackup(backup, Open(), 2).find("other classes"),
             std::string::npos);
   fs::rename(root_ + "/b", root_ + "/z");
-  const std::string told = FitWithBackup(backup, Open(), 3);
-  EXPECT_TRUE(Contains(told, "was saved with other classes: a, b, c ("));
-  EXPECT_TRUE(Contains(told, "this run: a, c, z ("));
+  const std::string printed = FitWithBackup(backup, Open(), 3);
+  EXPECT_TRUE(Contains(printed, "was saved with other classes: a, b, c ("));
+  EXPECT_TRUE(Contains(printed, "this run: a, c, z ("));
 }
 
 TEST_F(PicturesFoldersTest, Resume_UnusualNames_ComparesAllOfThem) {
@@ -178,9 +178,9 @@ TEST_F(PicturesFoldersTest, Resume_UnusualNames_ComparesAllOfThem) {
   EXPECT_EQ(FitWithBackup(backup, Open(), 2).find("other classes"),
             std::string::npos);
   std::swap(options_.class_names[1], options_.class_names[2]);
-  const std::string told = FitWithBackup(backup, Open(), 3);
-  EXPECT_TRUE(Contains(told, "was saved with other classes: \xc3\xa4"));
-  EXPECT_EQ(told.find("checksum"), told.find(" ... (") + 6);
+  const std::string printed = FitWithBackup(backup, Open(), 3);
+  EXPECT_TRUE(Contains(printed, "was saved with other classes: \xc3\xa4"));
+  EXPECT_EQ(printed.find("checksum"), printed.find(" ... (") + 6);
 }
 
 }  // namespace

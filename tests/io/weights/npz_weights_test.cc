@@ -199,12 +199,13 @@ TEST(NormalizationTest, Save_StatisticsOfManyChannels_AreLeftOutWithANote) {
         std::vector<float>(static_cast<size_t>(width), 2.5f)));
     testing::internal::CaptureStderr();
     ASSERT_OK(SaveWeights(model.get(), folder / "w.safetensors"));
-    const std::string told = testing::internal::GetCapturedStderr();
-    EXPECT_EQ(told.find("w.safetensors: has no mean and variance of the "
-                        "Normalization layers, which take more than 512 KiB") !=
-                  std::string::npos,
-              width == 60'000)
-        << told;
+    const std::string printed = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(
+        printed.find("w.safetensors: has no mean and variance of the "
+                     "Normalization layers, which take more than 512 KiB") !=
+            std::string::npos,
+        width == 60'000)
+        << printed;
     auto loaded = Compiled(
         {Input({width}), Normalization().Name("norm"), Dense(1).Name("d")});
     ASSERT_OK(LoadWeights(loaded.get(), folder / "w.safetensors"));

@@ -95,11 +95,11 @@ TEST_F(LauncherTest, Key_CannotBeMade_IsAWarning) {
   EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(Wait(), 0);
   close(ends[1]);
-  char said[4096] = {};
-  EXPECT_GT(read(ends[0], said, sizeof(said) - 1), 0);
+  char printed[4096] = {};
+  EXPECT_GT(read(ends[0], printed, sizeof(printed) - 1), 0);
   close(ends[0]);
-  EXPECT_EQ(Of("[0] ", said), Strings{"key="}) << said;
-  EXPECT_TRUE(Contains(said, "[launcher] warning: no key could be made"));
+  EXPECT_EQ(Of("[0] ", printed), Strings{"key="}) << printed;
+  EXPECT_TRUE(Contains(printed, "[launcher] warning: no key could be made"));
 }
 #endif
 

@@ -122,9 +122,10 @@ TEST_P(WorldTest, Broadcast_EveryRoot_ReachesEveryRank) {
     for (size_t bytes : {0u, 1u, 8192u, 8193u, 500000u}) {
       for (int root = 0; root < ring->size(); ++root) {
         const std::string sent(bytes, static_cast<char>('a' + root));
-        std::string got = ring->rank() == root ? sent : std::string(bytes, 0);
-        ASSERT_OK(ring->Broadcast(got.data(), bytes, root));
-        ASSERT_EQ(got, sent);
+        std::string received =
+            ring->rank() == root ? sent : std::string(bytes, 0);
+        ASSERT_OK(ring->Broadcast(received.data(), bytes, root));
+        ASSERT_EQ(received, sent);
       }
     }
   });

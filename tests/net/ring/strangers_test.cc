@@ -311,12 +311,12 @@ std::string ToldAsRank1(const std::vector<std::string>& addresses) {
   timeval limit = {30, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
   char reply[64];
-  const ssize_t got = recv(fd, reply, sizeof(reply), 0);
-  const bool over = got == 0 || (got < 0 && errno == ECONNRESET);
+  const ssize_t actual = recv(fd, reply, sizeof(reply), 0);
+  const bool over = actual == 0 || (actual < 0 && errno == ECONNRESET);
   close(fd);
-  return got > 0 ? std::string(reply, static_cast<size_t>(got))
-         : over  ? ""
-                 : "nothing for half a minute";
+  return actual > 0 ? std::string(reply, static_cast<size_t>(actual))
+         : over     ? ""
+                    : "nothing for half a minute";
 }
 
 // Another user at the local socket is not accepted and gets no answer. A

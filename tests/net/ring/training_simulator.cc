@@ -59,7 +59,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   void CutAsTheyCompare(int64_t step);
   void HurtTransfer(int worker);
   void NotNamed(int64_t step);
-  void OutOfSync(int worker, const std::string& said);
+  void OutOfSync(int worker, const std::string& error);
   bool Over() const;
 
   const uint64_t seed_;
@@ -292,16 +292,16 @@ void Job::NotNamed(int64_t step) {
   }
 }
 
-void Job::OutOfSync(int worker, const std::string& said) {
-  const bool all_stop = said.find("no more than half") != std::string::npos;
+void Job::OutOfSync(int worker, const std::string& error) {
+  const bool all_stop = error.find("no more than half") != std::string::npos;
   if (all_stop && worker != wrong_.worker && wrong_.was &&
       hosts_[worker]->HasInView(wrong_.worker)) {
     return;
   }
   if (worker != wrong_.worker || !wrong_.broken ||
       (!all_stop &&
-       said.find("this machine is at fault") == std::string::npos)) {
-    return Violated("worker " + std::to_string(worker) + " is named: " + said);
+       error.find("this machine is at fault") == std::string::npos)) {
+    return Violated("worker " + std::to_string(worker) + " is named: " + error);
   }
   // Before the others have heard it, perhaps.
   for (int n = calm_ ? 0 : 2; n > 0; --n) faults_.CutWithin(kMs / 10);

@@ -37,7 +37,7 @@ struct Reader : ByteStream::Owner {
   void OnRead(size_t, int64_t) override { FAIL() << "bytes are opened first"; }
   void OnBytes(const uint8_t* data, size_t bytes, int64_t) override {
     EXPECT_GT(bytes, 0u);
-    got.insert(got.end(), data, data + bytes);
+    received.insert(received.end(), data, data + bytes);
     if (close_on_bytes) stream.reset();
   }
   void OnWritable(int64_t) override { ++writable; }
@@ -48,7 +48,7 @@ struct Reader : ByteStream::Owner {
   }
 
   StreamPtr stream;
-  Bytes got;
+  Bytes received;
   int opened = 0;
   int writable = 0;
   int ended = 0;
@@ -142,12 +142,12 @@ TEST_P(SealedStreamTest, Write_AnySizesOfReadsAndWrites_ArrivesAsSent) {
         Pair::Write(&pair.a, &pair.below_a, text);
         all.insert(all.end(), text.begin(), text.end());
         pair.Run();
-        EXPECT_EQ(pair.b.got.size(), all.size());
+        EXPECT_EQ(pair.b.received.size(), all.size());
       }
-      EXPECT_EQ(pair.b.got, all);
+      EXPECT_EQ(pair.b.received, all);
       Pair::Write(&pair.b, &pair.below_b, all);
       pair.Run();
-      EXPECT_EQ(pair.a.got, all);
+      EXPECT_EQ(pair.a.received, all);
       EXPECT_EQ(pair.a.ended + pair.b.ended, 0);
     }
   }
@@ -163,7 +163,7 @@ TEST_P(SealedStreamTest, Write_SeveralPieces_GoInOneRecord) {
   EXPECT_EQ(pair.a.stream->Write(pieces, 3), 1056);
   EXPECT_EQ(pair.below_a.sent.size(), 2 + 1056 + kNoiseTagBytes);
   pair.Run();
-  EXPECT_EQ(pair.b.got.size(), 1056u);
+  EXPECT_EQ(pair.b.received.size(), 1056u);
 }
 
 // Small and large pieces in any order, more than a write's worth.
@@ -187,9 +187,9 @@ TEST_P(SealedStreamTest, Write_PiecesOfAnyLength_ArriveAsSent) {
     ASSERT_TRUE(taken > 0 || joined.empty());
     all.insert(all.end(), joined.begin(), joined.begin() + taken);
     pair.Run();
-    ASSERT_EQ(pair.b.got.size(), all.size());
+    ASSERT_EQ(pair.b.received.size(), all.size());
   }
-  EXPECT_EQ(pair.b.got, all);
+  EXPECT_EQ(pair.b.received, all);
 }
 
 // The handshake chooses the cipher, since one of the two sides may lack one.
@@ -207,8 +207,8 @@ TEST_P(SealedStreamTest, Handshake_OneSideWithoutAesGcm_AgreesOnACipher) {
     Pair::Write(&pair.a, &pair.below_a, Bytes(100, 1));
     Pair::Write(&pair.b, &pair.below_b, Bytes(100, 1));
     pair.Run();
-    EXPECT_EQ(pair.a.got.size(), 100u);
-    EXPECT_EQ(pair.b.got.size(), 100u);
+    EXPECT_EQ(pair.a.received.size(), 100u);
+    EXPECT_EQ(pair.b.received.size(), 100u);
   }
 }
 
@@ -251,7 +251,7 @@ TEST_P(SealedStreamTest, Bytes_AnyOneChanged_EndTheStream) {
     sealed[i] ^= 1;
     sealed.resize(sealed.size() + 70000);  // where a length was made greater
     pair.below_b.Deliver(&sealed);
-    EXPECT_EQ(pair.b.got.size(), i < first ? 0 : text.size()) << i;
+    EXPECT_EQ(pair.b.received.size(), i < first ? 0 : text.size()) << i;
     EXPECT_EQ(pair.b.ended, 1) << i;
     EXPECT_EQ(pair.b.cause, LossCause::kProtocol) << i;
   }
@@ -278,7 +278,7 @@ TEST_P(SealedStreamTest, Stream_CutAnywhere_GivesWholeRecordsAndEnds) {
     sealed.resize(i);
     pair.below_b.Deliver(&sealed);
     pair.below_b.End();
-    EXPECT_EQ(pair.b.got.size(), i / 58 * 40) << i;
+    EXPECT_EQ(pair.b.received.size(), i / 58 * 40) << i;
     EXPECT_EQ(pair.b.ended, 1);
     EXPECT_EQ(pair.b.cause, LossCause::kExited);
   }
@@ -314,12 +314,12 @@ TEST_P(SealedStreamTest,
       to.Deliver(&others);
     }
     const bool none = what == kMoved || what == kTurnedAround;
-    EXPECT_EQ(end.got.size(), none ? 0u : 40u) << what;
+    EXPECT_EQ(end.received.size(), none ? 0u : 40u) << what;
     EXPECT_EQ(end.ended, 1) << what;
     EXPECT_EQ(end.cause, LossCause::kProtocol) << what;
     Bytes rest = second;
     to.Deliver(&rest);
-    EXPECT_EQ(end.got.size(), none ? 0u : 40u) << "nothing more is read";
+    EXPECT_EQ(end.received.size(), none ? 0u : 40u) << "nothing more is read";
   }
 }
 
@@ -334,7 +334,7 @@ TEST_P(SealedStreamTest, Session_RecordedAndSentAgain_IsRejected) {
   later.below_a.sent.clear();
   later.below_b.Deliver(&greeting);
   later.below_b.Deliver(&hello);
-  EXPECT_TRUE(later.b.got.empty());
+  EXPECT_TRUE(later.b.received.empty());
   EXPECT_EQ(later.b.ended, 1);
 }
 
@@ -435,7 +435,7 @@ TEST_P(SealedStreamTest, Keys_TwoWhileTheyRotate_AreBothTaken) {
     if (!one.fits) continue;
     Pair::Write(&pair.a, &pair.below_a, Bytes(10, 1));
     pair.Run();
-    EXPECT_EQ(pair.b.got.size(), 10u);
+    EXPECT_EQ(pair.b.received.size(), 10u);
   }
 }
 
@@ -482,7 +482,7 @@ TEST_P(SealedStreamTest, Write_MoreRecordsThanOneKeySeals_AllArrive) {
     if (i % 1000 == 0) pair.Run();
   }
   pair.Run();
-  EXPECT_EQ(pair.b.got.size(), records);
+  EXPECT_EQ(pair.b.received.size(), records);
   EXPECT_EQ(pair.b.ended, 0);
 }
 
@@ -501,7 +501,7 @@ TEST_P(SealedStreamTest, Write_SocketIsFull_BlocksUntilAllIsSent) {
   EXPECT_FALSE(pair.a.stream->blocked());
   EXPECT_EQ(pair.a.writable, 1);
   pair.Run();
-  EXPECT_EQ(pair.b.got, text);
+  EXPECT_EQ(pair.b.received, text);
 }
 
 TEST_P(SealedStreamTest, Stream_ClosedInItsEvents_DeliversNoMore) {
@@ -511,7 +511,7 @@ TEST_P(SealedStreamTest, Stream_ClosedInItsEvents_DeliversNoMore) {
   Bytes sealed = pair.Sealed(Bytes(100000, 1));
   pair.below_b.Deliver(&sealed);
   EXPECT_TRUE(pair.below_b.closed);
-  EXPECT_EQ(pair.b.got.size(), SealedStream::kMaxTextBytes);
+  EXPECT_EQ(pair.b.received.size(), SealedStream::kMaxTextBytes);
   EXPECT_EQ(pair.b.ended, 0);
 }
 
