@@ -184,8 +184,7 @@ Status CheckWeights(const std::vector<WeightSpec>& weights) {
 }  // namespace
 
 Layer Custom(std::shared_ptr<const CustomLayer> custom) {
-  Layer layer;
-  layer.kind = Layer::Kind::kCustom;
+  Layer layer = MakeLayer(Layer::Kind::kCustom);
   layer.custom = std::move(custom);
   return layer;
 }

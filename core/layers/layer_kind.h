@@ -1,4 +1,4 @@
-// The classes of layers, in the order of the rows of layer_table.cc.
+// Layer::Kind: the classes of layers, in the order of layer_table.cc.
 
 #ifndef RINGLET_CORE_LAYERS_LAYER_KIND_H_
 #define RINGLET_CORE_LAYERS_LAYER_KIND_H_
@@ -86,6 +86,22 @@ enum class Layer::Kind : uint8_t {
   kCustom,
   kModel,
 };
+
+// A layer of this kind, with values for pairs of members:
+//
+//   MakeLayer(Layer::Kind::kELU, &Layer::alpha, alpha)
+inline Layer MakeLayer(Layer::Kind kind) {
+  Layer layer;
+  layer.kind = kind;
+  return layer;
+}
+template <typename T, typename Value, typename... Others>
+Layer MakeLayer(Layer::Kind kind, T Layer::*member, const Value& value,
+                const Others&... others) {
+  Layer layer = MakeLayer(kind, others...);
+  layer.*member = value;
+  return layer;
+}
 
 }  // namespace ringlet
 

@@ -10,24 +10,15 @@
 namespace ringlet {
 namespace {
 
-Layer Make(Layer::Kind kind) {
-  Layer layer;
-  layer.kind = kind;
-  return layer;
-}
-
 Layer Recurrent(Layer::Kind kind, int64_t units, Activation activation,
                 Activation recurrent_activation) {
-  Layer layer = Make(kind);
-  layer.units = units;
-  layer.activation = activation;
-  layer.recurrent_activation = recurrent_activation;
-  return layer;
+  return MakeLayer(kind, &Layer::units, units, &Layer::activation, activation,
+                   &Layer::recurrent_activation, recurrent_activation);
 }
 
 Layer Conv(Layer::Kind kind, int64_t filters, int64_t height, int64_t width,
            Activation activation) {
-  Layer layer = Make(kind);
+  Layer layer = MakeLayer(kind);
   layer.units = filters;
   layer.window[0] = height;
   layer.window[1] = width;
@@ -36,14 +27,14 @@ Layer Conv(Layer::Kind kind, int64_t filters, int64_t height, int64_t width,
 }
 
 Layer Pooling(Layer::Kind kind, int64_t height, int64_t width) {
-  Layer layer = Make(kind);
+  Layer layer = MakeLayer(kind);
   layer.window[0] = layer.strides[0] = height;
   layer.window[1] = layer.strides[1] = width;
   return layer;
 }
 
 Layer Borders(Layer::Kind kind, const std::array<int64_t, 4>& borders) {
-  Layer layer = Make(kind);
+  Layer layer = MakeLayer(kind);
   std::copy(borders.begin(), borders.end(), layer.borders);
   return layer;
 }
@@ -58,21 +49,15 @@ Layer& Layer::operator=(Layer&&) noexcept = default;
 Layer::~Layer() = default;
 
 Layer Input(const Shape& shape) {
-  Layer layer = Make(Layer::Kind::kInput);
-  layer.shape = shape;
-  return layer;
+  return MakeLayer(Layer::Kind::kInput, &Layer::shape, shape);
 }
 Layer Reshape(const Shape& target_shape) {
-  Layer layer = Make(Layer::Kind::kReshape);
-  layer.shape = target_shape;
-  return layer;
+  return MakeLayer(Layer::Kind::kReshape, &Layer::shape, target_shape);
 }
-Layer Flatten() { return Make(Layer::Kind::kFlatten); }
+Layer Flatten() { return MakeLayer(Layer::Kind::kFlatten); }
 Layer Dense(int64_t units, Activation activation) {
-  Layer layer = Make(Layer::Kind::kDense);
-  layer.units = units;
-  layer.activation = activation;
-  return layer;
+  return MakeLayer(Layer::Kind::kDense, &Layer::units, units,
+                   &Layer::activation, activation);
 }
 Layer Conv2D(int64_t filters, int64_t kernel_height, int64_t kernel_width,
              Activation activation) {
@@ -125,26 +110,19 @@ Layer Conv1DTranspose(int64_t filters, int64_t kernel_size,
               activation);
 }
 Layer ActivationLayer(Activation activation) {
-  Layer layer = Make(Layer::Kind::kActivation);
-  layer.activation = activation;
-  return layer;
+  return MakeLayer(Layer::Kind::kActivation, &Layer::activation, activation);
 }
 Layer ReLU(float max_value, float negative_slope, float threshold) {
-  Layer layer = Make(Layer::Kind::kReLU);
-  layer.max_value = max_value;
-  layer.negative_slope = negative_slope;
-  layer.threshold = threshold;
-  return layer;
+  return MakeLayer(Layer::Kind::kReLU, &Layer::max_value, max_value,
+                   &Layer::negative_slope, negative_slope, &Layer::threshold,
+                   threshold);
 }
 Layer LeakyReLU(float negative_slope) {
-  Layer layer = Make(Layer::Kind::kLeakyReLU);
-  layer.negative_slope = negative_slope;
-  return layer;
+  return MakeLayer(Layer::Kind::kLeakyReLU, &Layer::negative_slope,
+                   negative_slope);
 }
 Layer ELU(float alpha) {
-  Layer layer = Make(Layer::Kind::kELU);
-  layer.alpha = alpha;
-  return layer;
+  return MakeLayer(Layer::Kind::kELU, &Layer::alpha, alpha);
 }
 Layer Sigmoid() { return ActivationLayer(kSigmoid); }
 Layer Tanh() { return ActivationLayer(kTanh); }
@@ -168,13 +146,17 @@ Layer AveragePooling1D(int64_t pool_size) {
   return Pooling(Layer::Kind::kAveragePooling1D, 1, pool_size);
 }
 Layer GlobalAveragePooling2D() {
-  return Make(Layer::Kind::kGlobalAveragePooling2D);
+  return MakeLayer(Layer::Kind::kGlobalAveragePooling2D);
 }
 Layer GlobalAveragePooling1D() {
-  return Make(Layer::Kind::kGlobalAveragePooling1D);
+  return MakeLayer(Layer::Kind::kGlobalAveragePooling1D);
 }
-Layer GlobalMaxPooling2D() { return Make(Layer::Kind::kGlobalMaxPooling2D); }
-Layer GlobalMaxPooling1D() { return Make(Layer::Kind::kGlobalMaxPooling1D); }
+Layer GlobalMaxPooling2D() {
+  return MakeLayer(Layer::Kind::kGlobalMaxPooling2D);
+}
+Layer GlobalMaxPooling1D() {
+  return MakeLayer(Layer::Kind::kGlobalMaxPooling1D);
+}
 Layer ZeroPadding2D(int64_t top, int64_t bottom, int64_t left, int64_t right) {
   return Borders(Layer::Kind::kZeroPadding2D, {top, bottom, left, right});
 }
@@ -192,29 +174,27 @@ Layer Cropping1D(int64_t before, int64_t after) {
   return Borders(Layer::Kind::kCropping1D, {0, 0, before, after});
 }
 Layer UpSampling2D(int64_t height, int64_t width) {
-  Layer layer = Make(Layer::Kind::kUpSampling2D);
+  Layer layer = MakeLayer(Layer::Kind::kUpSampling2D);
   layer.window[0] = height;
   layer.window[1] = width;
   return layer;
 }
 Layer UpSampling2D(int64_t size) { return UpSampling2D(size, size); }
 Layer UpSampling1D(int64_t size) {
-  Layer layer = Make(Layer::Kind::kUpSampling1D);
+  Layer layer = MakeLayer(Layer::Kind::kUpSampling1D);
   layer.window[1] = size;
   return layer;
 }
 Layer Permute(const Shape& dims) {
-  Layer layer = Make(Layer::Kind::kPermute);
-  layer.shape = dims;
-  return layer;
+  return MakeLayer(Layer::Kind::kPermute, &Layer::shape, dims);
 }
-Layer Add() { return Make(Layer::Kind::kAdd); }
-Layer Subtract() { return Make(Layer::Kind::kSubtract); }
-Layer Multiply() { return Make(Layer::Kind::kMultiply); }
-Layer Average() { return Make(Layer::Kind::kAverage); }
-Layer Maximum() { return Make(Layer::Kind::kMaximum); }
-Layer Minimum() { return Make(Layer::Kind::kMinimum); }
-Layer Concatenate() { return Make(Layer::Kind::kConcatenate); }
+Layer Add() { return MakeLayer(Layer::Kind::kAdd); }
+Layer Subtract() { return MakeLayer(Layer::Kind::kSubtract); }
+Layer Multiply() { return MakeLayer(Layer::Kind::kMultiply); }
+Layer Average() { return MakeLayer(Layer::Kind::kAverage); }
+Layer Maximum() { return MakeLayer(Layer::Kind::kMaximum); }
+Layer Minimum() { return MakeLayer(Layer::Kind::kMinimum); }
+Layer Concatenate() { return MakeLayer(Layer::Kind::kConcatenate); }
 Layer SimpleRNN(int64_t units, Activation activation) {
   return Recurrent(Layer::Kind::kSimpleRNN, units, activation, kSigmoid);
 }
@@ -233,32 +213,27 @@ Layer Bidirectional(const Layer& layer, MergeMode merge_mode) {
 }
 Layer Bidirectional(const Layer& forward, const Layer& backward,
                     MergeMode merge_mode) {
-  Layer both = Make(Layer::Kind::kBidirectional);
-  both.layer = std::make_shared<Layer>(forward);
-  both.backward_layer = std::make_shared<Layer>(backward);
-  both.merge_mode = merge_mode;
-  return both;
+  return MakeLayer(Layer::Kind::kBidirectional, &Layer::layer,
+                   std::make_shared<Layer>(forward), &Layer::backward_layer,
+                   std::make_shared<Layer>(backward), &Layer::merge_mode,
+                   merge_mode);
 }
 Layer TimeDistributed(const Layer& layer) {
-  Layer wrapper = Make(Layer::Kind::kTimeDistributed);
+  Layer wrapper = MakeLayer(Layer::Kind::kTimeDistributed);
   Layer inner = layer;
   if (inner.name.empty()) inner.name = SnakeCase(ClassName(inner));
   wrapper.layer = std::make_shared<Layer>(std::move(inner));
   return wrapper;
 }
 Layer RecurrentOutput(int64_t tensor) {
-  Layer layer = Make(Layer::Kind::kRecurrentOutput);
-  layer.tensor = tensor;
-  return layer;
+  return MakeLayer(Layer::Kind::kRecurrentOutput, &Layer::tensor, tensor);
 }
 Layer RepeatVector(int64_t n) {
-  Layer layer = Make(Layer::Kind::kRepeatVector);
-  layer.repeats = n;
-  return layer;
+  return MakeLayer(Layer::Kind::kRepeatVector, &Layer::repeats, n);
 }
-Layer MelSpectrogram() { return Make(Layer::Kind::kMelSpectrogram); }
+Layer MelSpectrogram() { return MakeLayer(Layer::Kind::kMelSpectrogram); }
 Layer MFCC() {
-  Layer layer = Make(Layer::Kind::kMFCC);
+  Layer layer = MakeLayer(Layer::Kind::kMFCC);
   layer.fft_length = 0;
   layer.sequence_length = 480;
   layer.sequence_stride = 320;
@@ -270,23 +245,18 @@ Layer MFCC() {
   return layer;
 }
 Layer Embedding(int64_t input_dim, int64_t output_dim) {
-  Layer layer = Make(Layer::Kind::kEmbedding);
-  layer.input_dim = input_dim;
-  layer.units = output_dim;
-  return layer;
+  return MakeLayer(Layer::Kind::kEmbedding, &Layer::input_dim, input_dim,
+                   &Layer::units, output_dim);
 }
 Layer PositionEmbedding(int64_t sequence_length) {
-  Layer layer = Make(Layer::Kind::kPositionEmbedding);
-  layer.input_dim = sequence_length;
-  layer.embeddings_initializer = GlorotUniform();
-  return layer;
+  return MakeLayer(Layer::Kind::kPositionEmbedding, &Layer::input_dim,
+                   sequence_length, &Layer::embeddings_initializer,
+                   GlorotUniform());
 }
-Layer Attention() { return Make(Layer::Kind::kAttention); }
+Layer Attention() { return MakeLayer(Layer::Kind::kAttention); }
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim) {
-  Layer layer = Make(Layer::Kind::kMultiHeadAttention);
-  layer.num_heads = num_heads;
-  layer.key_dim = key_dim;
-  return layer;
+  return MakeLayer(Layer::Kind::kMultiHeadAttention, &Layer::num_heads,
+                   num_heads, &Layer::key_dim, key_dim);
 }
 
 namespace {
@@ -301,6 +271,75 @@ Layer& SetMember(T Layer::*member, const T& value, uint64_t setting,
 }
 
 }  // namespace
+
+// A setter a line: its name, the type of its argument, and the member.
+#define RINGLET_SETTER(Name, Type, member)                     \
+  Layer& Layer::Name(Type value) {                             \
+    return SetMember(&Layer::member, value, kSet##Name, this); \
+  }
+RINGLET_SETTER(Groups, int64_t, groups)
+RINGLET_SETTER(DepthMultiplier, int64_t, depth_multiplier)
+RINGLET_SETTER(Padding, PaddingMode, padding)
+RINGLET_SETTER(UseBias, bool, use_bias)
+RINGLET_SETTER(KernelInitializer, const Initializer&, kernel_initializer)
+RINGLET_SETTER(BiasInitializer, const Initializer&, bias_initializer)
+RINGLET_SETTER(KernelRegularizer, const Regularizer&, kernel_regularizer)
+RINGLET_SETTER(KernelConstraint, const Constraint&, kernel_constraint)
+RINGLET_SETTER(BiasRegularizer, const Regularizer&, bias_regularizer)
+RINGLET_SETTER(BiasConstraint, const Constraint&, bias_constraint)
+RINGLET_SETTER(DepthwiseInitializer, const Initializer&, depthwise_initializer)
+RINGLET_SETTER(DepthwiseRegularizer, const Regularizer&, depthwise_regularizer)
+RINGLET_SETTER(DepthwiseConstraint, const Constraint&, depthwise_constraint)
+RINGLET_SETTER(PointwiseInitializer, const Initializer&, pointwise_initializer)
+RINGLET_SETTER(PointwiseRegularizer, const Regularizer&, pointwise_regularizer)
+RINGLET_SETTER(PointwiseConstraint, const Constraint&, pointwise_constraint)
+RINGLET_SETTER(KeepDims, bool, keepdims)
+RINGLET_SETTER(Seed, uint64_t, seed)
+RINGLET_SETTER(NoiseShape, const Shape&, noise_shape)
+RINGLET_SETTER(FillMode, ringlet::FillMode, fill_mode)
+RINGLET_SETTER(FillValue, float, fill_value)
+RINGLET_SETTER(Interpolation, ringlet::Interpolation, interpolation)
+RINGLET_SETTER(CropToAspectRatio, bool, crop_to_aspect_ratio)
+RINGLET_SETTER(PadToAspectRatio, bool, pad_to_aspect_ratio)
+RINGLET_SETTER(Center, bool, center)
+RINGLET_SETTER(Scale, bool, scale)
+RINGLET_SETTER(GammaInitializer, const Initializer&, gamma_initializer)
+RINGLET_SETTER(BetaInitializer, const Initializer&, beta_initializer)
+RINGLET_SETTER(GammaRegularizer, const Regularizer&, gamma_regularizer)
+RINGLET_SETTER(GammaConstraint, const Constraint&, gamma_constraint)
+RINGLET_SETTER(BetaRegularizer, const Regularizer&, beta_regularizer)
+RINGLET_SETTER(BetaConstraint, const Constraint&, beta_constraint)
+RINGLET_SETTER(MovingMeanInitializer, const Initializer&,
+               moving_mean_initializer)
+RINGLET_SETTER(MovingVarianceInitializer, const Initializer&,
+               moving_variance_initializer)
+RINGLET_SETTER(Axes, const std::vector<int64_t>&, axes)
+RINGLET_SETTER(AlphaInitializer, const Initializer&, alpha_initializer)
+RINGLET_SETTER(AlphaRegularizer, const Regularizer&, alpha_regularizer)
+RINGLET_SETTER(AlphaConstraint, const Constraint&, alpha_constraint)
+RINGLET_SETTER(RecurrentInitializer, const Initializer&, recurrent_initializer)
+RINGLET_SETTER(RecurrentRegularizer, const Regularizer&, recurrent_regularizer)
+RINGLET_SETTER(RecurrentConstraint, const Constraint&, recurrent_constraint)
+RINGLET_SETTER(ReturnSequences, bool, return_sequences)
+RINGLET_SETTER(ReturnState, bool, return_state)
+RINGLET_SETTER(GoBackwards, bool, go_backwards)
+RINGLET_SETTER(Dropout, float, dropout)
+RINGLET_SETTER(RecurrentDropout, float, recurrent_dropout)
+RINGLET_SETTER(UseCausalMask, bool, use_causal_mask)
+RINGLET_SETTER(ValueDim, int64_t, value_dim)
+RINGLET_SETTER(LoraRank, int64_t, lora_rank)
+RINGLET_SETTER(LoraAlpha, int64_t, lora_alpha)
+RINGLET_SETTER(UseScale, bool, use_scale)
+RINGLET_SETTER(UnitForgetBias, bool, unit_forget_bias)
+RINGLET_SETTER(ResetAfter, bool, reset_after)
+RINGLET_SETTER(EmbeddingsInitializer, const Initializer&,
+               embeddings_initializer)
+RINGLET_SETTER(EmbeddingsRegularizer, const Regularizer&,
+               embeddings_regularizer)
+RINGLET_SETTER(EmbeddingsConstraint, const Constraint&, embeddings_constraint)
+RINGLET_SETTER(Invert, bool, invert)
+RINGLET_SETTER(Synchronized, bool, synchronized)
+#undef RINGLET_SETTER
 
 Layer& Layer::Name(std::string n) {
   name = std::move(n);
@@ -333,219 +372,9 @@ Layer& Layer::OutputPadding(int64_t height, int64_t width) {
   return *this;
 }
 
-Layer& Layer::Groups(int64_t number) {
-  return SetMember(&Layer::groups, number, kSetGroups, this);
-}
-Layer& Layer::DepthMultiplier(int64_t filters_per_channel) {
-  return SetMember(&Layer::depth_multiplier, filters_per_channel,
-                   kSetDepthMultiplier, this);
-}
-Layer& Layer::Padding(PaddingMode mode) {
-  return SetMember(&Layer::padding, mode, kSetPadding, this);
-}
-Layer& Layer::UseBias(bool use) {
-  return SetMember(&Layer::use_bias, use, kSetUseBias, this);
-}
-Layer& Layer::KernelInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::kernel_initializer, initializer,
-                   kSetKernelInitializer, this);
-}
-Layer& Layer::BiasInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::bias_initializer, initializer, kSetBiasInitializer,
-                   this);
-}
-Layer& Layer::KernelRegularizer(const Regularizer& regularizer) {
-  return SetMember(&Layer::kernel_regularizer, regularizer,
-                   kSetKernelRegularizer, this);
-}
-Layer& Layer::KernelConstraint(const Constraint& constraint) {
-  return SetMember(&Layer::kernel_constraint, constraint, kSetKernelConstraint,
-                   this);
-}
-Layer& Layer::BiasRegularizer(const Regularizer& regularizer) {
-  return SetMember(&Layer::bias_regularizer, regularizer, kSetBiasRegularizer,
-                   this);
-}
-Layer& Layer::BiasConstraint(const Constraint& constraint) {
-  return SetMember(&Layer::bias_constraint, constraint, kSetBiasConstraint,
-                   this);
-}
-Layer& Layer::DepthwiseInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::depthwise_initializer, initializer,
-                   kSetDepthwiseInitializer, this);
-}
-Layer& Layer::DepthwiseRegularizer(const Regularizer& regularizer) {
-  return SetMember(&Layer::depthwise_regularizer, regularizer,
-                   kSetDepthwiseRegularizer, this);
-}
-Layer& Layer::DepthwiseConstraint(const Constraint& constraint) {
-  return SetMember(&Layer::depthwise_constraint, constraint,
-                   kSetDepthwiseConstraint, this);
-}
-Layer& Layer::PointwiseInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::pointwise_initializer, initializer,
-                   kSetPointwiseInitializer, this);
-}
-Layer& Layer::PointwiseRegularizer(const Regularizer& regularizer) {
-  return SetMember(&Layer::pointwise_regularizer, regularizer,
-                   kSetPointwiseRegularizer, this);
-}
-Layer& Layer::PointwiseConstraint(const Constraint& constraint) {
-  return SetMember(&Layer::pointwise_constraint, constraint,
-                   kSetPointwiseConstraint, this);
-}
-Layer& Layer::KeepDims(bool keep) {
-  return SetMember(&Layer::keepdims, keep, kSetKeepDims, this);
-}
-Layer& Layer::Seed(uint64_t s) {
-  return SetMember(&Layer::seed, s, kSetSeed, this);
-}
-Layer& Layer::NoiseShape(const Shape& sizes) {
-  return SetMember(&Layer::noise_shape, sizes, kSetNoiseShape, this);
-}
-Layer& Layer::FillMode(ringlet::FillMode mode_outside) {
-  return SetMember(&Layer::fill_mode, mode_outside, kSetFillMode, this);
-}
-Layer& Layer::FillValue(float value) {
-  return SetMember(&Layer::fill_value, value, kSetFillValue, this);
-}
-Layer& Layer::Interpolation(ringlet::Interpolation between_pixels) {
-  return SetMember(&Layer::interpolation, between_pixels, kSetInterpolation,
-                   this);
-}
 Layer& Layer::ValueRange(float low, float high) {
   return SetMember(&Layer::value_range, FloatRange(low, high), kSetValueRange,
                    this);
-}
-Layer& Layer::CropToAspectRatio(bool crop) {
-  return SetMember(&Layer::crop_to_aspect_ratio, crop, kSetCropToAspectRatio,
-                   this);
-}
-Layer& Layer::PadToAspectRatio(bool pad) {
-  return SetMember(&Layer::pad_to_aspect_ratio, pad, kSetPadToAspectRatio,
-                   this);
-}
-Layer& Layer::Center(bool with_beta) {
-  return SetMember(&Layer::center, with_beta, kSetCenter, this);
-}
-Layer& Layer::Scale(bool with_gamma) {
-  return SetMember(&Layer::scale, with_gamma, kSetScale, this);
-}
-Layer& Layer::GammaInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::gamma_initializer, initializer, kSetGammaInitializer,
-                   this);
-}
-Layer& Layer::BetaInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::beta_initializer, initializer, kSetBetaInitializer,
-                   this);
-}
-Layer& Layer::GammaRegularizer(const Regularizer& regularizer) {
-  return SetMember(&Layer::gamma_regularizer, regularizer, kSetGammaRegularizer,
-                   this);
-}
-Layer& Layer::GammaConstraint(const Constraint& constraint) {
-  return SetMember(&Layer::gamma_constraint, constraint, kSetGammaConstraint,
-                   this);
-}
-Layer& Layer::BetaRegularizer(const Regularizer& regularizer) {
-  return SetMember(&Layer::beta_regularizer, regularizer, kSetBetaRegularizer,
-                   this);
-}
-Layer& Layer::BetaConstraint(const Constraint& constraint) {
-  return SetMember(&Layer::beta_constraint, constraint, kSetBetaConstraint,
-                   this);
-}
-Layer& Layer::MovingMeanInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::moving_mean_initializer, initializer,
-                   kSetMovingMeanInitializer, this);
-}
-Layer& Layer::MovingVarianceInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::moving_variance_initializer, initializer,
-                   kSetMovingVarianceInitializer, this);
-}
-Layer& Layer::Axes(const std::vector<int64_t>& normalized) {
-  return SetMember(&Layer::axes, normalized, kSetAxes, this);
-}
-Layer& Layer::AlphaInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::alpha_initializer, initializer, kSetAlphaInitializer,
-                   this);
-}
-Layer& Layer::AlphaRegularizer(const Regularizer& regularizer) {
-  return SetMember(&Layer::alpha_regularizer, regularizer, kSetAlphaRegularizer,
-                   this);
-}
-Layer& Layer::AlphaConstraint(const Constraint& constraint) {
-  return SetMember(&Layer::alpha_constraint, constraint, kSetAlphaConstraint,
-                   this);
-}
-Layer& Layer::RecurrentInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::recurrent_initializer, initializer,
-                   kSetRecurrentInitializer, this);
-}
-Layer& Layer::RecurrentRegularizer(const Regularizer& regularizer) {
-  return SetMember(&Layer::recurrent_regularizer, regularizer,
-                   kSetRecurrentRegularizer, this);
-}
-Layer& Layer::RecurrentConstraint(const Constraint& constraint) {
-  return SetMember(&Layer::recurrent_constraint, constraint,
-                   kSetRecurrentConstraint, this);
-}
-Layer& Layer::ReturnSequences(bool all_steps) {
-  return SetMember(&Layer::return_sequences, all_steps, kSetReturnSequences,
-                   this);
-}
-Layer& Layer::ReturnState(bool states) {
-  return SetMember(&Layer::return_state, states, kSetReturnState, this);
-}
-Layer& Layer::GoBackwards(bool from_end) {
-  return SetMember(&Layer::go_backwards, from_end, kSetGoBackwards, this);
-}
-Layer& Layer::Dropout(float fraction) {
-  return SetMember(&Layer::dropout, fraction, kSetDropout, this);
-}
-Layer& Layer::RecurrentDropout(float fraction) {
-  return SetMember(&Layer::recurrent_dropout, fraction, kSetRecurrentDropout,
-                   this);
-}
-Layer& Layer::UseCausalMask(bool hides_later) {
-  return SetMember(&Layer::use_causal_mask, hides_later, kSetUseCausalMask,
-                   this);
-}
-Layer& Layer::ValueDim(int64_t size) {
-  return SetMember(&Layer::value_dim, size, kSetValueDim, this);
-}
-Layer& Layer::LoraRank(int64_t rank) {
-  return SetMember(&Layer::lora_rank, rank, kSetLoraRank, this);
-}
-Layer& Layer::LoraAlpha(int64_t alpha) {
-  return SetMember(&Layer::lora_alpha, alpha, kSetLoraAlpha, this);
-}
-Layer& Layer::UseScale(bool trained) {
-  return SetMember(&Layer::use_scale, trained, kSetUseScale, this);
-}
-Layer& Layer::UnitForgetBias(bool ones) {
-  return SetMember(&Layer::unit_forget_bias, ones, kSetUnitForgetBias, this);
-}
-Layer& Layer::ResetAfter(bool after) {
-  return SetMember(&Layer::reset_after, after, kSetResetAfter, this);
-}
-Layer& Layer::EmbeddingsInitializer(const Initializer& initializer) {
-  return SetMember(&Layer::embeddings_initializer, initializer,
-                   kSetEmbeddingsInitializer, this);
-}
-Layer& Layer::EmbeddingsRegularizer(const Regularizer& regularizer) {
-  return SetMember(&Layer::embeddings_regularizer, regularizer,
-                   kSetEmbeddingsRegularizer, this);
-}
-Layer& Layer::EmbeddingsConstraint(const Constraint& constraint) {
-  return SetMember(&Layer::embeddings_constraint, constraint,
-                   kSetEmbeddingsConstraint, this);
-}
-Layer& Layer::Invert(bool inverts) {
-  return SetMember(&Layer::invert, inverts, kSetInvert, this);
-}
-Layer& Layer::Synchronized(bool over_workers) {
-  return SetMember(&Layer::synchronized, over_workers, kSetSynchronized, this);
 }
 
 }  // namespace ringlet

@@ -221,10 +221,7 @@ Status FindNoiseChannels(const Layer& layer, const Shape& x,
 }
 
 Layer Random(Layer::Kind kind, float rate) {
-  Layer layer;
-  layer.kind = kind;
-  layer.rate = rate;
-  return layer;
+  return MakeLayer(kind, &Layer::rate, rate);
 }
 
 }  // namespace

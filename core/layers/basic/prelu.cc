@@ -129,10 +129,7 @@ class PReLUOp final : public Op {
 }  // namespace
 
 Layer PReLU(const std::vector<int64_t>& shared_axes) {
-  Layer layer;
-  layer.kind = Layer::Kind::kPReLU;
-  layer.shared_axes = shared_axes;
-  return layer;
+  return MakeLayer(Layer::Kind::kPReLU, &Layer::shared_axes, shared_axes);
 }
 
 Status MakePReLU(const Layer& layer, const std::vector<Shape>& inputs,

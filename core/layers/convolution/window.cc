@@ -102,14 +102,6 @@ bool WindowAxis::ResolveTransposed(PaddingMode padding,
   return Resolve(padding) && output == positions;
 }
 
-Range WindowAxis::PositionsOf(int64_t tap) const {
-  // position * stride + shift is the pixel.
-  const int64_t shift = tap * dilation - pad_before;
-  const int64_t begin = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
-  const int64_t end = shift >= input ? 0 : (input - 1 - shift) / stride + 1;
-  return {begin, std::min(output, end)};
-}
-
 Status FindImage(const Layer& layer, const Shape& x, Shape* image) {
   const int axes = ClassOf(layer).axes;
   if (x.rank() != axes + 1) {

@@ -37,8 +37,6 @@ struct WindowAxis {
   int64_t first(int64_t position) const {
     return position * stride - pad_before;
   }
-  // The positions at which this tap of the window is on the image.
-  Range PositionsOf(int64_t tap) const;
 };
 
 struct Window2D {

@@ -332,11 +332,8 @@ class BatchNormalizationOp final : public Op {
 }  // namespace
 
 Layer BatchNormalization(float momentum, float epsilon) {
-  Layer layer;
-  layer.kind = Layer::Kind::kBatchNormalization;
-  layer.momentum = momentum;
-  layer.epsilon = epsilon;
-  return layer;
+  return MakeLayer(Layer::Kind::kBatchNormalization, &Layer::momentum, momentum,
+                   &Layer::epsilon, epsilon);
 }
 
 Status MakeBatchNormalization(const Layer& layer,

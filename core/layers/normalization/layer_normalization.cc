@@ -170,10 +170,7 @@ class LayerNormalizationOp final : public Op {
 }  // namespace
 
 Layer LayerNormalization(float epsilon) {
-  Layer layer;
-  layer.kind = Layer::Kind::kLayerNormalization;
-  layer.epsilon = epsilon;
-  return layer;
+  return MakeLayer(Layer::Kind::kLayerNormalization, &Layer::epsilon, epsilon);
 }
 
 Status MakeLayerNormalization(const Layer& layer,

@@ -77,11 +77,7 @@ class UnitNormalizationOp final : public Op {
 
 }  // namespace
 
-Layer UnitNormalization() {
-  Layer layer;
-  layer.kind = Layer::Kind::kUnitNormalization;
-  return layer;
-}
+Layer UnitNormalization() { return MakeLayer(Layer::Kind::kUnitNormalization); }
 
 Status MakeUnitNormalization(const Layer& layer,
                              const std::vector<Shape>& inputs,

@@ -82,11 +82,8 @@ void MakeAffine(const Shape& x, const std::vector<float>& a,
 
 Layer Rescaling(const std::vector<float>& scale,
                 const std::vector<float>& offset) {
-  Layer layer;
-  layer.kind = Layer::Kind::kRescaling;
-  layer.scales = scale;
-  layer.offsets = offset;
-  return layer;
+  return MakeLayer(Layer::Kind::kRescaling, &Layer::scales, scale,
+                   &Layer::offsets, offset);
 }
 Layer Rescaling(float scale, float offset) {
   return Rescaling(std::vector<float>{scale}, std::vector<float>{offset});
@@ -94,11 +91,8 @@ Layer Rescaling(float scale, float offset) {
 
 Layer Normalization(const std::vector<float>& mean,
                     const std::vector<float>& variance) {
-  Layer layer;
-  layer.kind = Layer::Kind::kNormalization;
-  layer.means = mean;
-  layer.variances = variance;
-  return layer;
+  return MakeLayer(Layer::Kind::kNormalization, &Layer::means, mean,
+                   &Layer::variances, variance);
 }
 
 Layer Normalization() { return Normalization({}, {}); }

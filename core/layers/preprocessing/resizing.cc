@@ -99,11 +99,7 @@ class ResizeOp final : public Op {
 };
 
 Layer Sized(Kind kind, int64_t height, int64_t width) {
-  Layer layer;
-  layer.kind = kind;
-  layer.height = height;
-  layer.width = width;
-  return layer;
+  return MakeLayer(kind, &Layer::height, height, &Layer::width, width);
 }
 
 }  // namespace
