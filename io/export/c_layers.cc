@@ -69,17 +69,17 @@ void CModel::ConvTranspose() {
 }
 
 void CModel::CallConv(const char* function) {
-  const std::string w = Weight(p_->kernel), b = Weight(p_->bias);
-  const std::string n = Numbers(WindowOf(*p_, XShape()).Numbers());
-  Call("%s(%s, %s, %s, %s, %s)", function, X().c_str(), Y().c_str(), w.c_str(),
-       b.c_str(), n.c_str());
+  const std::string kernel = Weight(p_->kernel), bias = Weight(p_->bias);
+  const std::string numbers = Numbers(WindowOf(*p_, XShape()).Numbers());
+  Call("%s(%s, %s, %s, %s, %s)", function, X().c_str(), Y().c_str(),
+       kernel.c_str(), bias.c_str(), numbers.c_str());
   ApplyActivation(p_->activation);
 }
 
 void CModel::Pool() {
   helpers_ |= kCPool;
-  const std::string n = Numbers(WindowOf(*p_, XShape()).Numbers());
-  Call("pool(%s, %s, %s)", X().c_str(), Y().c_str(), n.c_str());
+  const std::string numbers = Numbers(WindowOf(*p_, XShape()).Numbers());
+  Call("pool(%s, %s, %s)", X().c_str(), Y().c_str(), numbers.c_str());
 }
 
 void CModel::Pad() {
@@ -106,9 +106,10 @@ void CModel::Resize() {
   // The products in resize().
   too_large_ |= box.height > INT_MAX / (2 * y[0] + 1) ||
                 box.width > INT_MAX / (2 * y[1] + 1);
-  const std::string n = Numbers({x[2], p_->nearest, x[0], box.top, box.height,
-                                 y[0], x[1], box.left, box.width, y[1]});
-  Call("resize(%s, %s, %s, %s)", X().c_str(), Y().c_str(), n.c_str(),
+  const std::string numbers =
+      Numbers({x[2], p_->nearest, x[0], box.top, box.height, y[0], x[1],
+               box.left, box.width, y[1]});
+  Call("resize(%s, %s, %s, %s)", X().c_str(), Y().c_str(), numbers.c_str(),
        CNumber(p_->fill).c_str());
 }
 
@@ -152,10 +153,10 @@ void CModel::Elu() {
 void CModel::PRelu() {
   helpers_ |= kCMerge;
   const CInts axes = AxesOver(XShape(), p_->slopes->shape, YShape());
-  const std::string n = Numbers(axes), slopes = Weight(p_->slopes);
+  const std::string numbers = Numbers(axes), slopes = Weight(p_->slopes);
   Call("merge(%d, %s, %s, %s, %d, %s)", kCMergePRelu, X().c_str(),
        slopes.c_str(), Y().c_str(), static_cast<int>(axes.size() / 3),
-       n.c_str());
+       numbers.c_str());
 }
 
 // Neighbouring axes are treated as one. If they are not the last, x is
@@ -190,21 +191,22 @@ void CModel::Merge() {
   for (size_t i = 1; i < p_->inputs.size(); ++i) {
     const CInts axes =
         AxesOver(i == 1 ? XShape(0) : YShape(), XShape(i), YShape());
-    const std::string n = Numbers(axes);
+    const std::string numbers = Numbers(axes);
     Call("merge(%d, %s, %s, %s, %zu, %s)", operation,
          i == 1 ? X().c_str() : Y().c_str(), X(i).c_str(), Y().c_str(),
-         axes.size() / 3, n.c_str());
+         axes.size() / 3, numbers.c_str());
   }
   if (average) ApplyExpression("x / " + std::to_string(p_->inputs.size()));
 }
 
 void CModel::Concatenate() {
   const int64_t width = YShape().back(), rows = YShape().elements() / width;
-  int64_t at = 0;
+  int64_t offset = 0;
   for (size_t i = 0; i < p_->inputs.size(); ++i) {
-    const int64_t n = XShape(i).back();
-    Copy(X(i), Y() + " + " + std::to_string(at), {rows, n, width, n, 1, 1});
-    at += n;
+    const int64_t channels = XShape(i).back();
+    Copy(X(i), Y() + " + " + std::to_string(offset),
+         {rows, channels, width, channels, 1, 1});
+    offset += channels;
   }
 }
 
@@ -220,11 +222,12 @@ void CModel::MultiplyAdd() {
             : values);
   };
   const Affine affine = AffineOf(*p_, floats_);
-  const std::string a = each(affine.center), b = each(affine.scale),
-                    c = each(affine.offset);
+  const std::string centers = each(affine.center), scales = each(affine.scale),
+                    offsets = each(affine.offset);
   Call("affine(%s, %s, %lld, %lld, %s, %s, %s)", X().c_str(), Y().c_str(),
        static_cast<long long>(YShape().elements() / width),
-       static_cast<long long>(width), a.c_str(), b.c_str(), c.c_str());
+       static_cast<long long>(width), centers.c_str(), scales.c_str(),
+       offsets.c_str());
 }
 
 long long CModel::NormalizedWidth() const {
@@ -255,22 +258,24 @@ void CModel::Recur() {
   helpers_ |= kCRecurrenceBit | CStepBit(p_->cell);
   const int64_t units = YShape().back(), gates = GatesOf(p_->cell);
   const Activation gate = GateOf(*p_);
-  const std::string w = Weight(p_->kernel), r = Weight(p_->recurrent_kernel),
-                    b = Weight(p_->bias), c = "c" + std::to_string(index_);
-  numbers_ += "  static const cell " + c + " = {" + w + ", " + r + ", " + b +
-              ", " + std::to_string(units) + ", " + std::to_string(gates) +
-              ", " + FunctionOf(p_->activation) + ", " + FunctionOf(gate) +
-              "};\n";
-  const std::string n =
+  const std::string kernel = Weight(p_->kernel),
+                    recurrent_kernel = Weight(p_->recurrent_kernel),
+                    bias = Weight(p_->bias),
+                    cell = "c" + std::to_string(index_);
+  numbers_ += "  static const cell " + cell + " = {" + kernel + ", " +
+              recurrent_kernel + ", " + bias + ", " + std::to_string(units) +
+              ", " + std::to_string(gates) + ", " + FunctionOf(p_->activation) +
+              ", " + FunctionOf(gate) + "};\n";
+  const std::string numbers =
       Numbers({XShape()[0], XShape()[1], StatesOf(p_->cell) * units,
                p_->backwards, p_->all_steps, p_->reversed, p_->last_states});
   const auto initial = [&](size_t input) {
     return input < p_->inputs.size() ? X(input) : "0";
   };
-  const std::string z = NewBuffer((gates + StatesOf(p_->cell)) * units);
+  const std::string buffer = NewBuffer((gates + StatesOf(p_->cell)) * units);
   Call("recur(%s, %s, &%s, %s, %s, %s, %s, %s)", X().c_str(), Y().c_str(),
-       c.c_str(), int8::StepName(p_->cell), n.c_str(), initial(1).c_str(),
-       initial(2).c_str(), z.c_str());
+       cell.c_str(), int8::StepName(p_->cell), numbers.c_str(),
+       initial(1).c_str(), initial(2).c_str(), buffer.c_str());
 }
 
 // The tensors are one after another.
@@ -288,26 +293,27 @@ void CModel::Attend() {
   helpers_ |= kCAttend;
   const int64_t heads = p_->heads, values = XShape(1)[0];
   const float trained = p_->gamma != nullptr ? floats_[p_->gamma->offset] : 1;
-  const std::string n =
+  const std::string numbers =
       Numbers({heads, XShape()[0], values, XShape()[1] / heads,
                YShape()[1] / heads, p_->causal});
   const std::string scores = NewBuffer(values);
   Call("attend(%s, %s, %s, %s, %s, %s, %s)", X().c_str(), X(1).c_str(),
-       X(2).c_str(), Y().c_str(), n.c_str(),
+       X(2).c_str(), Y().c_str(), numbers.c_str(),
        CNumber(p_->factor * trained).c_str(), scores.c_str());
 }
 
 void CModel::Positions() {
   const Shape& x = XShape();
-  const int64_t n = x[x.rank() - 2] * x.back();
-  Copy(Weight(p_->kernel), Y(), {x.elements() / n, 0, n, n, 1, 1});
+  const int64_t sequence = x[x.rank() - 2] * x.back();
+  Copy(Weight(p_->kernel), Y(),
+       {x.elements() / sequence, 0, sequence, sequence, 1, 1});
 }
 
 void CModel::Gather() {
   helpers_ |= kCGather;
-  const std::string w = Weight(p_->kernel);
+  const std::string kernel = Weight(p_->kernel);
   Call("gather(%s, %s, %lld, %s, %lld, %lld)", X().c_str(), Y().c_str(),
-       static_cast<long long>(XShape().elements()), w.c_str(),
+       static_cast<long long>(XShape().elements()), kernel.c_str(),
        static_cast<long long>(p_->kernel->shape[0]),
        static_cast<long long>(p_->kernel->shape[1]));
 }

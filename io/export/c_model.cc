@@ -108,9 +108,9 @@ std::string CModel::Values(const std::vector<float>& values) {
 void CModel::Copy(const std::string& x, const std::string& y,
                   const CInts& axes) {
   helpers_ |= kCCopy;
-  const std::string n = Numbers(axes);
+  const std::string numbers = Numbers(axes);
   Call("copy(%s, %s, %zu, %s)", x.c_str(), y.c_str(), axes.size() / 3,
-       n.c_str());
+       numbers.c_str());
 }
 
 // Writes one function for each expression.
