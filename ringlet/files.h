@@ -1,5 +1,5 @@
-// FileSystem: the interface through which ringlet uses the disk. SealedFiles:
-// encrypted files.
+// FileSystem: the interface through which ringlet uses the disk, and
+// SealedFiles, which encrypts.
 
 #ifndef RINGLET_FILES_H_
 #define RINGLET_FILES_H_
@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -106,6 +105,8 @@ class FileSystem {
   virtual Status CopyMode(const std::string& path, const std::string& source);
   // True if new files are sealed (SealedFiles).
   virtual bool seals() const { return false; }
+  // An error if SealedFiles has no key, or an invalid one.
+  virtual Status CheckKey() { return Status(); }
   // Removes a file. A path that ends in '/' names an empty folder.
   virtual Status Remove(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;
@@ -132,64 +133,26 @@ class FileSystem {
 
 // --- sealed files ------------------------------------------------------------
 
-struct JobKeys;
-
-// SealedFiles: a FileSystem with encrypted files above another one. Without the
-// key they cannot be read, or changed undetected:
+// A FileSystem with encrypted files above another one. Without the key they
+// cannot be read, or changed undetected:
 //
-//   SealedFiles sealed("job.key");  // outlives what uses it
+//   auto sealed = SealedFiles("job.key");  // outlives what uses it
 //   SaveModelOptions options;
-//   options.files = &sealed;
+//   options.files = sealed.get();
 //   SaveModel(&model, "m.safetensors", options);
 //
-// Other files are read as they are. A file of Create is complete after its
-// first Sync or Close. Logs (OpenLog) are not sealed, and names, lengths and
-// times of files are not hidden. docs/security.md has the format.
-class SealedFiles final : public FileSystem {
- public:
-  // The key is read when it is first needed, from `key_file`, or from the file
-  // that RINGLET_KEY_FILE names. Of two keys in the file the first seals and
-  // both open. With `seal` false new files are plain.
-  explicit SealedFiles(std::string key_file = "", bool seal = true,
-                       FileSystem* below = Posix());
-  ~SealedFiles() override;
-
-  // Fails if the key is missing or invalid.
-  Status CheckKey();
-  // kUnimplemented if there is no key, or the file has another. kCorruption if
-  // the file is damaged, here or when the damaged part is read.
-  Status Open(const std::string& path, std::unique_ptr<File>* file) override;
-  Status Create(const std::string& path, std::unique_ptr<File>* file) override;
-  Status CreatePrivate(const std::string& path,
-                       std::unique_ptr<File>* file) override;
-  Status OpenLog(const std::string& path, bool append,
-                 std::unique_ptr<File>* file) override;
-  Status Rename(const std::string& from, const std::string& to) override;
-  Status RenameNew(const std::string& from, const std::string& to) override;
-  Status CopyMode(const std::string& path, const std::string& source) override;
-  bool seals() const override { return seal_; }
-  Status Remove(const std::string& path) override;
-  Status SyncName(const std::string& path) override;
-  Status SyncDirectory(const std::string& path) override;
-  Status List(const std::string& path,
-              std::vector<std::string>* names) override;
-  Status MakeDirectory(const std::string& path) override;
-  Status LockDirectory(const std::string& path,
-                       std::unique_ptr<HeldLock>* lock) override;
-  Status LockFile(const std::string& path,
-                  std::unique_ptr<HeldLock>* lock) override;
-
- private:
-  Status Keys(std::shared_ptr<const JobKeys>* keys);
-  Status Make(const std::string& path, bool is_private,
-              std::unique_ptr<File>* file);
-
-  const std::string key_file_;
-  const bool seal_;
-  FileSystem* const below_;
-  std::mutex mutex_;  // guards keys_
-  std::shared_ptr<const JobKeys> keys_;
-};
+// The key is read when it is first needed, from `key_file`, or from the file
+// that RINGLET_KEY_FILE names. Of two keys in the file the first seals and both
+// open. With `seal` false new files are plain. Files that are not sealed are
+// read as they are. Logs (OpenLog) are not sealed, and names, lengths and times
+// of files are not hidden. docs/security.md has the format.
+//
+// A file of Create is complete after its first Sync or Close. Open returns
+// kUnimplemented if there is no key, or the file has another, and kCorruption,
+// as a later Read, if the file is damaged.
+std::unique_ptr<FileSystem> SealedFiles(
+    const std::string& key_file = "", bool seal = true,
+    FileSystem* below = FileSystem::Posix());
 
 }  // namespace ringlet
 

@@ -36,9 +36,10 @@ const std::string& KeyFile() {
 // One run after another on one disk. The state of number n is SomeState(n).
 struct Runs {
   SimulatedFileSystem files;
-  SealedFiles sealed{KeyFile(), true, &files};
+  const std::unique_ptr<FileSystem> sealed =
+      SealedFiles(KeyFile(), true, &files);
   FileSystem* disk() {
-    if (seal) return &sealed;
+    if (seal) return sealed.get();
     return &files;
   }
   FakeClock clock;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 
@@ -88,7 +89,7 @@ class SealedFilesTest : public testing::Test {
     }
     Write(&disk_, "d/x", bytes);
     std::string read;
-    const Status status = Read(&sealed_, "d/x", &read);
+    const Status status = Read(sealed_.get(), "d/x", &read);
     if (bytes.compare(0, 8, "RINGSEAL") == 0) {
       ASSERT_EQ(status.code(), Code::kCorruption)
           << what << ": " << status.message();
@@ -101,7 +102,8 @@ class SealedFilesTest : public testing::Test {
 
   TempFolder folder_{TempFolder::InMemory()};
   SimulatedFileSystem disk_;
-  SealedFiles sealed_{KeyFile(kKey), true, &disk_};
+  const std::unique_ptr<FileSystem> sealed_ =
+      SealedFiles(KeyFile(kKey), true, &disk_);
 };
 
 TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
@@ -112,10 +114,10 @@ TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
       const std::string path =
           "d/" + std::to_string(size) + "-" + std::to_string(longest);
       disk_.set_longest_write(longest == SIZE_MAX ? 0 : 1000);
-      Write(&sealed_, path, bytes, longest);
+      Write(sealed_.get(), path, bytes, longest);
       disk_.set_longest_write(0);
       std::string read;
-      ASSERT_TRUE(Read(&sealed_, path, &read).ok());
+      ASSERT_TRUE(Read(sealed_.get(), path, &read).ok());
       ASSERT_EQ(read, bytes);
       const std::string& stored = *disk_.Content(path);
       const int64_t pieces = std::max<int64_t>(1, (size + kPiece - 1) / kPiece);
@@ -127,7 +129,7 @@ TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
       }
       // In any order, across the pieces' ends.
       std::unique_ptr<File> file;
-      ASSERT_TRUE(sealed_.Open(path, &file).ok());
+      ASSERT_TRUE(sealed_->Open(path, &file).ok());
       std::mt19937 random(1);
       for (int i = 0; i < 50; ++i) {
         const size_t from = random() % (bytes.size() + 1);
@@ -147,19 +149,19 @@ TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
 TEST_F(SealedFilesTest, Read_FileOfAnotherProgram_GivesItsText) {
   Write(&disk_, "d/vector", Unhex(kVector));
   std::string read;
-  ASSERT_OK(Read(&sealed_, "d/vector", &read));
+  ASSERT_OK(Read(sealed_.get(), "d/vector", &read));
   EXPECT_EQ(read, kVectorText);
 }
 
 TEST_F(SealedFilesTest, Write_SameBytesTwice_FilesDiffer) {
-  Write(&sealed_, "d/a", "the same");
-  Write(&sealed_, "d/b", "the same");
+  Write(sealed_.get(), "d/a", "the same");
+  Write(sealed_.get(), "d/b", "the same");
   EXPECT_NE(disk_.Content("d/a")->substr(16), disk_.Content("d/b")->substr(16));
 }
 
 TEST_F(SealedFilesTest, Read_AnyBitChanged_IsRefused) {
   const std::string bytes = SomeBytes(200);
-  Write(&sealed_, "d/a", bytes);
+  Write(sealed_.get(), "d/a", bytes);
   const std::string stored = *disk_.Content("d/a");
   for (size_t i = 0; i < stored.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
@@ -173,7 +175,7 @@ TEST_F(SealedFilesTest, Read_AnyBitChanged_IsRefused) {
 
 TEST_F(SealedFilesTest, Read_CutOrLonger_IsRefused) {
   const std::string bytes = SomeBytes(kPiece + 30);
-  Write(&sealed_, "d/a", bytes);
+  Write(sealed_.get(), "d/a", bytes);
   const std::string stored = *disk_.Content("d/a");
   std::vector<size_t> lengths;
   for (size_t n = 0; n < 200; ++n) lengths.push_back(n);
@@ -190,8 +192,8 @@ TEST_F(SealedFilesTest, Read_CutOrLonger_IsRefused) {
 // Pieces of one file, or of two of the same key, put together in another way.
 TEST_F(SealedFilesTest, Read_PiecesRearranged_IsRefused) {
   const std::string bytes = SomeBytes(3 * kPiece);
-  Write(&sealed_, "d/a", bytes);
-  Write(&sealed_, "d/b", bytes);
+  Write(sealed_.get(), "d/a", bytes);
+  Write(sealed_.get(), "d/b", bytes);
   const auto parts = [&](const char* path) {
     std::vector<std::string> all;
     const std::string& stored = *disk_.Content(path);
@@ -212,12 +214,12 @@ TEST_F(SealedFilesTest, Read_PiecesRearranged_IsRefused) {
 }
 
 TEST_F(SealedFilesTest, Read_AfterADamagedPiece_GivesTheOneBeforeAgain) {
-  Write(&sealed_, "d/a", SomeBytes(3 * kPiece));
+  Write(sealed_.get(), "d/a", SomeBytes(3 * kPiece));
   std::string stored = *disk_.Content("d/a");
   stored[static_cast<size_t>(kHeader + kPiece + kTag)] ^= 1;
   Write(&disk_, "d/x", stored);
   std::unique_ptr<File> file;
-  ASSERT_TRUE(sealed_.Open("d/x", &file).ok());
+  ASSERT_TRUE(sealed_->Open("d/x", &file).ok());
   std::string first(16, ' '), again = first;
   ASSERT_TRUE(file->Read(0, &first[0], first.size()).ok());
   EXPECT_EQ(file->Read(kPiece, &again[0], again.size()).code(),
@@ -227,38 +229,39 @@ TEST_F(SealedFilesTest, Read_AfterADamagedPiece_GivesTheOneBeforeAgain) {
 }
 
 TEST_F(SealedFilesTest, Read_AnotherKeyOrNone_IsRefusedButNotAsDamage) {
-  Write(&sealed_, "d/a", "text");
+  Write(sealed_.get(), "d/a", "text");
   std::string read;
-  SealedFiles other(KeyFile(kOther), true, &disk_);
-  Status status = Read(&other, "d/a", &read);
+  const std::unique_ptr<FileSystem> other =
+      SealedFiles(KeyFile(kOther), true, &disk_);
+  Status status = Read(other.get(), "d/a", &read);
   EXPECT_EQ(status.code(), Code::kUnimplemented);
   EXPECT_NE(std::strstr(status.message(), "another key"), nullptr);
   unsetenv("RINGLET_KEY_FILE");
-  SealedFiles none("", false, &disk_);
-  status = Read(&none, "d/a", &read);
+  const std::unique_ptr<FileSystem> none = SealedFiles("", false, &disk_);
+  status = Read(none.get(), "d/a", &read);
   EXPECT_EQ(status.code(), Code::kUnimplemented);
   EXPECT_NE(std::strstr(status.message(), "RINGLET_KEY_FILE"), nullptr);
-  SealedFiles sealing("", true, &disk_);
-  EXPECT_EQ(sealing.CheckKey().code(), Code::kInvalidArgument);
+  const std::unique_ptr<FileSystem> sealing = SealedFiles("", true, &disk_);
+  EXPECT_EQ(sealing->CheckKey().code(), Code::kInvalidArgument);
   std::unique_ptr<File> file;
-  EXPECT_FALSE(sealing.Create("d/new", &file).ok());
+  EXPECT_FALSE(sealing->Create("d/new", &file).ok());
   EXPECT_EQ(disk_.Content("d/new"), nullptr);
 }
 
 // An error of the key's file is not reported as damage of the sealed file,
 // which would be set aside, nor as its absence.
 TEST_F(SealedFilesTest, Read_UnusableKeyFile_IsNamedAndNotAsDamage) {
-  Write(&sealed_, "d/a", "text");
+  Write(sealed_.get(), "d/a", "text");
   Write(&disk_, "d/plain", "more");
   const std::string shared = KeyFile(kOther), text = KeyFile("no key\n");
   ASSERT_EQ(chmod(shared.c_str(), 0644), 0);
   for (const std::string& key : {shared, text, folder_ / "none"}) {
-    SealedFiles files(key, false, &disk_);
+    const std::unique_ptr<FileSystem> files = SealedFiles(key, false, &disk_);
     std::string read;
-    const Status status = Read(&files, "d/a", &read);
+    const Status status = Read(files.get(), "d/a", &read);
     EXPECT_EQ(status.code(), Code::kUnimplemented) << status.message();
     EXPECT_NE(std::strstr(status.message(), key.c_str()), nullptr);
-    EXPECT_TRUE(Read(&files, "d/plain", &read).ok());
+    EXPECT_TRUE(Read(files.get(), "d/plain", &read).ok());
   }
 }
 
@@ -266,9 +269,9 @@ TEST_F(SealedFilesTest, Read_UnusableKeyFile_IsNamedAndNotAsDamage) {
 TEST_F(SealedFilesTest, Resume_UnusableKeyFile_KeepsTheSealedBackup) {
   const std::string key = KeyFile(kKey);
   const auto fit = [&](bool seal, int epochs) {
-    SealedFiles files(key, seal, &disk_);
+    const std::unique_ptr<FileSystem> files = SealedFiles(key, seal, &disk_);
     BackupAndRestoreOptions options;
-    options.files = &files;
+    options.files = files.get();
     options.delete_checkpoint = false;
     options.double_checkpoint = true;
     FitOptions fit = Quiet(epochs);
@@ -285,15 +288,16 @@ TEST_F(SealedFilesTest, Resume_UnusableKeyFile_KeepsTheSealedBackup) {
 }
 
 TEST_F(SealedFilesTest, KeyRotation_TwoKeys_BothOpenAndTheFirstSeals) {
-  Write(&sealed_, "d/old", "old");
-  SealedFiles both(KeyFile(std::string(kOther) + kKey), true, &disk_);
-  Write(&both, "d/new", "new");
+  Write(sealed_.get(), "d/old", "old");
+  const std::unique_ptr<FileSystem> both =
+      SealedFiles(KeyFile(std::string(kOther) + kKey), true, &disk_);
+  Write(both.get(), "d/new", "new");
   std::string read;
-  ASSERT_TRUE(Read(&both, "d/old", &read).ok());
+  ASSERT_TRUE(Read(both.get(), "d/old", &read).ok());
   EXPECT_EQ(read, "old");
-  ASSERT_TRUE(Read(&both, "d/new", &read).ok());
+  ASSERT_TRUE(Read(both.get(), "d/new", &read).ok());
   EXPECT_EQ(read, "new");
-  EXPECT_EQ(Read(&sealed_, "d/new", &read).code(), Code::kUnimplemented);
+  EXPECT_EQ(Read(sealed_.get(), "d/new", &read).code(), Code::kUnimplemented);
 }
 
 TEST_F(SealedFilesTest, Read_PlainFile_IsReadAsItIs) {
@@ -301,11 +305,12 @@ TEST_F(SealedFilesTest, Read_PlainFile_IsReadAsItIs) {
     const std::string path = "d/plain" + std::to_string(size);
     Write(&disk_, path, SomeBytes(size));
     std::string read;
-    ASSERT_TRUE(Read(&sealed_, path, &read).ok());
+    ASSERT_TRUE(Read(sealed_.get(), path, &read).ok());
     EXPECT_EQ(read, SomeBytes(size));
   }
-  SealedFiles reads(KeyFile(kKey), false, &disk_);
-  Write(&reads, "d/new", "text");
+  const std::unique_ptr<FileSystem> reads =
+      SealedFiles(KeyFile(kKey), false, &disk_);
+  Write(reads.get(), "d/new", "text");
   EXPECT_EQ(*disk_.Content("d/new"), "text");
 }
 
@@ -323,37 +328,38 @@ TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
     EXPECT_TRUE(TinyModel()->Fit(Points(20).Batch(10), fit).ok());
     return testing::internal::GetCapturedStderr();
   };
-  SealedFiles reads(KeyFile(kKey), false, &disk_);
-  EXPECT_EQ(warning_of(&sealed_, 1), "");  // begins
-  EXPECT_EQ(warning_of(&sealed_, 2), "");  // goes on from a sealed one
-  const std::string opened = warning_of(&reads, 3);  // leaves a plain one
+  const std::unique_ptr<FileSystem> reads =
+      SealedFiles(KeyFile(kKey), false, &disk_);
+  EXPECT_EQ(warning_of(sealed_.get(), 1), "");  // begins
+  EXPECT_EQ(warning_of(sealed_.get(), 2), "");  // goes on from a sealed one
+  const std::string opened = warning_of(reads.get(), 3);  // leaves a plain one
   EXPECT_TRUE(Contains(opened, "is sealed, and this run's backups are not"));
-  EXPECT_EQ(warning_of(&reads, 4), "");
-  EXPECT_TRUE(Contains(warning_of(&sealed_, 5), "is not sealed"));
-  EXPECT_EQ(warning_of(&sealed_, 6), "");
+  EXPECT_EQ(warning_of(reads.get(), 4), "");
+  EXPECT_TRUE(Contains(warning_of(sealed_.get(), 5), "is not sealed"));
+  EXPECT_EQ(warning_of(sealed_.get(), 6), "");
 }
 
 TEST_F(SealedFilesTest, Write_AfterTheFirstSync_IsRefused) {
   std::unique_ptr<File> file;
-  ASSERT_TRUE(sealed_.Create("d/a", &file).ok());
+  ASSERT_TRUE(sealed_->Create("d/a", &file).ok());
   ASSERT_TRUE(file->Write("text", 4).ok());
   ASSERT_TRUE(file->Sync().ok());
   EXPECT_EQ(file->Write("more", 4).code(), Code::kInvalidArgument);
   ASSERT_TRUE(file->Sync().ok());
   ASSERT_TRUE(file->Close().ok());
   std::string read;
-  ASSERT_TRUE(Read(&sealed_, "d/a", &read).ok());
+  ASSERT_TRUE(Read(sealed_.get(), "d/a", &read).ok());
   EXPECT_EQ(read, "text");
 }
 
 TEST_F(SealedFilesTest, LoadCheckpoint_SealedFile_NeedsTheKey) {
   SomeState state(7, /*rows=*/9000);
   SaveOptions saving;
-  saving.files = &sealed_;
+  saving.files = sealed_.get();
   ASSERT_TRUE(SaveCheckpoint("d/a", {&state}, {}, saving).ok());
   SomeState loaded(0, 9000);
   LoadOptions loading;
-  loading.files = &sealed_;
+  loading.files = sealed_.get();
   ASSERT_OK(LoadCheckpoint("d/a", {&loaded}, loading));
   EXPECT_TRUE(loaded == state);
   loading.files = &disk_;
@@ -367,9 +373,10 @@ TEST_F(SealedFilesTest, SaveCheckpoint_Mode_IsOwnerOnlyUntilShared) {
   for (const bool sealed : {false, true}) {
     const std::string path = folder_ / (sealed ? "sealed" : "plain");
     SomeState state(1);
-    SealedFiles files(KeyFile(kKey), sealed);
+    const std::unique_ptr<FileSystem> files =
+        SealedFiles(KeyFile(kKey), sealed);
     SaveOptions options;
-    options.files = &files;
+    options.files = files.get();
     struct stat about;
     ASSERT_TRUE(SaveCheckpoint(path, {&state}, {}, options).ok());
     ASSERT_EQ(stat(path.c_str(), &about), 0);

@@ -367,8 +367,8 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   }
   RINGLET_RETURN_IF_ERROR(strategy);
   const std::string& key_file = config->strategy.options.key_file;
-  config->disk = std::make_shared<SealedFiles>(key_file, /*seal=*/false);
-  config->sealed_disk = std::make_shared<SealedFiles>(key_file);
+  config->disk = SealedFiles(key_file, /*seal=*/false);
+  config->sealed_disk = SealedFiles(key_file);
   RINGLET_RETURN_IF_ERROR(
       ReadCallbacks(json["callbacks"], "callbacks", folder, config));
   for (Json m = json["callbacks"].first(); m; m = m.next()) {

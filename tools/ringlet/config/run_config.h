@@ -73,9 +73,8 @@ struct RunConfig {
   // `disk` reads sealed and plain files, and writes plain ones. `sealed_disk`
   // writes sealed ones. Both use the key of `strategy`. Declared before the
   // members that use them.
-  std::shared_ptr<SealedFiles> disk =
-      std::make_shared<SealedFiles>("", /*seal=*/false);
-  std::shared_ptr<SealedFiles> sealed_disk = std::make_shared<SealedFiles>();
+  std::shared_ptr<FileSystem> disk = SealedFiles("", /*seal=*/false);
+  std::shared_ptr<FileSystem> sealed_disk = SealedFiles();
   FileSystem* files() const { return sealed ? sealed_disk.get() : disk.get(); }
 
   // Not compiled; or null, with the path of a saved model.

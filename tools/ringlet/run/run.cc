@@ -207,7 +207,8 @@ Status CheckLayout(const InitFlags& init) {
 }  // namespace
 
 FileSystem* CommandFileSystem() {
-  static SealedFiles* const disk = new SealedFiles("", /*seal=*/false);
+  static FileSystem* const disk =
+      SealedFiles("", /*seal=*/false).release();  // never destroyed
   return disk;
 }
 
