@@ -108,7 +108,25 @@ void ExpectParts(const std::string& plan, const std::string& model_json,
             NumberAfter(plan, "total"));
 }
 
-TEST_F(ProgramTest, Plan_AnyModel_HasTheBytesOfAStep) {
+struct PlanCase {
+  std::string model, optimizer, loss;
+  int threads;
+  int64_t batch;
+
+  std::string RunJson() const {
+    return "{\"model\": " + model +
+           ", \"compile\": {\"optimizer\": " + optimizer +
+           ", \"loss\": " + loss +
+           "}, \"fit\": {\"batch_size\": 3, \"threads\": " +
+           std::to_string(threads) + "}}";
+  }
+  int64_t StepBytes() const {
+    return static_cast<int64_t>(
+        BytesOfAStep(model, optimizer, loss, threads, batch));
+  }
+};
+
+std::vector<PlanCase> PlanCases() {
   const std::string dense =
       R"({"class_name": "Dense", "config": {"units": 7}})";
   const std::string conv =
@@ -122,11 +140,7 @@ TEST_F(ProgramTest, Plan_AnyModel_HasTheBytesOfAStep) {
       R"({"class_name": "Dense", "config": {"units": 4,
           "activation": "softmax"}})";
   const std::string classes = "\"sparse_categorical_crossentropy\"";
-  const struct {
-    std::string model, optimizer, loss;
-    int threads;
-    int64_t batch;
-  } cases[] = {
+  return {
       {Layered("3", dense), "\"sgd\"", "\"mse\"", 1, 1},
       {Layered("3", dense), "\"adam\"", "\"mse\"", 2, 5},
       {Layered("100", dense + "," + dropout + "," + softmax), "\"rmsprop\"",
@@ -165,36 +179,40 @@ TEST_F(ProgramTest, Plan_AnyModel_HasTheBytesOfAStep) {
           "input_layers": [["in", 0, 0]], "output_layers": [["c", 0, 0]]}})",
        "\"adamw\"", "\"huber\"", 1, 40},
   };
-  for (const auto& c : cases) {
+}
+
+TEST_F(ProgramTest, Plan_AnyModel_HasTheBytesOfAStep) {
+  for (const PlanCase& c : PlanCases()) {
     SCOPED_TRACE(c.model);
-    WriteWhole(folder_ / "run.json",
-               "{\"model\": " + c.model + ", \"compile\": {\"optimizer\": " +
-                   c.optimizer + ", \"loss\": " + c.loss +
-                   "}, \"fit\": {\"batch_size\": 3, \"threads\": " +
-                   std::to_string(c.threads) + "}}");
+    WriteWhole(folder_ / "run.json", c.RunJson());
     const std::string batch = std::to_string(c.batch);
     ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size", batch}), 0)
         << err_;
-    const int64_t bytes = static_cast<int64_t>(
-        BytesOfAStep(c.model, c.optimizer, c.loss, c.threads, c.batch));
-    EXPECT_EQ(NumberAfter(out_, "total"), bytes);
+    EXPECT_EQ(NumberAfter(out_, "total"), c.StepBytes());
     ExpectParts(out_, c.model, c.optimizer, c.loss, c.batch);
-    // The largest batch within these bytes takes them or less, and one more
-    // example takes more. The program is counted beside them.
+  }
+}
+
+// The program is counted beside the bytes of a step.
+TEST_F(ProgramTest, Plan_BytesOfAStepAsLimit_GivesTheLargestBatchWithin) {
+  for (const PlanCase& c : PlanCases()) {
+    SCOPED_TRACE(c.model);
+    WriteWhole(folder_ / "run.json", c.RunJson());
+    const auto total = [&](int64_t batch) {
+      EXPECT_EQ(Run({"plan", "run.json", "--json", "--batch-size",
+                     std::to_string(batch)}),
+                0);
+      return NumberAfter(out_, "total");
+    };
+    const int64_t bytes = c.StepBytes();
     ASSERT_EQ(Run({"plan", "run.json", "--json", "--limit",
                    std::to_string(bytes + kProgramBytes)}),
               0)
         << err_;
     const int64_t largest = NumberAfter(out_, "largest_batch");
     EXPECT_GE(largest, c.batch);
-    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size",
-                   std::to_string(largest)}),
-              0);
-    EXPECT_LE(NumberAfter(out_, "total"), bytes);
-    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size",
-                   std::to_string(largest + 1)}),
-              0);
-    EXPECT_GT(NumberAfter(out_, "total"), bytes);
+    EXPECT_LE(total(largest), bytes);
+    EXPECT_GT(total(largest + 1), bytes);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "../../support/tiny_model.h"
 #include "core/base/crc32c.h"
 #include "core/base/solo_collective.h"
+#include "core/base/text.h"
 #include "core/model/fingerprint.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
@@ -317,114 +318,128 @@ TEST(MultiWorkerTest, Files_FewerThanReplicas_AreNamed) {
   EXPECT_TRUE(Contains(message, "2 files cannot be divided among 3 replicas"));
 }
 
-// Each setting that decides the numbers, changed alone, and its name in the
-// message.
+// The settings of a fit that decide its numbers.
+struct Settings {
+  Layer conv = Conv2D(4, 3, kRelu);
+  Layer pool = MaxPooling2D(2);
+  Layer dropout = Dropout(0.25f);
+  Layer dense = Dense(3);
+  Optimizer optimizer = SGD(0.1f, 0.9f);
+  Loss loss = SparseCategoricalCrossentropy(kFromLogits);
+  std::vector<Metric> metrics = {Accuracy()};
+  CompileOptions compile;
+  FitOptions fit = Quiet(2);
+  Dataset data;
+};
+
+EarlyStoppingOptions StopByLoss() {
+  EarlyStoppingOptions options;
+  options.monitor = "loss";
+  return options;
+}
+
+ReduceLROnPlateauOptions ReduceByLoss() {
+  ReduceLROnPlateauOptions options;
+  options.monitor = "loss";
+  return options;
+}
+
+// A setting to change, and its name in the message.
+struct Change {
+  const char* message;
+  std::function<void(Settings*)> apply;
+};
+
+const Change kChanges[] = {
+    {"activation tanh", [](Settings* s) { s->conv.activation = kTanh; }},
+    {"AveragePooling2D", [](Settings* s) { s->pool = AveragePooling2D(2); }},
+    {"rate 0.5", [](Settings* s) { s->dropout = Dropout(0.5f); }},
+    {"seed 5", [](Settings* s) { s->dropout.Seed(5); }},
+    {"l2 0.01", [](Settings* s) { s->dense.KernelRegularizer(L2(0.01f)); }},
+    {"strides 2x1", [](Settings* s) { s->pool.Strides(2, 1); }},
+    {"Adam", [](Settings* s) { s->optimizer = Adam(0.1f); }},
+    {"learning rate is 0.2",
+     [](Settings* s) { s->optimizer = SGD(0.2f, 0.9f); }},
+    {"momentum is 0.8", [](Settings* s) { s->optimizer = SGD(0.1f, 0.8f); }},
+    {"nesterov is 1", [](Settings* s) { s->optimizer.nesterov = true; }},
+    {"clipnorm is 1", [](Settings* s) { s->optimizer.ClipNorm(1); }},
+    {"schedule is CosineDecay",
+     [](Settings* s) { s->optimizer.learning_rate = CosineDecay(0.1f, 9); }},
+    {"gradient_accumulation_steps is 2",
+     [](Settings* s) { s->optimizer.GradientAccumulationSteps(2); }},
+    {"from_logits is 0",
+     [](Settings* s) { s->loss = SparseCategoricalCrossentropy(); }},
+    {"metric 0", [](Settings* s) { s->metrics = {TopKOf(2)}; }},
+    {"metric 1", [](Settings* s) { s->metrics.push_back(TopKOf(2)); }},
+    {"the seed is 9", [](Settings* s) { s->compile.seed = 9; }},
+    {"epochs is 3", [](Settings* s) { s->fit.epochs = 3; }},
+    {"initial_epoch is 1", [](Settings* s) { s->fit.initial_epoch = 1; }},
+    {"steps_per_epoch is 1", [](Settings* s) { s->fit.steps_per_epoch = 1; }},
+    {"steps_per_epoch as given is 2",
+     [](Settings* s) { s->fit.steps_per_epoch = 2; }},
+    {"check_replicas_every is 7",
+     [](Settings* s) { s->fit.check_replicas_every = 7; }},
+    {"validation", [](Settings* s) { s->fit.validation_data = s->data; }},
+    {"callback 0 is terminate_on_nan",
+     [](Settings* s) { s->fit.callbacks = {TerminateOnNaN()}; }},
+    {"patience 4",
+     [](Settings* s) {
+       EarlyStoppingOptions stopping = StopByLoss();
+       stopping.patience = 4;
+       s->fit.callbacks = {EarlyStopping(stopping)};
+     }},
+    {"min_delta 2e-07",
+     [](Settings* s) {
+       EarlyStoppingOptions stopping = StopByLoss();
+       stopping.min_delta = 2e-7;
+       s->fit.callbacks = {EarlyStopping(stopping)};
+     }},
+    {"min_lr 1e-08",
+     [](Settings* s) {
+       ReduceLROnPlateauOptions reduces = ReduceByLoss();
+       reduces.min_lr = 1e-8;
+       s->fit.callbacks = {ReduceLROnPlateau(reduces)};
+     }},
+    {"save_freq 5",
+     [](Settings* s) {
+       s->fit.callbacks = {BackupAndRestore("unused", SaveEvery(5))};
+     }},
+    {"the batch size is 4", [](Settings* s) { s->data = Images().Batch(4); }},
+    {"the scale's factor is 2",
+     [](Settings* s) { s->data = Images().Map(Scale(2)).Batch(6); }},
+    {"the number of examples is 11",
+     [](Settings* s) { s->data = Images().Skip(1).Take(11).Batch(6); }},
+    {"drop_remainder is 1",
+     [](Settings* s) { s->data = Images().Batch(6, true); }},
+};
+
+Status FitWith(const Settings& s) {
+  Sequential model(
+      {Input({6, 6, 1}), s.conv, s.pool, Flatten(), s.dropout, s.dense});
+  model.Compile(s.optimizer, s.loss, s.metrics, s.compile);
+  if (!model.status().ok()) return model.status();
+  return model.Fit(s.data, s.fit).status();
+}
+
 TEST(MultiWorkerTest, Setting_DiffersOnOneRank_IsNamedWithBothValues) {
-  struct Setting {
-    Layer conv = Conv2D(4, 3, kRelu);
-    Layer pool = MaxPooling2D(2);
-    Layer dropout = Dropout(0.25f);
-    Layer dense = Dense(3);
-    Optimizer optimizer = SGD(0.1f, 0.9f);
-    Loss loss = SparseCategoricalCrossentropy(kFromLogits);
-    std::vector<Metric> metrics = {Accuracy()};
-    CompileOptions compile;
-    FitOptions fit = Quiet(2);
-    Dataset data;
-  };
-  const struct {
-    const char* message;
-    std::function<void(Setting*)> change;
-  } changes[] = {
-      {"activation tanh", [](Setting* s) { s->conv.activation = kTanh; }},
-      {"AveragePooling2D", [](Setting* s) { s->pool = AveragePooling2D(2); }},
-      {"rate 0.5", [](Setting* s) { s->dropout = Dropout(0.5f); }},
-      {"seed 5", [](Setting* s) { s->dropout.Seed(5); }},
-      {"l2 0.01", [](Setting* s) { s->dense.KernelRegularizer(L2(0.01f)); }},
-      {"strides 2x1", [](Setting* s) { s->pool.Strides(2, 1); }},
-      {"Adam", [](Setting* s) { s->optimizer = Adam(0.1f); }},
-      {"learning rate is 0.2",
-       [](Setting* s) { s->optimizer = SGD(0.2f, 0.9f); }},
-      {"momentum is 0.8", [](Setting* s) { s->optimizer = SGD(0.1f, 0.8f); }},
-      {"nesterov is 1", [](Setting* s) { s->optimizer.nesterov = true; }},
-      {"clipnorm is 1", [](Setting* s) { s->optimizer.ClipNorm(1); }},
-      {"schedule is CosineDecay",
-       [](Setting* s) { s->optimizer.learning_rate = CosineDecay(0.1f, 9); }},
-      {"gradient_accumulation_steps is 2",
-       [](Setting* s) { s->optimizer.GradientAccumulationSteps(2); }},
-      {"from_logits is 0",
-       [](Setting* s) { s->loss = SparseCategoricalCrossentropy(); }},
-      {"metric 0", [](Setting* s) { s->metrics = {TopKOf(2)}; }},
-      {"metric 1", [](Setting* s) { s->metrics.push_back(TopKOf(2)); }},
-      {"the seed is 9", [](Setting* s) { s->compile.seed = 9; }},
-      {"epochs is 3", [](Setting* s) { s->fit.epochs = 3; }},
-      {"initial_epoch is 1", [](Setting* s) { s->fit.initial_epoch = 1; }},
-      {"steps_per_epoch is 1", [](Setting* s) { s->fit.steps_per_epoch = 1; }},
-      {"steps_per_epoch as given is 2",
-       [](Setting* s) { s->fit.steps_per_epoch = 2; }},
-      {"check_replicas_every is 7",
-       [](Setting* s) { s->fit.check_replicas_every = 7; }},
-      {"validation", [](Setting* s) { s->fit.validation_data = s->data; }},
-      {"callback 0 is terminate_on_nan",
-       [](Setting* s) { s->fit.callbacks = {TerminateOnNaN()}; }},
-      {"patience 4",
-       [](Setting* s) {
-         EarlyStoppingOptions stopping;
-         stopping.monitor = "loss";
-         stopping.patience = 4;
-         s->fit.callbacks = {EarlyStopping(stopping)};
-       }},
-      {"min_delta 2e-07",
-       [](Setting* s) {
-         EarlyStoppingOptions stopping;
-         stopping.monitor = "loss";
-         stopping.min_delta = 2e-7;
-         s->fit.callbacks = {EarlyStopping(stopping)};
-       }},
-      {"min_lr 1e-08",
-       [](Setting* s) {
-         ReduceLROnPlateauOptions reduces;
-         reduces.monitor = "loss";
-         reduces.min_lr = 1e-8;
-         s->fit.callbacks = {ReduceLROnPlateau(reduces)};
-       }},
-      {"save_freq 5",
-       [](Setting* s) {
-         s->fit.callbacks = {BackupAndRestore("unused", SaveEvery(5))};
-       }},
-      {"the batch size is 4", [](Setting* s) { s->data = Images().Batch(4); }},
-      {"the scale's factor is 2",
-       [](Setting* s) { s->data = Images().Map(Scale(2)).Batch(6); }},
-      {"the number of examples is 11",
-       [](Setting* s) { s->data = Images().Skip(1).Take(11).Batch(6); }},
-      {"drop_remainder is 1",
-       [](Setting* s) { s->data = Images().Batch(6, true); }},
-  };
-  for (const auto& change : changes) {
+  for (const Change& change : kChanges) {
+    const std::string message = change.message;
     const std::vector<std::string> messages =
         Messages(3, [&](Collective* collective) {
-          Setting s;
+          Settings s;
           s.compile.collective = collective;
           s.data = Images().Batch(6);
-          EarlyStoppingOptions stopping;
-          stopping.monitor = "loss";
-          s.fit.callbacks = {EarlyStopping(stopping)};
-          if (std::string(change.message).compare(0, 9, "save_freq") == 0) {
+          s.fit.callbacks = {EarlyStopping(StopByLoss())};
+          if (StartsWith(message, "save_freq")) {
             s.fit.callbacks = {BackupAndRestore("unused", SaveEvery(7))};
           }
-          if (std::string(change.message).compare(0, 6, "min_lr") == 0) {
-            ReduceLROnPlateauOptions reduces;
-            reduces.monitor = "loss";
-            s.fit.callbacks = {ReduceLROnPlateau(reduces)};
+          if (StartsWith(message, "min_lr")) {
+            s.fit.callbacks = {ReduceLROnPlateau(ReduceByLoss())};
           }
-          if (collective->rank() == 2) change.change(&s);
-          Sequential model({Input({6, 6, 1}), s.conv, s.pool, Flatten(),
-                            s.dropout, s.dense});
-          model.Compile(s.optimizer, s.loss, s.metrics, s.compile);
-          if (!model.status().ok()) return model.status();
-          return model.Fit(s.data, s.fit).status();
+          if (collective->rank() == 2) change.apply(&s);
+          return FitWith(s);
         });
-    EXPECT_TRUE(Contains(messages[0], change.message));
+    EXPECT_TRUE(Contains(messages[0], message));
     EXPECT_TRUE(Contains(messages[0], "rank 2"));
     EXPECT_TRUE(Contains(messages[0], "rank 0"));
   }

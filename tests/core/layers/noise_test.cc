@@ -32,73 +32,110 @@ double Normal(size_t number) {
   return radius * (number % 2 == 0 ? std::cos(angle) : std::sin(angle));
 }
 
-TEST(NoiseTest, Noise_EachPlace_HasItsOwnNumber) {
-  const size_t batch = 7, size = 5 * 3 * 6;
-  const Floats x = RandomFloats(batch * size, 1),
-               dy = RandomFloats(batch * size, 2);
-  const double rate = 0.3f, keep = 1 - rate;
-  const double a = 1 / std::sqrt(keep * (1 + rate * kAlphaScale * kAlphaScale));
-  struct Case {
-    Layer layer;
-    // The value of x at place i, and the slope there.
-    std::function<double(double, size_t)> value, slope;
+constexpr size_t kBatch = 7, kSize = 5 * 3 * 6;  // of an input (5, 3, 6)
+
+struct NoiseCase {
+  Layer layer;
+  // The value of x at place i, and the slope there.
+  std::function<double(double, size_t)> value, slope;
+};
+
+std::vector<NoiseCase> NoiseCases() {
+  static constexpr double rate = 0.3f, keep = 1 - rate;
+  static const double a =
+      1 / std::sqrt(keep * (1 + rate * kAlphaScale * kAlphaScale));
+  static const double deviation = std::sqrt(rate / keep);
+  static const auto kept = [](size_t i) { return Unit(i) >= rate; };
+  static const auto spatial = [](size_t i) {
+    return kept(i / kSize * 6 + i % 6);
   };
-  const auto kept = [&](size_t i) { return Unit(i) >= rate; };
-  const auto spatial = [&](size_t i) { return kept(i / size * 6 + i % 6); };
-  const auto whole = [&](size_t i) { return kept(i / size); };
-  const auto columns = [&](size_t i) { return kept(i / size * 18 + i % 18); };
-  const double deviation = std::sqrt(rate / keep);
-  const Case cases[] = {
-      {Dropout(0.3f),
-       [&](double v, size_t i) { return kept(i) ? v / keep : 0; },
-       [&](double d, size_t i) { return kept(i) ? d / keep : 0; }},
+  static const auto whole = [](size_t i) { return kept(i / kSize); };
+  static const auto columns = [](size_t i) {
+    return kept(i / kSize * 18 + i % 18);
+  };
+  return {
+      {Dropout(0.3f), [](double v, size_t i) { return kept(i) ? v / keep : 0; },
+       [](double d, size_t i) { return kept(i) ? d / keep : 0; }},
       {SpatialDropout2D(0.3f),
-       [&](double v, size_t i) { return spatial(i) ? v / keep : 0; },
-       [&](double d, size_t i) { return spatial(i) ? d / keep : 0; }},
+       [](double v, size_t i) { return spatial(i) ? v / keep : 0; },
+       [](double d, size_t i) { return spatial(i) ? d / keep : 0; }},
       {Dropout(0.3f).NoiseShape({1, 1, 1}),
-       [&](double v, size_t i) { return whole(i) ? v / keep : 0; },
-       [&](double d, size_t i) { return whole(i) ? d / keep : 0; }},
+       [](double v, size_t i) { return whole(i) ? v / keep : 0; },
+       [](double d, size_t i) { return whole(i) ? d / keep : 0; }},
       {Dropout(0.3f).NoiseShape({1, -1, 6}),
-       [&](double v, size_t i) { return columns(i) ? v / keep : 0; },
-       [&](double d, size_t i) { return columns(i) ? d / keep : 0; }},
+       [](double v, size_t i) { return columns(i) ? v / keep : 0; },
+       [](double d, size_t i) { return columns(i) ? d / keep : 0; }},
       {Dropout(0.3f).NoiseShape({5, 3, -1}),
-       [&](double v, size_t i) { return kept(i) ? v / keep : 0; },
-       [&](double d, size_t i) { return kept(i) ? d / keep : 0; }},
+       [](double v, size_t i) { return kept(i) ? v / keep : 0; },
+       [](double d, size_t i) { return kept(i) ? d / keep : 0; }},
       {AlphaDropout(0.3f).NoiseShape({1, 1, -1}),
-       [&](double v, size_t i) {
+       [](double v, size_t i) {
          return a * (spatial(i) ? v : -kAlphaScale) + a * kAlphaScale * rate;
        },
-       [&](double d, size_t i) { return spatial(i) ? a * d : 0; }},
+       [](double d, size_t i) { return spatial(i) ? a * d : 0; }},
       {AlphaDropout(0.3f),
-       [&](double v, size_t i) {
+       [](double v, size_t i) {
          return a * (kept(i) ? v : -kAlphaScale) + a * kAlphaScale * rate;
        },
-       [&](double d, size_t i) { return kept(i) ? a * d : 0; }},
+       [](double d, size_t i) { return kept(i) ? a * d : 0; }},
       {GaussianNoise(0.3f),
-       [&](double v, size_t i) { return v + rate * Normal(i); },
-       [&](double d, size_t) { return d; }},
+       [](double v, size_t i) { return v + rate * Normal(i); },
+       [](double d, size_t) { return d; }},
       {GaussianDropout(0.3f),
-       [&](double v, size_t i) { return v * (1 + deviation * Normal(i)); },
-       [&](double d, size_t i) { return d * (1 + deviation * Normal(i)); }}};
-  for (const Case& c : cases) {
+       [](double v, size_t i) { return v * (1 + deviation * Normal(i)); },
+       [](double d, size_t i) { return d * (1 + deviation * Normal(i)); }}};
+}
+
+TEST(NoiseTest, Noise_EachPlace_HasItsOwnNumber) {
+  const Floats x = RandomFloats(kBatch * kSize, 1),
+               dy = RandomFloats(kBatch * kSize, 2);
+  for (const NoiseCase& c : NoiseCases()) {
     SCOPED_TRACE(ClassName(c.layer));
     OpRunner runner(c.layer, {{5, 3, 6}});
     ASSERT_OK(runner.status());
-    const OpRun run = runner.Run(batch, {x}, {}, dy);
+    const OpRun run = runner.Run(kBatch, {x}, {}, dy);
     for (size_t i = 0; i < x.size(); ++i) {
       ASSERT_NEAR(run.y[i], c.value(x[i], i), 4e-6) << "at " << i;
       ASSERT_NEAR(run.dx[0][i], c.slope(dy[i], i), 4e-6) << "at " << i;
     }
+    CheckGradients(c.layer, {{5, 3, 6}}, 2, 2);
+  }
+}
+
+TEST(NoiseTest, Noise_AnyThreadsAndMemory_HasTheSameBits) {
+  const Floats x = RandomFloats(kBatch * kSize, 1),
+               dy = RandomFloats(kBatch * kSize, 2);
+  for (const NoiseCase& c : NoiseCases()) {
+    SCOPED_TRACE(ClassName(c.layer));
+    OpRunner runner(c.layer, {{5, 3, 6}});
+    ASSERT_OK(runner.status());
+    const OpRun run = runner.Run(kBatch, {x}, {}, dy);
     for (int threads : {2, 3}) {
-      const OpRun same = runner.Run(batch, {x}, {}, dy, threads, batch + 3);
+      const OpRun same = runner.Run(kBatch, {x}, {}, dy, threads, kBatch + 3);
       EXPECT_EQ(same.y, run.y);
       EXPECT_EQ(same.dx, run.dx);
     }
+  }
+}
+
+TEST(NoiseTest, Noise_NextStep_HasOtherNumbers) {
+  const Floats x = RandomFloats(kBatch * kSize, 1);
+  for (const NoiseCase& c : NoiseCases()) {
+    SCOPED_TRACE(ClassName(c.layer));
+    OpRunner runner(c.layer, {{5, 3, 6}});
+    const Floats y = runner.Run(kBatch, {x}, {}, {}).y;
     runner.counter = 6;
-    EXPECT_NE(runner.Run(batch, {x}, {}, {}).y, run.y);
+    EXPECT_NE(runner.Run(kBatch, {x}, {}, {}).y, y);
+  }
+}
+
+TEST(NoiseTest, Noise_NotTraining_PassesTheInput) {
+  const Floats x = RandomFloats(kBatch * kSize, 1);
+  for (const NoiseCase& c : NoiseCases()) {
+    SCOPED_TRACE(ClassName(c.layer));
+    OpRunner runner(c.layer, {{5, 3, 6}});
     runner.training = false;
-    EXPECT_EQ(runner.Run(batch, {x}, {}, {}).y, x);
-    CheckGradients(c.layer, {{5, 3, 6}}, 2, 2);
+    EXPECT_EQ(runner.Run(kBatch, {x}, {}, {}).y, x);
   }
 }
 
