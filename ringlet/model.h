@@ -82,7 +82,7 @@ struct OutputLoss {
   std::vector<Metric> metrics;
   float weight = 1;  // factor of this output's loss in the model's loss
 };
-// For an output that is not trained.
+// An output that is not trained.
 inline OutputLoss NoLoss(std::string output) {
   OutputLoss none(std::move(output), Loss());
   none.trains = false;

@@ -27,7 +27,7 @@ constexpr int64_t kSparseBlock = 4096;
 constexpr int64_t kSparseKept = 64;
 constexpr float kSparseDecay = 0.95f;
 
-// For 1 <= count <= kSparseBlock numbers.
+// The encoded bytes of 1 <= count <= kSparseBlock numbers.
 size_t SparseBytes(int64_t count);
 // The sum for a tensor of `numbers` numbers.
 size_t SparseBytesOf(int64_t numbers);

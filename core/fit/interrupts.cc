@@ -32,7 +32,7 @@ void HandleSignal(int number) {
   RecordEvent(event);
   int none = 0;
   if (!g_signal.compare_exchange_strong(none, number)) {
-    // It is delivered after this handler has returned.
+    // The signal is delivered after this handler has returned.
     std::signal(number, SIG_DFL);
     raise(number);
   } else if (g_prints) {

@@ -46,8 +46,8 @@ struct GraphNode {
   std::unique_ptr<Op> op;  // null for an input
   Shape output;
   int root = 0;  // the node with the buffer of this output
-  // Floats of one example in memory: a pool may be computed together with the
-  // op.
+  // Floats of one example in memory. An op that also computes the pool behind
+  // it keeps only the pool's output; `output` is its own.
   int64_t floats() const {
     return op != nullptr ? op->output().elements() : output.elements();
   }
@@ -140,7 +140,7 @@ class Graph {
     return losses_.empty() || losses_[output];
   }
 
-  // In the order of the nodes.
+  // The variables in the order of the nodes.
   const std::vector<Variable>& variables() const { return variables_; }
   // Floats in the weight span.
   int64_t num_weights() const { return num_parameters_ + num_state_; }

@@ -109,7 +109,7 @@ constexpr LayerField kPermuteFields[] = {
     LayerField("dims", &Layer::shape).Required().Compared("dims").Saved("dims"),
 };
 constexpr LayerField kFlattenFields[] = {kChannelsLast};
-// For a product of inputs and a kernel.
+// The fields of a layer with a product of inputs and a kernel.
 constexpr std::array kWeightedFields = {
     kActivation,         kUseBias,           kKernelInitializer,
     kBiasInitializer,    kKernelRegularizer, kBiasRegularizer,

@@ -48,7 +48,7 @@ struct OnlyFalse {};
 struct AnyValue {};  // ignored
 struct LastAxis {};  // "axis": -1, or the index of the last axis
 
-// What JSON may have for a FloatRange.
+// The forms of a FloatRange in JSON.
 enum class RangeForm : uint8_t {
   kSymmetric,  // a number n, which is [-n, n], or [lower, upper] in any order
   kPair,       // two numbers in any order

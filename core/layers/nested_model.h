@@ -32,7 +32,7 @@ struct NestedModel {
   std::vector<int> outputs;  // indices of calls
   int depth = 1;             // levels of nested models, with this one
   int64_t num_nodes = 0;     // calls of layers, also in nested models
-  // In the layout of the model's span; null for none.
+  // The weights in the layout of the model's span; null: none.
   std::shared_ptr<const std::vector<float>> weights;
 };
 

@@ -48,7 +48,7 @@ class ReplicaConsistency {
     check_failed_ = false;
     passed_ = {-1, 0};
   }
-  // By rank, from the last Join.
+  // The members by rank, from the last Join.
   const std::vector<Member>& members() const { return members_; }
 
   // A digest of the weights and the optimizer's slots. It misses a difference

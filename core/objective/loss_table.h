@@ -66,7 +66,7 @@ struct LossClass {
   const LossField* end() const { return fields + num_fields; }
 };
 
-// In the order of Loss::Kind, without kCustom.
+// The losses in the order of Loss::Kind, without kCustom.
 struct LossTable {
   const LossClass* begin() const { return first; }
   const LossClass* end() const { return first + count; }

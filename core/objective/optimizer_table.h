@@ -61,7 +61,7 @@ struct OptimizerField {
   Interval range = kAnyNumber;  // the valid values of a float
 };
 
-// In the order of memory and of checkpoints.
+// Names of slots, in the order of memory and of checkpoints.
 struct SlotNames {
   const char* names[4];  // Keras's
   int count;

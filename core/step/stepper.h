@@ -134,7 +134,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   StepReport report_;
   ReplicaTimes times_;
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
-  // For steps that a replica makes alone.
+  // The exchange of steps that a replica makes alone.
   const std::unique_ptr<GradientExchange> no_exchange_;
   // The exchange that gets the passes' gradients: one of the two above.
   GradientExchange* active_exchange_ = nullptr;
@@ -142,7 +142,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   // The step under way.
   int replica_ = 0;                // index of the present one of this rank
   Batch batch_;                    // the first replica's batch
-  BatchLoader* loader_ = nullptr;  // gives the others' batches
+  BatchLoader* loader_ = nullptr;  // reads the batches of the other replicas
   int64_t last_examples_ = 0;      // the examples of all ranks in the last step
   int64_t waited_nanos_ = 0;       // the present replica's wait for other ranks
   int64_t count_ = 0;              // examples

@@ -1,4 +1,4 @@
-// In place of the exports in a build without them.
+// The functions of ringlet/export.h in a build without exports.
 
 #include "../../core/base/left_out.h"
 #include "ringlet/export.h"

@@ -168,7 +168,7 @@ std::string Int8Model::FloatCallOf(const Step& s, size_t number) const {
   }
 }
 
-// What the steps of a recurrence use.
+// The text of the constants that the steps of a recurrence use.
 std::string Int8Model::CellOf(const Step& s, size_t number) const {
   const Primitive& p = *s.primitive;
   const auto each = [&](Activation activation) {

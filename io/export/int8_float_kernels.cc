@@ -17,7 +17,7 @@ namespace ringlet {
 namespace int8 {
 namespace {
 
-// What the C file has from elsewhere.
+// Functions that the C file has from its helpers or the C library.
 float expf(float x) { return math::Exp(x); }
 float root(float x) { return std::sqrt(x); }
 void quantize(const float* x, int8_t* y, int n, float factor, int zero) {

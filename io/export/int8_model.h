@@ -37,7 +37,7 @@ struct Int8Filter {
 Int8Filter MakeFilter(const std::vector<double>& weights, double bias,
                       double x_scale);
 
-// What the computation of an example writes to.
+// The memory that the computation of an example writes to.
 struct Int8Memory {
   std::vector<int8_t> arena;
   std::vector<float> floats;    // the floats of one step
@@ -208,7 +208,7 @@ class Int8Model {
   }
   Step NewStep(int8::Kernel kernel) const;
 
-  // One of the step's repetitions.
+  // Computes one of the step's repetitions.
   void RunStep(const Step& step, int64_t time, Int8Memory* memory) const;
   void RunFloatStep(const Step& step, int64_t time, Int8Memory* memory) const;
   int8_t* At(const BufferSpan& span, int64_t time, Int8Memory* memory) const {

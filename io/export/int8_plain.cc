@@ -381,7 +381,7 @@ Status Builder::MergeInputs() {
   return Give(Add(Rescaling(1.0f / static_cast<float>(inputs)), {node}));
 }
 
-// The number of channel c: there is one for each, one for all, or none.
+// The number of channel c; one number is of all channels, and none is 0.
 double NumberAt(const Floats& values, size_t c) {
   return values.empty() ? 0 : double{values[values.size() == 1 ? 0 : c]};
 }
@@ -444,8 +444,7 @@ Status Builder::MultiplyAdd() {
   return Give(AddAffine(x(), affine));
 }
 
-// True if the primitive is a product without an activation that one other
-// reads.
+// True for a product without an activation that exactly one primitive reads.
 bool Builder::Folds(int index) const {
   const Kind kind = At(index).kind;
   return (kind == Kind::kMatMul || kind == Kind::kConv) &&

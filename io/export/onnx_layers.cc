@@ -310,7 +310,7 @@ OnnxValue OnnxConverter::MultiplyAdd() {
 // Inputs with equal numbers of axes work in either order. Inputs with fewer
 // axes need channels last, and leading axes of 1.
 OnnxValue OnnxConverter::Merge() {
-  // By value of Merge.
+  // ONNX's operators, by value of Merge.
   constexpr const char* kOps[] = {"Add", "Sub", "Mul", "Max", "Min", "Add"};
   const char* const op = kOps[static_cast<size_t>(p_->merge)];
   const Shape& output = p_->output;

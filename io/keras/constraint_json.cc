@@ -6,7 +6,7 @@
 namespace ringlet {
 namespace {
 
-// With Keras 2's names of functions.
+// Constraints by class, with Keras 2's names of functions.
 constexpr Named<Constraint::Kind> kConstraints[] = {
     {"MaxNorm max_norm maxnorm", Constraint::Kind::kMaxNorm},
     {"NonNeg non_neg nonneg", Constraint::Kind::kNonNeg},

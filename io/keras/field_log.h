@@ -35,7 +35,7 @@ class FieldLog {
     fields_.back().name = name;
     return &fields_.back();
   }
-  // In the order of reading.
+  // The fields in the order of reading.
   const std::vector<FieldInfo>& fields() const { return fields_; }
 
  private:

@@ -76,7 +76,7 @@ class FieldReader {
   // A string that is not empty; `takes`: "a path".
   void Text(const char* key, const char* takes, std::string* value);
   void Character(const char* key, char* value);
-  // One of the names of a table.
+  // Reads one of the names of a table.
   template <typename T, size_t n>
   void Choice(const char* key, const Named<T> (&table)[n], T* value) {
     size_t row = 0;

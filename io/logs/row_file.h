@@ -129,7 +129,7 @@ class RowFile {
     offset_ = end;
     return Status();
   }
-  // Of a rollback: see cut_rows_.
+  // Cuts the file for a rollback, and keeps the rows (cut_rows_).
   Status CutAndKeepRows(int64_t end, int64_t size);
   void WriteCutRows(int64_t size);
   // Closes the file with a warning. Its rows are counted, as on another rank.

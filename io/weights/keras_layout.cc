@@ -98,7 +98,7 @@ constexpr size_t kNormalizationArrays = 3;  // mean, variance, count
 // Normalizations between them.
 struct ArrayOrder {
   std::vector<size_t> variables;
-  // By name, the number of the first array.
+  // The number of the first array, by name.
   std::map<std::string, size_t> normalizations;
 };
 

@@ -51,7 +51,7 @@ struct RingOptions {
   RingImplementation implementation = RingImplementation::kAuto;
   // Collective::bucket_bytes(); the same on every worker.
   int64_t bytes_per_pack = 1 << 20;
-  // Not with kTree; the same on every worker.
+  // The type of floats in messages; the same on every worker. Not with kTree.
   WireDtype wire_dtype = WireDtype::kFloat32;
   // True: workers on one host use a local socket instead of TCP.
   bool local_sockets = true;

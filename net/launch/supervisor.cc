@@ -202,7 +202,7 @@ void Supervisor::EnterPhase(Phase phase, int signal, Actions* actions) {
   actions->signal = signal;
   for (size_t i = 0; i < states_.size(); ++i) {
     if (!CancelRestart(i, actions)) continue;
-    // In this phase only the exit code matters.
+    // As the job ends, only the exit code matters.
     FailJob(static_cast<int>(i), states_[i].code, actions);
   }
   actions->new_deadline = true;

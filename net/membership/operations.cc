@@ -77,7 +77,7 @@ WaitChain Operations::CurrentWait(int64_t now) {
   return out;
 }
 
-// For the schedule.
+// Calls of the schedule.
 
 bool Operations::HasRoom(int rank) const {
   const FramedLink* const link = links_->up_link(members_->worker(rank));

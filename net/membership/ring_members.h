@@ -50,7 +50,7 @@ class RingMembers {
   const std::vector<int>& workers() const { return workers_; }
   int worker(int rank) const { return workers_[static_cast<size_t>(rank)]; }
   int count() const { return static_cast<int>(workers_.size()); }
-  // By worker; -1: not a member.
+  // The rank of each worker; -1: not a member.
   const std::vector<int>& ranks() const { return ranks_; }
   int rank(int worker) const { return ranks_[static_cast<size_t>(worker)]; }
   bool is_member(int worker) const { return rank(worker) >= 0; }

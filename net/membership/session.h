@@ -66,7 +66,7 @@ class Session final : private FramedLink::Owner,
     virtual void OnJoiner(bool) {}
     // A line for the user.
     virtual void OnNotice(const std::string& line) = 0;
-    // For the worker's trail.
+    // An event for the worker's trail.
     virtual void OnEvent(const TrailEvent&) {}
 
    protected:

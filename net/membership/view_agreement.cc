@@ -74,7 +74,7 @@ int ViewAgreement::present() const { return CountWorkers(heard_); }
 uint64_t ViewAgreement::WorkersHearingEachOther() const {
   const uint64_t self = MaskOf(options_.worker);
   uint64_t group = self;
-  // By worker: the workers that hear it.
+  // The workers that hear each worker.
   uint64_t heard_by[kMaxElasticWorkers] = {};
   for (int w = 0; w < options_.size; ++w) {
     const Peer& peer = peers_[w];

@@ -29,7 +29,7 @@ class RelayWaits::Wait final : public ByteStream::Owner {
 
   const RelayHello hello;
   StreamPtr stream;
-  // What `stream` is over, while there is one.
+  // The stream below `stream`, while there is one.
   const ByteStream* below = nullptr;
   size_t address = 0;  // the index of one of the relay's addresses
   int64_t since = 0, next = 0, pause = kFirstPause;

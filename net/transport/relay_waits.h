@@ -26,7 +26,7 @@ class RelayWaits {
     // The stream of a peer that has connected; the owner starts it before it
     // returns, or drops it.
     virtual void OnJoined(StreamPtr stream, int64_t now) = 0;
-    // For the user: the relay is out of reach.
+    // The relay is out of reach; `why` is for the user.
     virtual void OnNoRelay(const std::string& why) = 0;
 
    protected:

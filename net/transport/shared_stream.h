@@ -24,7 +24,7 @@ class SharedStream final : public LayeredStream, private SharedMemory {
   // `below` itself if the system has no segment. Both functions need a `below`
   // with descriptors().
   static StreamPtr Offer(StreamPtr below);
-  // For the side that listens.
+  // Makes the stream of the side that listens.
   static StreamPtr Expect(StreamPtr below);
 
   bool open() const override { return below_->open(); }

@@ -35,7 +35,7 @@ class Transport {
   virtual Status Connect(int peer, const Endpoint& endpoint,
                          StreamPtr* out) = 0;
 
-  // From now on calls Session::Tick every `nanos`.
+  // Starts to call Session::Tick every `nanos`.
   virtual void TickEvery(int64_t nanos) = 0;
   // Calls Session::TakeTurn once all received bytes have been read.
   virtual void RequestTurn() = 0;

@@ -21,7 +21,7 @@ constexpr size_t PackedBytesPerFloat(WireDtype dtype) {
 // The bytes of each of `floats` in an all-reduce, where short vectors are never
 // packed.
 int WireBytesPerFloat(WireDtype dtype, int64_t floats);
-// By name, in upper or lower case.
+// Finds a type by its name, in upper or lower case.
 Status WireDtypeFromName(const std::string& name, WireDtype* out);
 
 }  // namespace ringlet

@@ -82,7 +82,7 @@ class MultiHeadAttentionOp final : public Op {
   }
 
  private:
-  // In the order of the weights.
+  // The projections, in the order of the weights.
   enum : int { kQuery, kKey, kValue, kOutput, kParts };
   // A projection of `rows` rows of an example, from `in` numbers to `out`.
   struct Part {

@@ -146,7 +146,7 @@ class MergeOp final : public Op {
     }
   }
 
-  // For at most kPiece numbers.
+  // Computes the gradient of at most kPiece numbers.
   void ComputeGradient(const OpCall& call, const Run& run, size_t i) const {
     const bool as_it_is = kind_ == Kind::kAdd && alike_;
     if (as_it_is && call.dx[i] == call.dy) return;

@@ -132,7 +132,7 @@ class ConvOp final : public Op {
   int64_t Filters() const { return filters_ / groups_; }
   int64_t Channels() const { return window_.channels / groups_; }
 
-  // For one image, before any pool.
+  // The floats of the sums of one image, before any pool.
   int64_t SumFloats() const { return window_.positions() * filters_; }
   int64_t PooledFloats() const { return pool_ != nullptr ? SumFloats() : 0; }
 

@@ -19,7 +19,7 @@ class ExampleDraw {
   ExampleDraw(const OpCall& call, int64_t example)
       : words_(Philox(call.seed, call.counter)
                    .At(4 * static_cast<uint64_t>(example))) {}
-  // In [0, 1).
+  // A number in [0, 1).
   double Unit(size_t number) const {
     return double{Philox::Unit(words_[number])};
   }
