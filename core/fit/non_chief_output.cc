@@ -14,7 +14,7 @@ NonChiefOutput::NonChiefOutput(const Collective& collective, Verbose verbose,
       out_(out),
       silent_(verbose == Verbose::kSilent) {}
 
-std::string NonChiefOutput::Self() const {
+std::string NonChiefOutput::WorkerName() const {
   const std::string address = collective_.address(collective_.rank());
   return "worker " + std::to_string(collective_.rank()) + " of " +
          std::to_string(collective_.size()) +
@@ -36,7 +36,7 @@ void NonChiefOutput::Begin(const FitState& fit, const ReplicaRange& own,
           "%s: trains %" PRId64 " of %" PRId64
           " examples a step, %d replicas in %s, epochs %" PRId64 " to %" PRId64
           "; the chief%s%s shows the progress",
-          Self().c_str(), end(own.first + own.count) - end(own.first),
+          WorkerName().c_str(), end(own.first + own.count) - end(own.first),
           dataset.batch_size(), replicas,
           fit.model->local_updates().enabled() ? "rounds of their own steps"
                                                : "step",
@@ -49,10 +49,12 @@ void NonChiefOutput::End(const Status& status, int64_t epochs, int64_t steps) {
   if (silent_ || !begun_ || chief) return;
   if (status.ok()) {
     PrintTo(out_, "%s: done: %" PRId64 " %s, %" PRId64 " steps in all",
-            Self().c_str(), epochs, epochs == 1 ? "epoch" : "epochs", steps);
+            WorkerName().c_str(), epochs, epochs == 1 ? "epoch" : "epochs",
+            steps);
   } else {
     PrintTo(out_, "%s: ended after %" PRId64 " steps in all: %s, exit code %d",
-            Self().c_str(), steps, CodeName(status.code()), ExitCodeOf(status));
+            WorkerName().c_str(), steps, CodeName(status.code()),
+            ExitCodeOf(status));
   }
 }
 

@@ -32,7 +32,7 @@ class NonChiefOutput {
   void End(const Status& status, int64_t epochs, int64_t steps);
 
  private:
-  std::string Self() const;
+  std::string WorkerName() const;
 
   const Collective& collective_;
   FILE* const out_;

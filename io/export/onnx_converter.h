@@ -80,7 +80,7 @@ class OnnxConverter {
     return values_[static_cast<size_t>(p_->inputs[i])];
   }
   // The numbers of a pair, one for each axis.
-  OnnxInts Each(const int64_t pair[2]) const {
+  OnnxInts AxisInts(const int64_t pair[2]) const {
     return p_->axes == 1 ? OnnxInts{pair[1]} : OnnxInts{pair[0], pair[1]};
   }
   // A constant of the layer.

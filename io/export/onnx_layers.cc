@@ -112,8 +112,8 @@ OnnxValue OnnxConverter::Pool() {
     return OnnxBuilder::MakeValue(
         p_->output, AxisOrder::kChannelsFirst,
         builder_.Node(p_->is_max ? "MaxPool" : "AveragePool", {image},
-                      {{"kernel_shape", Each(p_->window.size)},
-                       {"strides", Each(p_->window.strides)},
+                      {{"kernel_shape", AxisInts(p_->window.size)},
+                       {"strides", AxisInts(p_->window.strides)},
                        {"pads", Pads()}}));
   }
   const int y = builder_.Node(
@@ -142,7 +142,7 @@ OnnxValue OnnxConverter::Pad() {
 
 OnnxValue OnnxConverter::Crop() {
   const int64_t before[2] = {p_->borders[0], p_->borders[2]};
-  const OnnxInts starts = Each(before);
+  const OnnxInts starts = AxisInts(before);
   OnnxInts ends, along;
   for (int i = 0; i < starts.count; ++i) {
     ends.Add(starts.values[i] + p_->output[i]);
@@ -159,7 +159,7 @@ OnnxValue OnnxConverter::Crop() {
 
 OnnxValue OnnxConverter::Repeat() {
   std::vector<float> scales = {1, 1};
-  for (const int64_t n : Each(p_->window.size)) {
+  for (const int64_t n : AxisInts(p_->window.size)) {
     scales.push_back(static_cast<float>(n));
   }
   const auto count = static_cast<int64_t>(scales.size());

@@ -62,7 +62,7 @@ int OnnxConverter::Kernel(const OnnxInts& spatial, int64_t in, int64_t out) {
 // From (spatial, channels, multiplier) in Keras to (channels * multiplier, 1,
 // spatial) in ONNX.
 int OnnxConverter::DepthwiseKernel() {
-  const OnnxInts window = Each(p_->window.size);
+  const OnnxInts window = AxisInts(p_->window.size);
   const int64_t channels = p_->groups,
                 multiplier = p_->output.back() / channels;
   OnnxInts dims = {channels * multiplier, 1};
@@ -79,8 +79,8 @@ int OnnxConverter::DepthwiseKernel() {
 // --- products ----------------------------------------------------------------
 
 OnnxInts OnnxConverter::Pads() const {
-  OnnxInts pads = Each(p_->window.before);
-  for (const int64_t n : Each(p_->window.after)) pads.Add(n);
+  OnnxInts pads = AxisInts(p_->window.before);
+  for (const int64_t n : AxisInts(p_->window.after)) pads.Add(n);
   return pads;
 }
 
@@ -94,7 +94,7 @@ int OnnxConverter::ConvolvePixels(int x, int axes, int64_t in) {
 
 OnnxValue OnnxConverter::Conv() {
   const Primitive::Window& w = p_->window;
-  const OnnxInts size = Each(w.size);
+  const OnnxInts size = AxisInts(w.size);
   const int image = builder_.First(&x());
   const int kernel = p_->depthwise ? DepthwiseKernel()
                                    : Kernel(size, x().shape.back() / p_->groups,
@@ -103,8 +103,8 @@ OnnxValue OnnxConverter::Conv() {
   return Activated(AxisOrder::kChannelsFirst,
                    builder_.Node("Conv", {image, kernel, bias},
                                  {{"kernel_shape", size},
-                                  {"strides", Each(w.strides)},
-                                  {"dilations", Each(w.dilation)},
+                                  {"strides", AxisInts(w.strides)},
+                                  {"dilations", AxisInts(w.dilation)},
                                   {"pads", Pads()},
                                   {"group", p_->groups}}));
 }
@@ -112,9 +112,9 @@ OnnxValue OnnxConverter::Conv() {
 // The kernel has the input's channels last.
 OnnxValue OnnxConverter::ConvTranspose() {
   const Primitive::Window& w = p_->window;
-  const OnnxInts size = Each(w.size);
-  OnnxInts pads = Each(w.before), more;
-  for (const int64_t n : Each(w.after)) {
+  const OnnxInts size = AxisInts(w.size);
+  OnnxInts pads = AxisInts(w.before), more;
+  for (const int64_t n : AxisInts(w.after)) {
     pads.Add(std::max<int64_t>(n, 0));
     more.Add(std::max<int64_t>(-n, 0));
   }
@@ -123,8 +123,8 @@ OnnxValue OnnxConverter::ConvTranspose() {
   return Activated(AxisOrder::kChannelsFirst,
                    builder_.Node("ConvTranspose", {image, kernel, Bias()},
                                  {{"kernel_shape", size},
-                                  {"strides", Each(w.strides)},
-                                  {"dilations", Each(w.dilation)},
+                                  {"strides", AxisInts(w.strides)},
+                                  {"dilations", AxisInts(w.dilation)},
                                   {"pads", pads},
                                   {"output_padding", more}}));
 }

@@ -104,8 +104,8 @@ std::string Show(const Json& json) {
   return "[" + list + "]";
 }
 
-std::string Nearest(const std::string& word,
-                    const std::vector<std::string>& known) {
+std::string NearestName(const std::string& word,
+                        const std::vector<std::string>& known) {
   constexpr size_t kMaxChanges = 2;
   const std::string asked = LowerAscii(WithoutDashes(word.substr(0, 64)));
   for (const auto& row : kOldNames) {
@@ -134,7 +134,7 @@ std::string Nearest(const std::string& word,
 
 std::string NearestOrAll(const std::string& word,
                          const std::vector<std::string>& known) {
-  const std::string nearest = Nearest(word, known);
+  const std::string nearest = NearestName(word, known);
   if (!nearest.empty()) return "; the nearest known is '" + nearest + "'";
   std::string list;
   std::set<std::string> listed;  // "MSE" beside "mse" is redundant

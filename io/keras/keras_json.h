@@ -62,8 +62,8 @@ std::string Show(const Json& json);
 // The name of `known` that is nearest to `word`: with the fewest letters to
 // change, at most two, or with the same beginning. "" if none is near. Case and
 // leading dashes do not count.
-std::string Nearest(const std::string& word,
-                    const std::vector<std::string>& known);
+std::string NearestName(const std::string& word,
+                        const std::vector<std::string>& known);
 
 // "; the nearest known is 'Dense'", or, if none is near, all names: "; known
 // are 'Dense', 'Flatten'".

@@ -33,31 +33,31 @@ int ByteIndexOfMask(uint32_t mask) {
 
 Status ReadMasks(uint32_t header_bytes, ByteReader* bytes, BmpHeader* header) {
   for (int c = 0; c < 3; ++c) {
-    header->channel_byte[c] = ByteIndexOfMask(bytes->Little(4));
+    header->channel_byte[c] = ByteIndexOfMask(bytes->LittleEndian(4));
     if (header->channel_byte[c] < 0) {
       return InvalidArgument("is a BMP with unusual masks; convert it to PNG");
     }
   }
   if (header_bytes >= 56)
-    header->channel_byte[3] = ByteIndexOfMask(bytes->Little(4));
+    header->channel_byte[3] = ByteIndexOfMask(bytes->LittleEndian(4));
   return Status();
 }
 
 Status ReadHeader(ByteReader* bytes, BmpHeader* header) {
   bytes->Skip(10);
-  header->begin = bytes->Little(4);
-  const uint32_t header_bytes = bytes->Little(4);
+  header->begin = bytes->LittleEndian(4);
+  const uint32_t header_bytes = bytes->LittleEndian(4);
   const bool is_os2 = header_bytes == 12;  // a header of OS/2
-  header->width = bytes->Little(is_os2 ? 2 : 4);
-  header->height = bytes->Little(is_os2 ? 2 : 4);
+  header->width = bytes->LittleEndian(is_os2 ? 2 : 4);
+  header->height = bytes->LittleEndian(is_os2 ? 2 : 4);
   bytes->Skip(2);  // planes
-  header->bits = static_cast<int>(bytes->Little(2));
+  header->bits = static_cast<int>(bytes->LittleEndian(2));
   if (is_os2) {
     header->color_bytes = 3;
   } else {
-    header->compression = bytes->Little(4);
+    header->compression = bytes->LittleEndian(4);
     bytes->Skip(12);  // the pixels' bytes, and the resolution
-    header->colors = bytes->Little(4);
+    header->colors = bytes->LittleEndian(4);
     bytes->Skip(4);
     header->from_top = header->height >> 31 != 0;
     if (header->from_top) header->height = 0 - header->height;

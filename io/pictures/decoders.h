@@ -48,8 +48,8 @@ class ByteReader {
     return ok_ ? file_.substr(from, static_cast<size_t>(bytes))
                : std::string_view();
   }
-  uint32_t Byte() { return Little(1); }
-  uint32_t Little(int bytes) {
+  uint32_t Byte() { return LittleEndian(1); }
+  uint32_t LittleEndian(int bytes) {
     uint32_t number = 0;
     const std::string_view text = Take(static_cast<uint64_t>(bytes));
     for (size_t i = text.size(); i > 0; --i) {
@@ -57,7 +57,7 @@ class ByteReader {
     }
     return number;
   }
-  uint32_t Big(int bytes) {
+  uint32_t BigEndian(int bytes) {
     uint32_t number = 0;
     for (const char c : Take(static_cast<uint64_t>(bytes))) {
       number = number << 8 | static_cast<unsigned char>(c);

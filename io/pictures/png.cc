@@ -76,9 +76,9 @@ class PngReader {
 
   // The checksum of a chunk that is not used is not checked.
   Status NextChunk(std::string_view* type, std::string_view* data) {
-    const uint32_t length = bytes_.Big(4);
+    const uint32_t length = bytes_.BigEndian(4);
     std::string_view body = bytes_.Take(uint64_t{length} + 4);
-    const uint32_t crc = bytes_.Big(4);
+    const uint32_t crc = bytes_.BigEndian(4);
     if (!bytes_.ok() || length > INT32_MAX) return EndsEarly();
     *type = body.substr(0, 4);
     *data = body.substr(4);
@@ -94,8 +94,8 @@ class PngReader {
     RINGLET_RETURN_IF_ERROR(NextChunk(&type, &data));
     if (type != "IHDR" || data.size() != 13) return BadHeader();
     ByteReader fields(data);
-    header_.width = fields.Big(4);
-    header_.height = fields.Big(4);
+    header_.width = fields.BigEndian(4);
+    header_.height = fields.BigEndian(4);
     header_.depth = static_cast<int>(fields.Byte());
     header_.type = static_cast<int>(fields.Byte());
     const uint32_t compression = fields.Byte(), filter = fields.Byte();

@@ -120,7 +120,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   // The lock is not held while it prints.
   void PrintNotices(std::unique_lock<std::mutex>* lock);
 
-  static double Since(Steady::time_point begin) {
+  static double SecondsSince(Steady::time_point begin) {
     return std::chrono::duration<double>(Steady::now() - begin).count();
   }
   std::vector<std::string> Addresses() const {  // by rank

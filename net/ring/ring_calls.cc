@@ -136,9 +136,10 @@ void Ring::WaitWithReports(std::unique_lock<std::mutex>* lock,
     requested_ = true;
     changed_.wait(*lock, [this] { return !requested_; });
     if (completed_ >= ticket || !failure_.ok()) break;
-    const std::string text = WaitMessage(waiting_, Since(begin), Addresses());
+    const std::string text =
+        WaitMessage(waiting_, SecondsSince(begin), Addresses());
     lock->unlock();
-    if (patience > 0 && Since(begin) >= patience) {
+    if (patience > 0 && SecondsSince(begin) >= patience) {
       Abort(Error(Code::kDeadlineExceeded, "%s; it has timed out after %g s",
                   text.c_str(), patience));
     } else {
@@ -150,7 +151,7 @@ void Ring::WaitWithReports(std::unique_lock<std::mutex>* lock,
   } while (!WaitUntil(lock, begin, reminder.next(), ticket));
   if (!printed || completed_ < ticket) return;
   lock->unlock();
-  PrintLine(WaitEndMessage(rank(), Since(begin)));
+  PrintLine(WaitEndMessage(rank(), SecondsSince(begin)));
   lock->lock();
 }
 

@@ -26,7 +26,7 @@ Status Ring::Reform() {
     failure_ = Status();
     status = Begin();
   } while (elastic() && status.code() == Code::kPeerLost &&
-           Since(begin) < options_.start_timeout_seconds);
+           SecondsSince(begin) < options_.start_timeout_seconds);
   if (status.ok()) return status;
   // Later calls return the reason.
   End();

@@ -47,8 +47,10 @@ Affine Flipped(const Layer& layer, const Shape& image,
 Affine Translated(const Layer& layer, const Shape& image,
                   const ExampleDraw& draw) {
   Affine affine;
-  affine.cy = -draw.In(layer.height_factor, 0) * static_cast<double>(image[0]);
-  affine.cx = -draw.In(layer.width_factor, 1) * static_cast<double>(image[1]);
+  affine.cy =
+      -draw.InRange(layer.height_factor, 0) * static_cast<double>(image[0]);
+  affine.cx =
+      -draw.InRange(layer.width_factor, 1) * static_cast<double>(image[1]);
   return affine;
 }
 
@@ -56,7 +58,7 @@ Affine Translated(const Layer& layer, const Shape& image,
 // count downwards.
 Affine Rotated(const Layer& layer, const Shape& image,
                const ExampleDraw& draw) {
-  const double half_turns = 2 * draw.In(layer.factor, 0);
+  const double half_turns = 2 * draw.InRange(layer.factor, 0);
   const double cosine = math::CosPi(half_turns);
   const double sine = math::CosPi(half_turns - 0.5);
   const double x = static_cast<double>(image[1] - 1) / 2;
@@ -66,9 +68,10 @@ Affine Rotated(const Layer& layer, const Shape& image,
 }
 
 Affine Zoomed(const Layer& layer, const Shape& image, const ExampleDraw& draw) {
-  const double down = 1 + draw.In(layer.height_factor, 0);
-  const double across =
-      layer.width_factor.is_none ? down : 1 + draw.In(layer.width_factor, 1);
+  const double down = 1 + draw.InRange(layer.height_factor, 0);
+  const double across = layer.width_factor.is_none
+                            ? down
+                            : 1 + draw.InRange(layer.width_factor, 1);
   const double x = static_cast<double>(image[1] - 1) / 2;
   const double y = static_cast<double>(image[0] - 1) / 2;
   return {across, 0, x * (1 - across), 0, down, y * (1 - down)};
@@ -265,7 +268,7 @@ class ColorOp final : public Op {
   void ForEachBlock(const OpCall& call, const Body& body) const {
     ForEachPart(call, call.batch, 1, [&](Range part) {
       for (int64_t i = part.begin; i < part.end; ++i) {
-        const double drawn = ExampleDraw(call, i).In(draws_, 0);
+        const double drawn = ExampleDraw(call, i).InRange(draws_, 0);
         for (int64_t c = 0; c < output_[2]; c += kMaxBlock) {
           Block block;
           block.first = i * output_.elements() + c;

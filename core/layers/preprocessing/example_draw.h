@@ -23,7 +23,7 @@ class ExampleDraw {
   double Unit(size_t number) const {
     return double{Philox::Unit(words_[number])};
   }
-  double In(const FloatRange& range, size_t number) const {
+  double InRange(const FloatRange& range, size_t number) const {
     const double lower = double{range.lower};
     return lower + (double{range.upper} - lower) * Unit(number);
   }
