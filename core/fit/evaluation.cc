@@ -282,7 +282,7 @@ Status PredictAll(Model* model, const ReplicaAssignment& assignment,
   RINGLET_RETURN_IF_ERROR(CheckAssigned(*model, assignment));
   RINGLET_RETURN_IF_ERROR(data.status());
   const bool own = !data.own_examples().empty();
-  // Each example once, in order, whatever the policy.
+  // An evaluation has each example once, in order, with any policy.
   const Dataset dataset = own ? data : data.AutoShard(AutoShardPolicy::kData);
   if (dataset.endless()) {
     return InvalidArgument("Predict: the dataset repeats without end");

@@ -71,7 +71,7 @@ Status Graph::CheckNewCall(const std::vector<int>& inputs) const {
   return Status();
 }
 
-// Checks that none of them gives several tensors.
+// Checks that no input gives several tensors.
 Status Graph::CheckTensors(const std::vector<int>& inputs) const {
   for (const int input : inputs) {
     const Layer& layer = nodes_[input].layer;

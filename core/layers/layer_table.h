@@ -1,10 +1,10 @@
 // The table of layers: one row for each class of layer, with all facts about it
 // except its mathematics.
 //
-// To add a layer, add its Kind, members and factory to ringlet/layers.h. Add
-// its Op and OpMaker to a .cc of a subfolder, its fields to layer_fields.h and
-// its row to layer_table.cc. To export it, add its primitives to
-// io/export/lowering.cc.
+// To add a layer, add its Kind to layer_kind.h, its members and factory to
+// ringlet/layers.h, its Op and OpMaker to a .cc of a subfolder, its fields to
+// layer_fields.h and its row to layer_table.cc. To export it, add its
+// primitives to io/export/lowering.cc.
 //
 // JSON in both directions, docs/reference.md, the fingerprint that ranks
 // compare, the description in a backup and the check of setters follow from the

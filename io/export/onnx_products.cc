@@ -48,7 +48,7 @@ int OnnxConverter::WeightOr(const Variable* weight, int64_t channels,
   return tensor;
 }
 
-// From (spatial, in, out) in Keras to (out, in, spatial) in ONNX.
+// Adds a kernel: (spatial, in, out) in Keras, (out, in, spatial) in ONNX.
 int OnnxConverter::Kernel(const OnnxInts& spatial, int64_t in, int64_t out) {
   OnnxInts dims = {out, in};
   int64_t taps = 1;

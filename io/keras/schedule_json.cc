@@ -72,8 +72,8 @@ void ReadWarmup(FieldReader* fields, LearningRate* rate) {
   rate->Warmup(target, steps);
 }
 
-// Reads the fields of one class, but not the common ones, which only
-// PiecewiseConstantDecay does not have.
+// Reads the fields of one class besides the common ones, which all classes but
+// PiecewiseConstantDecay have.
 void ReadOwn(FieldReader* fields, LearningRate* rate) {
   using Kind = LearningRate::Kind;
   if (rate->kind == Kind::kExponentialDecay ||

@@ -24,7 +24,7 @@ struct Role {
   const char* torch;
   const char* keras;
 };
-// Of an ONNX model: a matrix that is added to sequences. It may be no weight.
+// A matrix that an ONNX model adds to sequences; it may be no weight.
 constexpr char kPositions[] = "positions";
 constexpr Role kRoles[] = {
     {"weight", "kernel"},
