@@ -134,84 +134,105 @@ INSTANTIATE_TEST_SUITE_P(
 
 // EfficientNet's Normalization, behind a Rescaling: 0 and 1 as in Keras, until
 // a file of weights has others.
-TEST(ApplicationsTest, LoadWeights_MeanAndVariance_AreTheNormalizations) {
-  constexpr char kModel[] = R"({"class_name": "Functional", "config": {
-    "name": "net", "layers": [
-      {"class_name": "InputLayer", "name": "x", "inbound_nodes": [],
-       "config": {"batch_shape": [null, 3], "name": "x"}},
-      {"class_name": "Rescaling", "name": "scale",
-       "config": {"name": "scale", "scale": 0.5}, "inbound_nodes": [
-         {"args": [{"class_name": "__keras_tensor__",
-                    "config": {"keras_history": ["x", 0, 0]}}],
-          "kwargs": {}}]},
-      {"class_name": "Normalization", "name": "normalization",
-       "config": {"name": "normalization", "axis": [1], "mean": null,
-                  "variance": null}, "inbound_nodes": [
-         {"args": [{"class_name": "__keras_tensor__",
-                    "config": {"keras_history": ["scale", 0, 0]}}],
-          "kwargs": {}}]}],
-    "input_layers": [["x", 0, 0]],
-    "output_layers": [["normalization", 0, 0]]}})";
-  std::unique_ptr<Model> base;
-  Status status = ModelFromJson(std::string(kModel), &base);
-  ASSERT_TRUE(status.ok()) << status.message();
-  TempFolder folder;
-  const float mean[] = {1, 2, 3}, variance[] = {1, 4, 16}, kernel[] = {1, 1, 1};
-  const int32_t count = 9;
-  const float x[] = {4, 8, 16};
-  // Alone, and in a model around it.
-  for (const bool nested : {false, true}) {
-    const std::string group = nested ? "net/" : "";
-    const std::string path = folder / (nested ? "nested.npz" : "flat.npz");
-    NpzWriter writer;
-    ASSERT_TRUE(writer.Open(FileSystem::Posix(), path).ok());
-    for (const auto& [name, values] :
-         {std::pair<const char*, const float*>{"mean", mean},
-          {"variance", variance}}) {
-      ASSERT_TRUE(writer
-                      .Add(group + "normalization/" + name, DType::kFloat32,
-                           {3}, values)
-                      .ok());
-    }
-    ASSERT_TRUE(
-        writer.Add(group + "normalization/count", DType::kInt32, {}, &count)
-            .ok());
-    ASSERT_TRUE(writer.Add("sum/kernel", DType::kFloat32, {3, 1}, kernel).ok());
-    ASSERT_TRUE(writer.Finish().ok());
-    Sequential model;
-    model.Add(Input({3}));
-    if (nested) {
-      model.Add(base->AsLayer());
+constexpr char kNormalized[] = R"({"class_name": "Functional", "config": {
+  "name": "net", "layers": [
+    {"class_name": "InputLayer", "name": "x", "inbound_nodes": [],
+     "config": {"batch_shape": [null, 3], "name": "x"}},
+    {"class_name": "Rescaling", "name": "scale",
+     "config": {"name": "scale", "scale": 0.5}, "inbound_nodes": [
+       {"args": [{"class_name": "__keras_tensor__",
+                  "config": {"keras_history": ["x", 0, 0]}}],
+        "kwargs": {}}]},
+    {"class_name": "Normalization", "name": "normalization",
+     "config": {"name": "normalization", "axis": [1], "mean": null,
+                "variance": null}, "inbound_nodes": [
+       {"args": [{"class_name": "__keras_tensor__",
+                  "config": {"keras_history": ["scale", 0, 0]}}],
+        "kwargs": {}}]}],
+  "input_layers": [["x", 0, 0]],
+  "output_layers": [["normalization", 0, 0]]}})";
+
+constexpr float kMean[] = {1, 2, 3}, kVariance[] = {1, 4, 16};
+constexpr float kOnes[] = {1, 1, 1};
+constexpr int32_t kCount = 9;
+
+// True: the layers are in a model within another.
+class LoadedNormalizationTest : public testing::TestWithParam<bool> {
+ protected:
+  // The layers of kNormalized, and the sum of their output.
+  LoadedNormalizationTest() {
+    model_.Add(Input({3}));
+    if (GetParam()) {
+      std::unique_ptr<Model> base;
+      const Status status = ModelFromJson(kNormalized, &base);
+      EXPECT_TRUE(status.ok()) << status.message();
+      model_.Add(base->AsLayer());
     } else {
-      model.Add(Rescaling(0.5f));
-      model.Add(Normalization({0}, {1}));
+      model_.Add(Rescaling(0.5f));
+      model_.Add(Normalization({0}, {1}));
     }
-    model.Add(Dense(1).UseBias(false).Name("sum"));
-    model.Compile(SGD(), MeanSquaredError());
-    ASSERT_TRUE(model.Forward(x, 1, false).ok());
-    status = LoadWeights(&model, path);
-    ASSERT_TRUE(status.ok()) << status.message();
-    ASSERT_TRUE(model.Forward(x, 1, false).ok());
-    EXPECT_FLOAT_EQ(model.output()[0], 1 / 1.f + 2 / 2.f + 5 / 4.f);
-    // numpy.savez(file, *model.get_weights()).
-    NpzWriter unnamed;
-    ASSERT_TRUE(unnamed.Open(FileSystem::Posix(), path).ok());
-    ASSERT_TRUE(unnamed.Add("arr_0", DType::kFloat32, {3}, mean).ok());
-    ASSERT_TRUE(unnamed.Add("arr_1", DType::kFloat32, {3}, variance).ok());
-    ASSERT_TRUE(unnamed.Add("arr_2", DType::kInt32, {}, &count).ok());
-    ASSERT_TRUE(unnamed.Add("arr_3", DType::kFloat32, {3, 1}, mean).ok());
-    ASSERT_TRUE(unnamed.Finish().ok());
-    status = LoadWeights(&model, path);
-    ASSERT_TRUE(status.ok()) << status.message();
-    ASSERT_TRUE(model.Forward(x, 1, false).ok());
-    EXPECT_FLOAT_EQ(model.output()[0], 1 / 1.f + 2 * 2 / 2.f + 3 * 5 / 4.f);
-    // A saved model has them.
-    ASSERT_TRUE(SaveModel(&model, folder / "m.safetensors").ok());
-    std::unique_ptr<Model> again;
-    ASSERT_TRUE(LoadModel(folder / "m.safetensors", &again).ok());
-    ASSERT_TRUE(again->Forward(x, 1, false).ok());
-    EXPECT_EQ(again->output()[0], model.output()[0]);
+    model_.Add(Dense(1).UseBias(false).Name("sum"));
+    model_.Compile(SGD(), MeanSquaredError());
   }
+
+  void WriteArrays(const std::string& mean, const std::string& variance,
+                   const std::string& count, const std::string& kernel,
+                   const float* kernel_values) {
+    NpzWriter writer;
+    ASSERT_TRUE(writer.Open(FileSystem::Posix(), path_).ok());
+    ASSERT_TRUE(writer.Add(mean, DType::kFloat32, {3}, kMean).ok());
+    ASSERT_TRUE(writer.Add(variance, DType::kFloat32, {3}, kVariance).ok());
+    ASSERT_TRUE(writer.Add(count, DType::kInt32, {}, &kCount).ok());
+    ASSERT_TRUE(
+        writer.Add(kernel, DType::kFloat32, {3, 1}, kernel_values).ok());
+    ASSERT_TRUE(writer.Finish().ok());
+  }
+  void WriteNamedArrays() {
+    const std::string layer =
+        std::string(GetParam() ? "net/" : "") + "normalization/";
+    WriteArrays(layer + "mean", layer + "variance", layer + "count",
+                "sum/kernel", kOnes);
+  }
+  void Load() {
+    const Status status = LoadWeights(&model_, path_);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  static float OutputOf(Model* model) {
+    const float x[] = {4, 8, 16};
+    EXPECT_TRUE(model->Forward(x, 1, false).ok());
+    return model->output()[0];
+  }
+
+  Sequential model_;
+  TempFolder folder_;
+  const std::string path_ = folder_ / "w.npz";
+};
+
+INSTANTIATE_TEST_SUITE_P(AloneAndNested, LoadedNormalizationTest,
+                         testing::Bool());
+
+TEST_P(LoadedNormalizationTest,
+       LoadWeights_MeanAndVariance_AreTheNormalizations) {
+  WriteNamedArrays();
+  OutputOf(&model_);  // before they are loaded
+  Load();
+  EXPECT_FLOAT_EQ(OutputOf(&model_), 1 / 1.f + 2 / 2.f + 5 / 4.f);
+}
+
+TEST_P(LoadedNormalizationTest,
+       LoadWeights_ArraysWithoutNames_AreInKerasOrder) {
+  WriteArrays("arr_0", "arr_1", "arr_2", "arr_3", kMean);
+  Load();
+  EXPECT_FLOAT_EQ(OutputOf(&model_), 1 / 1.f + 2 * 2 / 2.f + 3 * 5 / 4.f);
+}
+
+TEST_P(LoadedNormalizationTest, SaveModel_LoadedMeanAndVariance_AreInTheFile) {
+  WriteNamedArrays();
+  Load();
+  ASSERT_TRUE(SaveModel(&model_, folder_ / "m.safetensors").ok());
+  std::unique_ptr<Model> loaded;
+  ASSERT_TRUE(LoadModel(folder_ / "m.safetensors", &loaded).ok());
+  EXPECT_EQ(OutputOf(loaded.get()), OutputOf(&model_));
 }
 
 }  // namespace

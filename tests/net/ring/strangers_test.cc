@@ -32,67 +32,99 @@
 namespace ringlet {
 namespace {
 
-TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
-  const std::vector<std::string> addresses = FreeAddresses(3);
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> ranks;
-  std::atomic<int> formed{0};
-  std::vector<int> sums(3);
-  for (int r = 0; r < 3; ++r) {
-    ranks.emplace_back([&, r] {
-      RingOptions options = OptionsOf(addresses, r);
-      std::unique_ptr<Collective> ring;
-      const Status opened = RingCollective::Open(options, &ring);
-      ++formed;
-      ASSERT_OK(opened);
-      for (float go_on = 1; go_on > 0;) {
-        ExpectSums(ring.get(), 5000);
-        ++sums[r];
-        go_on = stop ? 0 : 1;  // rank 0 decides
-        ASSERT_OK(ring->Broadcast(&go_on, sizeof(go_on), 0));
-      }
-    });
+// Three ranks that sum numbers until they are stopped.
+class RunningJob {
+ public:
+  RunningJob() {
+    for (int r = 0; r < 3; ++r) {
+      ranks_.emplace_back([this, r] { Run(r); });
+    }
+    EXPECT_TRUE(Eventually([&] { return formed_ == 3; }));
   }
-  EXPECT_TRUE(Eventually([&] { return formed == 3; }));
+  ~RunningJob() {
+    if (!stop_) Stop();
+  }
+  const std::vector<std::string>& addresses() const { return addresses_; }
+  // The number of sums that each rank has made.
+  std::vector<int> Stop() {
+    stop_ = true;
+    for (std::thread& rank : ranks_) rank.join();
+    return sums_;
+  }
 
-  for (const std::string& address : addresses) {
+ private:
+  void Run(int rank) {
+    std::unique_ptr<Collective> ring;
+    const Status opened =
+        RingCollective::Open(OptionsOf(addresses_, rank), &ring);
+    ++formed_;
+    ASSERT_OK(opened);
+    for (float go_on = 1; go_on > 0;) {
+      ExpectSums(ring.get(), 5000);
+      ++sums_[static_cast<size_t>(rank)];
+      go_on = stop_ ? 0 : 1;  // rank 0 decides
+      ASSERT_OK(ring->Broadcast(&go_on, sizeof(go_on), 0));
+    }
+  }
+
+  const std::vector<std::string> addresses_ = FreeAddresses(3);
+  std::atomic<bool> stop_{false};
+  std::atomic<int> formed_{0};
+  std::vector<int> sums_ = std::vector<int>(3);
+  std::vector<std::thread> ranks_;
+};
+
+// Sends bytes that are no hello, and is disconnected.
+void SendNoHello(const std::string& address, const std::string& bytes) {
+  Stranger stranger(address);
+  stranger.Send(bytes);
+  stranger.Receive();
+  EXPECT_TRUE(stranger.closed());
+}
+
+std::string NoiseOf(int bytes) {
+  std::string noise;
+  for (int i = 0; i < bytes; ++i) noise += static_cast<char>(i * 7919 >> 3);
+  return noise;
+}
+
+// A frame that is well formed and not a hello.
+std::string FrameBeforeHello() {
+  FrameHeader header;
+  header.type = FrameType::kAllReduce;
+  header.sequence = 1;
+  return FrameOf(header, std::vector<uint8_t>(4));
+}
+
+// The greeting of worker 2 of this job.
+std::string HelloOf2(const std::vector<std::string>& addresses, size_t to) {
+  FrameHeader header;
+  header.type = FrameType::kHello;
+  header.destination = static_cast<uint16_t>(to);
+  return FrameOf(header, EncodeIdentity(IdentityOf(addresses, 2)));
+}
+
+TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
+  RunningJob job;
+  const std::vector<std::string>& addresses = job.addresses();
+  for (size_t to = 0; to < addresses.size(); ++to) {
+    const std::string& address = addresses[to];
     { Stranger scanner(address); }
-    Stranger http(address);
-    http.Send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    http.Send(std::string(100, ' '));
-    http.Receive();
-    EXPECT_TRUE(http.closed());
+    SendNoHello(address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" +
+                             std::string(100, ' '));
+    SendNoHello(address, NoiseOf(100000));
+    SendNoHello(address, FrameBeforeHello());
 
-    Stranger random(address);
-    std::string noise;
-    for (int i = 0; i < 100000; ++i) noise += static_cast<char>(i * 7919 >> 3);
-    random.Send(noise);
-    random.Receive();
-    EXPECT_TRUE(random.closed());
-
-    // A frame that is well formed and not a hello.
-    FrameHeader header;
-    header.type = FrameType::kAllReduce;
-    header.sequence = 1;
-    Stranger rude(address);
-    rude.Send(FrameOf(header, std::vector<uint8_t>(4)));
-    rude.Receive();
-    EXPECT_TRUE(rude.closed());
-
-    // The greeting of a worker of this job, which is refused because that
-    // worker is connected.
-    const Identity identity = IdentityOf(addresses, 2);
-    header = FrameHeader();
-    header.type = FrameType::kHello;
-    header.destination = static_cast<uint16_t>(&address - addresses.data());
+    // Refused, because that worker is connected.
+    const std::string hello = HelloOf2(addresses, to);
     Stranger twin(address);
-    twin.Send(FrameOf(header, EncodeIdentity(identity)));
+    twin.Send(hello);
     EXPECT_TRUE(Contains(twin.Receive(), "same index"));
     EXPECT_TRUE(twin.closed());
 
     // A hello cut short, and one that never comes.
     Stranger slow(address);
-    slow.Send(FrameOf(header, EncodeIdentity(identity)).substr(0, 60));
+    slow.Send(hello.substr(0, 60));
     Stranger silent(address);
     silent.Receive();
     EXPECT_TRUE(silent.closed());
@@ -101,11 +133,9 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
   for (int i = 0; i < 300; ++i) {
     flood.push_back(std::make_unique<Stranger>(addresses[i % 3]));
   }
-  stop = true;
-  for (std::thread& rank : ranks) rank.join();
+  const std::vector<int> sums = job.Stop();
   EXPECT_GT(sums[0], 1);
-  EXPECT_EQ(sums[1], sums[0]);
-  EXPECT_EQ(sums[2], sums[0]);
+  EXPECT_EQ(sums, std::vector<int>(3, sums[0]));
 }
 
 TEST(StrangersTest, Strangers_SilentConnections_DoNotKeepAJobFromForming) {
