@@ -487,9 +487,9 @@ TEST(ElasticTest, Compile_ResultDependsOnTheWorkers_IsRefused) {
                       BatchNormalization().Synchronized(exact), Dense(3)});
     model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits), {},
                   options);
-    const std::string printed = model.status().message();
+    const std::string message = model.status().message();
     EXPECT_TRUE(
-        Contains(printed, exact ? "is synchronized" : "reduction exact"));
+        Contains(message, exact ? "is synchronized" : "reduction exact"));
   }
 }
 

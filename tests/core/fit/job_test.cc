@@ -491,9 +491,9 @@ void AllRight(const TempFolder& folder, int size) {
   for (int i = 0; i < size; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
 }
 
-void ExpectNames(const std::string& printed, const std::string& names) {
-  EXPECT_TRUE(Contains(printed, names));
-  EXPECT_TRUE(Contains(printed, "gradients of the same examples"));
+void ExpectNames(const std::string& message, const std::string& names) {
+  EXPECT_TRUE(Contains(message, names));
+  EXPECT_TRUE(Contains(message, "gradients of the same examples"));
 }
 
 // The check before a save finds it, or an earlier one: checks follow time.

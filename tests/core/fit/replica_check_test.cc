@@ -51,15 +51,15 @@ void ExpectFound(const std::vector<Trained>& runs, int broken, int64_t from,
       ExpectRight(runs, {static_cast<int>(w)}, rounds);
       continue;
     }
-    const std::string printed = runs[w].status.message();
-    EXPECT_EQ(runs[w].status.code(), Code::kOutOfSync) << printed;
+    const std::string message = runs[w].status.message();
+    EXPECT_EQ(runs[w].status.code(), Code::kOutOfSync) << message;
     const std::string ranks = runs.size() == 2
                                   ? "rank 0 and rank 1 differ"
                                   : "rank " + std::to_string(broken) + " has";
-    EXPECT_TRUE(Contains(printed, ranks));
-    EXPECT_TRUE(Contains(printed, "gradients"));
-    EXPECT_GE(FoundAfter(runs[w].status), from) << printed;
-    EXPECT_LE(FoundAfter(runs[w].status), from + 100) << printed;
+    EXPECT_TRUE(Contains(message, ranks));
+    EXPECT_TRUE(Contains(message, "gradients"));
+    EXPECT_GE(FoundAfter(runs[w].status), from) << message;
+    EXPECT_LE(FoundAfter(runs[w].status), from + 100) << message;
   }
 }
 

@@ -303,15 +303,15 @@ TEST(ModelMemoryTest, Reserve_NoMemory_NamesWhatTakesIt) {
                       Flatten(), Dense(1)});
     model.Compile(SGD(), MeanSquaredError());
     ASSERT_OK(model.status());
-    const std::string printed =
+    const std::string message =
         model.Reserve(wide ? int64_t{1} << 33 : 2, true).message();
-    EXPECT_TRUE(Contains(printed, "of layer 'far' (Conv2D)"));
-    EXPECT_EQ(printed.find("use a smaller batch: one") != std::string::npos,
+    EXPECT_TRUE(Contains(message, "of layer 'far' (Conv2D)"));
+    EXPECT_EQ(message.find("use a smaller batch: one") != std::string::npos,
               wide)
-        << printed;
-    EXPECT_EQ(printed.find("no smaller batch would fit") == std::string::npos,
+        << message;
+    EXPECT_EQ(message.find("no smaller batch would fit") == std::string::npos,
               wide)
-        << printed;
+        << message;
   }
 }
 
