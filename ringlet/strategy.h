@@ -40,6 +40,7 @@ struct ClusterConfig {
   // workers: the chief, or worker 0 without a chief, or an evaluator.
   bool is_chief = true;
   bool is_evaluator = false;
+  bool has_evaluator = false;  // TF_CONFIG lists one in "cluster"
 };
 
 // The environment variables and the host's name of this process.

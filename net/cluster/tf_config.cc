@@ -225,6 +225,7 @@ Status PlaceTask(const std::string& type, int index, Jobs* jobs,
   placed.task_type = type;
   placed.task_index = index;
   placed.is_evaluator = evaluator;
+  placed.has_evaluator = !jobs->evaluator.empty();
   placed.addresses = evaluator ? own : jobs->chief;
   if (!evaluator) {
     placed.worker = index;

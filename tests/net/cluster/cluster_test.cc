@@ -240,10 +240,13 @@ TEST(TfConfigTest, Evaluator_ListedOrNot_IsAClusterOfItsOwn) {
   EXPECT_EQ(listed.worker, 0);
   EXPECT_TRUE(listed.is_chief);
   EXPECT_TRUE(listed.is_evaluator);
+  EXPECT_TRUE(listed.has_evaluator);
+  EXPECT_TRUE(ResolveTf(WithChief("worker", "0")).has_evaluator);
   const ClusterConfig unlisted = ResolveTf(R"({"cluster": {"worker": ["a:1"]},
                     "task": {"type": "evaluator", "index": 0}})");
   EXPECT_TRUE(unlisted.addresses.empty());
   EXPECT_TRUE(unlisted.is_evaluator);
+  EXPECT_FALSE(unlisted.has_evaluator);
   EXPECT_TRUE(
       ResolveTf(R"({"task": {"type": "evaluator", "index": 0}})").is_evaluator);
 }

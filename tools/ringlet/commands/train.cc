@@ -20,6 +20,7 @@
 
 #include "../command_line.h"
 #include "../config/run_config.h"
+#include "../run/evaluator.h"
 #include "../run/output_plan.h"
 #include "../run/run.h"
 #include "../run/trails.h"
@@ -105,11 +106,6 @@ void TrainFlags::AddAll(CommandLine* flags) {
 
 Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
                     const ClusterConfig& cluster) {
-  if (cluster.is_evaluator) {
-    return InvalidArgument(
-        "the environment makes this process an evaluator, which does not "
-        "train; run ringlet evaluate");
-  }
   const int replicas = strategy.options.replicas;
   if (replicas != 0 && replicas < cluster.world_size) {
     return InvalidArgument(
@@ -169,7 +165,8 @@ class SavedModelRecorder final : public Callback {
 };
 
 FitOptions OptionsOf(const RunConfig& config, const RunData& data,
-                     const TrainFlags& flags, const OutputPlan& output) {
+                     const TrainFlags& flags, const OutputPlan& output,
+                     const std::shared_ptr<Callback>& end_report) {
   FitOptions options;
   options.epochs = config.fit.epochs;
   options.initial_epoch = config.fit.initial_epoch;
@@ -196,6 +193,7 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   // SaveWhenTrained comes behind callbacks that restore the best weights. Every
   // rank has it, since all must have the same callbacks.
   options.callbacks.push_back(SaveWhenTrained(output.path, output.options));
+  if (end_report != nullptr) options.callbacks.push_back(end_report);
   return options;
 }
 
@@ -263,6 +261,7 @@ struct Prepared {
   OutputPlan output;
   bool prints = false;  // this worker prints the run's messages
   int replicas = 0;     // that this worker asks for
+  std::shared_ptr<Callback> end_report;  // null: no evaluator waits for it
 };
 
 // Fails if an output would overwrite an input of the run.
@@ -361,6 +360,7 @@ Status PrepareRun(const std::string& path, const TrainFlags& flags,
     RINGLET_RETURN_IF_ERROR(
         CheckWritable("--log-examples", flags.log_examples));
   }
+  run->end_report = ReportEndToEvaluator(path, cluster, config);
   run->replicas = RequestedReplicas(config, cluster);
   const int replicas = std::max(run->replicas, cluster.world_size);
   run->prints = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
@@ -389,7 +389,8 @@ Status PrepareRun(const std::string& path, const TrainFlags& flags,
 
 Status FitAndReport(const std::string& path, const TrainFlags& flags,
                     const Prepared& run) {
-  FitOptions options = OptionsOf(run.config, run.data, flags, run.output);
+  FitOptions options =
+      OptionsOf(run.config, run.data, flags, run.output, run.end_report);
   const auto notes = std::make_shared<SavedModelRecorder>();
   options.callbacks.insert(options.callbacks.begin(), notes);
   const Status trained =
@@ -418,6 +419,15 @@ Status FitAndReport(const std::string& path, const TrainFlags& flags,
   return trained;
 }
 
+Status RunEvaluator(const std::string& path, TrainFlags flags,
+                    const ClusterConfig& cluster) {
+  RunConfig config;
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  flags.fit.Apply(&config.fit);
+  RINGLET_RETURN_IF_ERROR(flags.init.TakeNewest());
+  return EvaluateCheckpoints(path, cluster, flags.init, &config);
+}
+
 // After the return the strategy reports the error to the other workers: print
 // the error first.
 Status TrainRun(const std::string& path, TrainFlags flags,
@@ -427,6 +437,7 @@ Status TrainRun(const std::string& path, TrainFlags flags,
   ClusterConfig cluster;
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(ProcessEnvironment(), &cluster));
+  if (cluster.is_evaluator) return RunEvaluator(path, flags, cluster);
   Status prepared = OpenTrail(flags.trail, cluster, trail);
   if (prepared.ok()) prepared = flags.init.TakeNewest();
   if (prepared.ok()) prepared = PrepareRun(path, flags, cluster, &run);

@@ -135,6 +135,7 @@ Made ReadBackupAndRestore(FieldReader* fields, const Place& place) {
 Made ReadTensorBoard(FieldReader* fields, const Place& place) {
   TensorBoardOptions o;
   ReadPath(fields, "log_dir", place, &o.log_dir);
+  place.config->tensorboard = o.log_dir;
   fields->Int("histogram_freq", 0, kMaxCount, &o.histogram_freq);
   fields->Bool("write_steps_per_second", &o.write_steps_per_second);
   ReadFrequency(fields, "update_freq", "\"batch\", ", &o.update_freq);

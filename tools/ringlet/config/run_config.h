@@ -88,7 +88,8 @@ struct RunConfig {
   std::vector<std::shared_ptr<Callback>> callbacks;
   std::vector<std::string> logs;         // files that callbacks write rows to
   std::vector<std::string> checkpoints;  // paths of ModelCheckpoints
-  std::string backup;  // the folder of BackupAndRestore; "": none
+  std::string backup;       // the folder of BackupAndRestore; "": none
+  std::string tensorboard;  // log_dir of TensorBoard; "": none
   StrategyConfig strategy;
   // True if `strategy` was read, also if another part has an error.
   bool has_strategy = false;

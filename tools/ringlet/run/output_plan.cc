@@ -15,13 +15,6 @@
 namespace ringlet {
 namespace {
 
-// "run" of "a/run.json".
-std::string NameOfRun(const std::string& path) {
-  const std::string name = FileNameOf(path);
-  const std::string stem = WithoutSuffix(name, ".json");
-  return stem.empty() ? name : stem;
-}
-
 std::string FolderOfVariable(const char* variable, const char* otherwise) {
   const char* const value = std::getenv(variable);
   return value != nullptr && *value != '\0' ? value : otherwise;
@@ -74,6 +67,12 @@ Status CheckCheckpointFolder(const std::string& path) {
 }
 
 }  // namespace
+
+std::string NameOfRun(const std::string& path) {
+  const std::string name = FileNameOf(path);
+  const std::string stem = WithoutSuffix(name, ".json");
+  return stem.empty() ? name : stem;
+}
 
 Status PlanOutput(const std::string& run, const RunConfig& config,
                   const SaveFlags& flags, bool chief, OutputPlan* output) {

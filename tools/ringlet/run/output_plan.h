@@ -28,6 +28,9 @@ struct OutputPlan {
   std::string start_message;
 };
 
+// "run" of "a/run.json".
+std::string NameOfRun(const std::string& path);
+
 // `run` is the path of RUN.json. Called before the data are read; after it only
 // the name may change.
 Status PlanOutput(const std::string& run, const RunConfig& config,

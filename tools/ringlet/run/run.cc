@@ -16,7 +16,6 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdlib>
-#include <tuple>
 
 #include "../data/data_match.h"
 #include "core/base/json.h"
@@ -24,13 +23,12 @@
 #include "core/base/text.h"
 #include "io/checkpoint/backup_metadata.h"
 #include "io/checkpoint/data_description.h"
-#include "io/files/atomic_file.h"
-#include "io/files/file_kind.h"
 #include "io/files/path.h"
 #include "io/keras/compile_arguments.h"
 #include "io/readers/array_path.h"
 #include "io/readers/class_names.h"
 #include "io/weights/safetensors.h"
+#include "model_files.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"
@@ -82,86 +80,28 @@ void InitFlags::Add(CommandLine* flags, const char* help) {
                 "with --init: skip layers with other shapes");
 }
 
-namespace {
-
-// A safetensors file, plain or sealed, in a folder.
-struct Candidate {
-  struct timespec written = {};
-  std::string name;
-
-  // Among files of the same moment the greater number is newer: "m-10".
-  bool operator<(const Candidate& other) const {
-    const auto key = [](const Candidate& c) {
-      return std::make_tuple(c.written.tv_sec, c.written.tv_nsec, c.name.size(),
-                             c.name);
-    };
-    return key(*this) < key(other);
-  }
-};
-
-// The files with names of this beginning and end. `folder` ends in '/'.
-std::vector<Candidate> ModelsIn(const std::string& folder,
-                                const std::vector<std::string>& names,
-                                const std::string& begin,
-                                const std::string& end) {
-  std::vector<Candidate> found;
-  for (const std::string& name : names) {
-    const std::string path = folder + name;
-    struct stat file = {};
-    FileKind kind;
-    if (name.size() < begin.size() + end.size() || !StartsWith(name, begin) ||
-        !EndsWith(name, end) || !AtomicFile::TargetOf(name).empty() ||
-        stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode) ||
-        !FindFileKind(CommandFileSystem(), path, &kind).ok() ||
-        (kind.format != FileKind::Format::kSafetensors &&
-         kind.format != FileKind::Format::kSealed)) {
-      continue;
-    }
-    found.push_back({file.st_mtim, name});
-  }
-  return found;
-}
-
-}  // namespace
-
 Status InitFlags::TakeNewest() {
   const bool is_folder = IsFolder(path);
-  const size_t first = path.find('{'), last = path.rfind('}');
-  const bool has_fields =
-      first != std::string::npos && last != std::string::npos && first < last;
-  if (!is_folder && (IsFile(path) || !has_fields)) return Status();
-  std::string folder = path, begin, end;
-  if (!is_folder) {
-    folder = FolderOf(path);
-    if (folder.find('{') != std::string::npos) {
-      return InvalidArgument(
-          "--init %s: its folder has fields; give the folder of one file",
-          Printable(path).c_str());
-    }
-    begin = FileNameOf(path.substr(0, first));
-    end = path.substr(last + 1);
-  }
-  std::vector<std::string> names;
-  RINGLET_RETURN_IF_ERROR(
-      CommandFileSystem()->List(folder, &names).Annotate("--init"));
-  if (!EndsWith(folder, "/")) folder += "/";
+  if (!is_folder && (IsFile(path) || !HasPathFields(path))) return Status();
   // Each of the other files then has a part of the weights.
-  const char* const index = "model.safetensors.index.json";
-  if (is_folder && std::count(names.begin(), names.end(), index) > 0) {
-    Notice("note: --init %s: takes the files that %s%s names", path.c_str(),
-           folder.c_str(), index);
-    path = folder + index;
+  const std::string index =
+      path + (EndsWith(path, "/") ? "" : "/") + "model.safetensors.index.json";
+  if (is_folder && IsFile(index)) {
+    Notice("note: --init %s: takes the files that %s names", path.c_str(),
+           index.c_str());
+    path = index;
     return Status();
   }
-  const std::vector<Candidate> found = ModelsIn(folder, names, begin, end);
+  std::vector<ModelFile> found;
+  RINGLET_RETURN_IF_ERROR(
+      ListModelFiles(CommandFileSystem(), path, &found).Annotate("--init"));
   if (found.empty()) {
     return InvalidArgument(
         "--init %s: there is no model and no safetensors file; name another "
         "folder, or a file",
         Printable(path).c_str());
   }
-  const std::string newest =
-      folder + std::max_element(found.begin(), found.end())->name;
+  const std::string newest = found.back().path;
   Notice("note: --init %s: takes %s, the newest of %zu", path.c_str(),
          newest.c_str(), found.size());
   path = newest;

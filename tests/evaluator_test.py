@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""The task "evaluator" of a job: real processes, killed at each row.
+
+RINGLET_SOURCE and RINGLET_BUILD name the folders.
+"""
+import csv
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() / \
+    "tools/ringlet/ringlet"
+DEADLINE = 300  # seconds, for what takes a few
+EPOCHS, BATCH, EXAMPLES = 40, 32, 100
+STEPS = -(-(EXAMPLES * 4 // 5) // BATCH)  # of an epoch; a fifth validates
+
+
+def write_run(folder, filepath="saved/m-{epoch:02d}.safetensors", **options):
+    draw = random.Random(1)
+    rows = ["a,b,y"]
+    for _ in range(EXAMPLES):
+        a, b = draw.random(), draw.random()
+        rows.append(f"{a},{b},{a - b}")
+    (folder / "data.csv").write_text("\n".join(rows) + "\n")
+    layers = [
+        {"class_name": "InputLayer", "config": {"batch_shape": [None, 2]}},
+        {"class_name": "Dense", "config": {"units": 1}}]
+    run = {
+        "model": {"class_name": "Sequential", "config": {"layers": layers}},
+        "compile": {"optimizer": "sgd", "loss": "mse", "metrics": ["mae"]},
+        "data": {"train": {"csv": "data.csv", "label": "y"}},
+        "fit": {"epochs": EPOCHS, "batch_size": BATCH,
+                "validation_split": 0.2, "verbose": 2},
+        "callbacks": [
+            {"class_name": "ModelCheckpoint",
+             "config": {"filepath": filepath, **options}},
+            {"class_name": "TensorBoard", "config": {"log_dir": "logs"}}]}
+    (folder / "run.json").write_text(json.dumps(run))
+
+
+def start(folder, task, listed=True):
+    cluster = {"chief": ["127.0.0.1:1"]}
+    if listed:
+        cluster["evaluator"] = ["127.0.0.1:2"]
+    job = {"cluster": cluster, "task": {"type": task, "index": 0}}
+    return subprocess.Popen(
+        [PROGRAM, "train", "run.json", "--no-save"], cwd=folder, text=True,
+        env={**os.environ, "TF_CONFIG": json.dumps(job)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(process, code=0):
+    out, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == code, (process.returncode, out, err)
+    return out, err
+
+
+def rows_of(folder):
+    with open(folder / "run-evaluations.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def killed_at_each_row_evaluates_each_file_once(folder):
+    """30 kills, each when the next row is there."""
+    write_run(folder)
+    finish(start(folder, "chief"))
+    rows = folder / "run-evaluations.csv"
+    kills = 0
+    while kills < 30:
+        evaluator = start(folder, "evaluator")
+        end = time.monotonic() + DEADLINE
+        while not rows.exists() or rows.read_bytes().count(b"\n") < kills + 2:
+            assert evaluator.poll() is None, evaluator.communicate()
+            assert time.monotonic() < end, "no row was written"
+        evaluator.send_signal(signal.SIGKILL)
+        evaluator.communicate()
+        # As a power cut may leave it.
+        if kills % 3 == 0:
+            with open(rows, "ab") as file:
+                file.write(b"saved/m-40")
+        # Several rows may have been written before the kill.
+        kills = max(kills + 1, rows.read_bytes().count(b"\n") - 1)
+        if kills >= EPOCHS:
+            break
+    finish(start(folder, "evaluator"))
+    found = rows_of(folder)
+    assert [r["file"] for r in found] == [
+        f"saved/m-{i:02d}.safetensors" for i in range(1, EPOCHS + 1)], found
+    assert [int(r["iterations"]) for r in found] == [
+        STEPS * i for i in range(1, EPOCHS + 1)], found
+    # The numbers of `ringlet evaluate`.
+    for row in found[::13]:
+        out = subprocess.run(
+            [PROGRAM, "evaluate", row["file"], "--data", "run.json", "--json"],
+            cwd=folder, check=True, capture_output=True, text=True,
+            timeout=DEADLINE).stdout
+        logs = json.loads(out)
+        assert float(row["loss"]) == logs["loss"], (row, logs)
+        assert float(row["mae"]) == logs["mae"], (row, logs)
+
+
+def beside_a_running_chief_follows_it_to_its_end(folder):
+    """The evaluator is there first; the chief's files appear one by one."""
+    write_run(folder, save_weights_only=True,
+              filepath="saved/m-{epoch:02d}.safetensors")
+    evaluator = start(folder, "evaluator")
+    finish(start(folder, "chief"))
+    out, _ = finish(evaluator)
+    assert f"{EPOCHS} evaluations" in out, out
+    found = rows_of(folder)
+    assert len({r["file"] for r in found}) == len(found) == EPOCHS, found
+    assert {r["iterations"] for r in found} == {""}, found
+
+
+def one_replaced_file_ends_with_the_newest(folder):
+    """A filepath without fields: each save replaces the file."""
+    write_run(folder, filepath="saved/m.safetensors")
+    evaluator = start(folder, "evaluator")
+    finish(start(folder, "chief"))
+    finish(evaluator)
+    found = rows_of(folder)
+    steps = [int(r["iterations"]) for r in found]
+    assert steps == sorted(set(steps)) and steps[-1] == EPOCHS * STEPS, steps
+
+
+def damaged_file_is_left_out_with_a_message(folder):
+    write_run(folder)
+    finish(start(folder, "chief"))
+    damaged = folder / "saved/m-02.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    _, err = finish(start(folder, "evaluator"))
+    assert "m-02.safetensors is left out" in err, err
+    assert len(rows_of(folder)) == EPOCHS - 1
+
+
+def wrong_runs_are_refused(folder):
+    write_run(folder)
+    run = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**run, "callbacks": []}))
+    _, err = finish(start(folder, "evaluator"), code=2)
+    assert "add one" in err, err
+    del run["fit"]["validation_split"]
+    (folder / "run.json").write_text(json.dumps(run))
+    _, err = finish(start(folder, "evaluator"), code=2)
+    assert "needs data.validation" in err, err
+    # Rows of another run.
+    write_run(folder)
+    (folder / "run-evaluations.csv").write_text("epoch,loss,mae\n1,2,3\n")
+    _, err = finish(start(folder, "evaluator"), code=2)
+    assert "move it" in err, err
+
+
+def main():
+    failed = 0
+    for test in (killed_at_each_row_evaluates_each_file_once,
+                 beside_a_running_chief_follows_it_to_its_end,
+                 one_replaced_file_ends_with_the_newest,
+                 damaged_file_is_left_out_with_a_message,
+                 wrong_runs_are_refused):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                test(pathlib.Path(folder))
+                print("ok", test.__name__)
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                failed += 1
+                print("FAILED", test.__name__, error)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
