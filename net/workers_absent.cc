@@ -4,6 +4,8 @@
 #include "launch/launcher.h"
 #include "relay/relay.h"
 #include "ring/withdrawal.h"
+#include "status/http_get.h"
+#include "status/status_server.h"
 #include "transport/socket_address.h"
 
 namespace ringlet {
@@ -24,6 +26,15 @@ Result<int> Launch(const LaunchOptions&) {
 }
 Status Relay::Start(const RelayOptions&, std::unique_ptr<Relay>*) {
   return LeftOut("ringlet relay", "workers");
+}
+
+Status StatusServer::Start(const StatusServerOptions&, const Answerer&,
+                           std::unique_ptr<StatusServer>*) {
+  return LeftOut("--status", "workers");
+}
+Status HttpGet(const std::string&, const std::string&, const std::string&,
+               double, std::string*) {
+  return LeftOut("the status of another machine", "workers");
 }
 
 }  // namespace ringlet

@@ -52,7 +52,7 @@ void TimedLines::Append(const char* format, ...) {
 }
 
 Status TimedLines::OnTrainBegin(FitState& fit) {
-  epoch_seconds_ = 0;
+  pace_.BeginFit();
   BeginEpoch(fit);
   return Status();
 }
@@ -63,8 +63,8 @@ Status TimedLines::OnEpochBegin(FitState& fit) {
 }
 
 void TimedLines::BeginEpoch(const FitState& fit) {
-  last_line_ = epoch_begin_ = clock_->MonotonicNanos();
-  first_step_ = fit.step;
+  last_line_ = clock_->MonotonicNanos();
+  pace_.BeginEpoch(fit, last_line_);
 }
 
 bool TimedLines::BeginLine(const FitState& fit) {
@@ -78,28 +78,23 @@ bool TimedLines::BeginLine(const FitState& fit) {
 }
 
 void TimedLines::AppendRates(const FitState& fit, int64_t done) {
-  const int64_t made = done - first_step_;
-  const int64_t elapsed = clock_->MonotonicNanos() - epoch_begin_;
-  if (made < 1 || elapsed < 1) return;
-  const double seconds = static_cast<double>(elapsed) / kSecond;
-  const double step_seconds = seconds / static_cast<double>(made);
+  const int64_t now = clock_->MonotonicNanos();
+  const double step_seconds = pace_.StepSeconds(done, now);
+  if (step_seconds < 0) return;
   if (step_seconds < 1) {
     Append(" - %.1f steps/s", 1 / step_seconds);
   } else {
     Append(" - %.1f s/step", step_seconds);
   }
-  if (fit.steps_per_epoch == 0) return;
-  const auto left = static_cast<int64_t>(
-      step_seconds * static_cast<double>(fit.steps_per_epoch - done));
-  Append(" - %s left in the epoch", DurationText(left).c_str());
-  const int64_t epochs = fit.epochs - fit.epoch - 1;
-  if (epochs == 0 || epoch_seconds_ == 0) return;
-  const double others =
-      static_cast<double>(epochs) * static_cast<double>(epoch_seconds_);
+  const double left = pace_.SecondsLeftInEpoch(fit, done, now);
+  if (left < 0) return;
+  Append(" - %s left in the epoch",
+         DurationText(static_cast<int64_t>(left)).c_str());
+  const double in_all = pace_.SecondsLeftInAll(fit, done, now);
+  const bool is_last = fit.epoch + 1 == fit.epochs;
   // Beyond a century the number means nothing.
-  if (others > 3e9) return;
-  Append(", %s in all",
-         DurationText(left + static_cast<int64_t>(others)).c_str());
+  if (is_last || in_all < 0 || in_all > 3e9) return;
+  Append(", %s in all", DurationText(static_cast<int64_t>(in_all)).c_str());
 }
 
 Status TimedLines::OnTrainBatchEnd(FitState& fit, const Logs& logs) {
@@ -129,8 +124,7 @@ Status TimedLines::OnTestBatchEnd(FitState& fit) {
 }
 
 Status TimedLines::OnEpochEnd(FitState& fit, Logs*) {
-  const int64_t now = clock_->MonotonicNanos();
-  if (first_step_ == 0) epoch_seconds_ = (now - epoch_begin_) / kSecond;
+  pace_.EndEpoch(clock_->MonotonicNanos());
   BeginEpoch(fit);
   return Status();
 }

@@ -6,17 +6,15 @@
 //
 //   2026-11-29 18:55:03 - epoch 3/10 - 120/500 - 12.3 steps/s - 0:31 left in
 //   the epoch, 12:05 in all - accuracy: 0.9012 - loss: 0.3025
-//
-// The rates are of the epoch's steps so far. The time that is left in all is
-// known once a whole epoch, with its validation, was measured, or when the
-// epoch is the last.
 
 #ifndef RINGLET_IO_LOGS_TIMED_LINES_H_
 #define RINGLET_IO_LOGS_TIMED_LINES_H_
 
 #include <cstdint>
 #include <cstdio>
+#include <string>
 
+#include "pace.h"
 #include "ringlet/collective.h"
 #include "ringlet/fit.h"
 
@@ -46,10 +44,8 @@ class TimedLines final : public Callback {
 
   FILE* const out_;
   Clock* const clock_;
-  int64_t last_line_ = 0;      // the time of the last line
-  int64_t epoch_begin_ = 0;    // a time
-  int64_t first_step_ = 0;     // the step at that time
-  int64_t epoch_seconds_ = 0;  // seconds of the last whole epoch; 0: none
+  Pace pace_;
+  int64_t last_line_ = 0;  // the time of the last line
   int64_t test_steps_ = 0;
   std::string line_;
 };

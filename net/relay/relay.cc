@@ -8,14 +8,10 @@
 
 #include "relay.h"
 
-#include <netinet/in.h>
 #include <sys/resource.h>
-#include <unistd.h>
 #include <uv.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -94,23 +90,6 @@ class RelayServer final : public Relay, private UvListener::Owner {
   std::vector<Side*> sides_;  // the open ones, the oldest first
   bool reported_full_ = false;
 };
-
-// Runs `work` on the loop's thread, and waits for its end.
-template <typename Work>
-void RunOnLoop(Loop* loop, const Work& work) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  loop->Post([&] {
-    work([&] {
-      std::lock_guard<std::mutex> lock(mutex);
-      done = true;
-      changed.notify_all();
-    });
-  });
-  std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [&] { return done; });
-}
 
 Status RelayServer::Serve(const sockaddr_storage& address) {
   RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
@@ -340,18 +319,6 @@ void RelayServer::Sweep(int64_t now) {
   if (2 * sides_.size() < static_cast<size_t>(options_.connections)) {
     reported_full_ = false;
   }
-}
-
-// Any address of this host, by one socket for IPv6 and IPv4.
-void AllAddresses(int port, sockaddr_storage* out) {
-  *out = {};
-  const int probe = socket(AF_INET6, SOCK_STREAM, 0);
-  if (probe < 0) {  // the system has no IPv6
-    uv_ip4_addr("0.0.0.0", port, reinterpret_cast<sockaddr_in*>(out));
-    return;
-  }
-  close(probe);
-  uv_ip6_addr("::", port, reinterpret_cast<sockaddr_in6*>(out));
 }
 
 // Parses "host:port", or "port" for all addresses.

@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -92,6 +93,23 @@ class Loop {
   std::vector<std::function<void()>> running_;  // used by the loop's thread
   Thread thread_;
 };
+
+// Runs `work` on the loop's thread, and waits until it calls its argument.
+template <typename Work>
+void RunOnLoop(Loop* loop, const Work& work) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  loop->Post([&] {
+    work([&] {
+      std::lock_guard<std::mutex> lock(mutex);
+      done = true;
+      changed.notify_all();
+    });
+  });
+  std::unique_lock<std::mutex> lock(mutex);
+  changed.wait(lock, [&] { return done; });
+}
 
 }  // namespace ringlet
 

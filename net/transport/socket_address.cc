@@ -21,6 +21,17 @@ Status NumericAddress(const Address& from, sockaddr_storage* out) {
   return NotFound("%s is not a numeric address", host);
 }
 
+void AllAddresses(int port, sockaddr_storage* out) {
+  *out = {};
+  const int probe = socket(AF_INET6, SOCK_STREAM, 0);
+  if (probe < 0) {  // the system has no IPv6
+    uv_ip4_addr("0.0.0.0", port, reinterpret_cast<sockaddr_in*>(out));
+    return;
+  }
+  close(probe);
+  uv_ip6_addr("::", port, reinterpret_cast<sockaddr_in6*>(out));
+}
+
 void SetPort(int port, sockaddr_storage* address) {
   const uint16_t network = htons(static_cast<uint16_t>(port));
   if (address->ss_family == AF_INET6) {

@@ -392,7 +392,7 @@ TEST_F(ProgramTest, TfConfig_Wrong_IsNamed) {
   environment_ = {{"TF_CONFIG", R"({"cluster": {"worker": ["localhost:1"],
       "evaluator": ["localhost:2"]},
       "task": {"type": "evaluator", "index": 0}})"}};
-  ExpectError({"train", "run.json"}, 2, {"an evaluator", "ringlet evaluate"});
+  ExpectError({"train", "run.json"}, 2, {"an evaluator", "ModelCheckpoint"});
   environment_.clear();
   WriteRun("\"callbacks\": []", "\"strategy\": {\"min_workers\": 2}");
   ExpectError({"train", "run.json"}, 2,
@@ -475,9 +475,9 @@ TEST_F(ProgramTest, Name_FarFromAll_ListsAllThatAreKnown) {
   EXPECT_EQ(Run({"test"}), 2);
   EXPECT_EQ(err_,
             "error: unknown command 'test'; known are 'train', 'evaluate', "
-            "'predict', 'launch', 'keygen', 'relay', 'init', 'plan', 'verify', "
-            "'audit', "
-            "'summary', 'inspect', 'diff', 'export' (see 'ringlet --help')\n");
+            "'predict', 'launch', 'keygen', 'top', 'relay', 'init', 'plan', "
+            "'verify', 'audit', 'summary', 'inspect', 'diff', 'export' (see "
+            "'ringlet --help')\n");
   EXPECT_EQ(Run({"inspect", "--layers", "x"}), 2);
   EXPECT_EQ(err_,
             "error: unknown flag '--layers'; known are '--help', '--json', "

@@ -41,6 +41,7 @@ constexpr Command kCommands[] = {
      /*outlives_reader=*/true},
     {"keygen", "make a key for a job or for sealed files",
      ringlet::KeygenCommand},
+    {"top", "show where the running trainings are", ringlet::TopCommand},
     {"relay", "connect workers that can only dial out", ringlet::RelayCommand,
      /*outlives_reader=*/true},
     {"init", "write a RUN.json for a table", ringlet::InitCommand},

@@ -9,12 +9,13 @@ _ringlet() {
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
              --recompute --no-shuffle --init --init-layout --by-name --skip-mismatch --save
              --no-save --log-steps --log-digests --log-examples --trail
-             --continue-with --shrink --sealed --insecure --help'
+             --continue-with --shrink --sealed --insecure --status --help'
     [evaluate]="$use --labels --y --json"
     [predict]="$use --out --anomaly --score --threshold --threshold-quantile
                --threshold-data"
     [launch]='--workers --restart --max-restarts --healthy --backoff --grace --help'
     [keygen]='--out --help'
+    [top]='--once --help'
     [relay]='--connections --help'
     [init]='--label --out --help'
     [plan]='--batch-size --threads --recompute --limit --workers --link --latency --step-time --json --help'

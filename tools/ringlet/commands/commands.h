@@ -30,6 +30,7 @@ int EvaluateCommand(const std::vector<std::string>& line);
 int PredictCommand(const std::vector<std::string>& line);
 int KeygenCommand(const std::vector<std::string>& line);
 int RelayCommand(const std::vector<std::string>& line);
+int TopCommand(const std::vector<std::string>& line);
 int LaunchCommand(const std::vector<std::string>& line);
 int VerifyCommand(const std::vector<std::string>& line);
 int InitCommand(const std::vector<std::string>& line);

@@ -24,6 +24,7 @@
 #include "../run/output_plan.h"
 #include "../run/run.h"
 #include "../run/trails.h"
+#include "../run/watched_training.h"
 #include "commands.h"
 #include "core/base/text.h"
 #include "core/fit/run_state.h"
@@ -65,6 +66,7 @@ struct TrainFlags {
   std::string log_examples;
   std::string trail;
   std::string continue_with;
+  std::string status;
   bool insecure = false, sealed = false, shrink = false;
   void AddAll(CommandLine* flags);
 };
@@ -89,6 +91,10 @@ void TrainFlags::AddAll(CommandLine* flags) {
   flags->Text("--trail", "FOLDER", &trail,
               "record each worker's last events for `ringlet\n"
               "inspect`, in FOLDER/worker-0.trail and so on");
+  flags->Text("--status", "ADDRESS", &status,
+              "tell over HTTP where the training is: at a\n"
+              "port of 127.0.0.1, or at host:port or *:port with\n"
+              "the token in RINGLET_STATUS_TOKEN");
   flags->Text("--continue-with", "CHANGE", &continue_with,
               "continue from the backup of a run with another\n"
               "optimizer or seed: optimizer, seed or\n"
@@ -261,6 +267,7 @@ struct Prepared {
   OutputPlan output;
   bool prints = false;  // this worker prints the run's messages
   int replicas = 0;     // that this worker asks for
+  std::unique_ptr<WatchedTraining> watched;
   std::shared_ptr<Callback> end_report;  // null: no evaluator waits for it
 };
 
@@ -391,6 +398,7 @@ Status FitAndReport(const std::string& path, const TrainFlags& flags,
                     const Prepared& run) {
   FitOptions options =
       OptionsOf(run.config, run.data, flags, run.output, run.end_report);
+  options.callbacks.push_back(run.watched->recorder());
   const auto notes = std::make_shared<SavedModelRecorder>();
   options.callbacks.insert(options.callbacks.begin(), notes);
   const Status trained =
@@ -439,6 +447,10 @@ Status TrainRun(const std::string& path, TrainFlags flags,
       ClusterFromEnvironment(ProcessEnvironment(), &cluster));
   if (cluster.is_evaluator) return RunEvaluator(path, flags, cluster);
   Status prepared = OpenTrail(flags.trail, cluster, trail);
+  if (prepared.ok()) {
+    prepared =
+        WatchedTraining::Start(path, cluster, flags.status, &run.watched);
+  }
   if (prepared.ok()) prepared = flags.init.TakeNewest();
   if (prepared.ok()) prepared = PrepareRun(path, flags, cluster, &run);
   StrategyOptions& options = run.config.strategy.options;
