@@ -53,6 +53,8 @@ constexpr Command kCommands[] = {
     {"summary", "show the layers of a RUN.json or a saved model",
      ringlet::SummaryCommand},
     {"inspect", "show and verify a file", ringlet::InspectCommand},
+    {"report", "write a page with curves and events of a run",
+     ringlet::ReportCommand},
     {"diff", "compare two files", ringlet::DiffCommand},
     {"export", "write a model or weights for other programs",
      ringlet::ExportCommand},

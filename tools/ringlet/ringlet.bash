@@ -10,7 +10,7 @@ _ringlet() {
              --recompute --no-shuffle --init --init-layout --by-name --skip-mismatch --save
              --no-save --log-steps --log-digests --log-examples --trail
              --continue-with --shrink --sealed --insecure --status --help'
-    [evaluate]="$use --labels --y --json"
+    [evaluate]="$use --labels --y --json --report"
     [predict]="$use --out --anomaly --score --threshold --threshold-quantile
                --threshold-data"
     [launch]='--workers --restart --max-restarts --healthy --backoff --grace --help'
@@ -24,6 +24,7 @@ _ringlet() {
     [audit]='--help'
     [summary]='--help'
     [inspect]='--json --verbose --help'
+    [report]='--out --help'
     [diff]='--json --help'
     [export]='--format --out --all --softmax --name --with-preprocessing
               --anomaly --score --quantize --data --init --init-layout

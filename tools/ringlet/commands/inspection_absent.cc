@@ -1,6 +1,7 @@
 // In place of the commands that show files and plans, in a build without them.
 
 #include "../command_line.h"
+#include "../report/evaluate_report.h"
 #include "commands.h"
 #include "core/base/left_out.h"
 
@@ -13,6 +14,14 @@ int Refuse(const char* command) {
 
 }  // namespace
 
+Status CheckReports(const Model&) {
+  return LeftOut("ringlet evaluate --report", "inspection");
+}
+Status WriteEvaluationReport(Model*, const std::string&, const Dataset&,
+                             const Logs&, const std::string&) {
+  return LeftOut("ringlet evaluate --report", "inspection");
+}
+
 int AuditCommand(const std::vector<std::string>&) {
   return Refuse("ringlet audit");
 }
@@ -24,6 +33,9 @@ int InspectCommand(const std::vector<std::string>&) {
 }
 int PlanCommand(const std::vector<std::string>&) {
   return Refuse("ringlet plan");
+}
+int ReportCommand(const std::vector<std::string>&) {
+  return Refuse("ringlet report");
 }
 int SummaryCommand(const std::vector<std::string>&) {
   return Refuse("ringlet summary");

@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "core/base/json.h"
 #include "core/fit/run_state.h"
+#include "file_summaries.h"
 #include "plan_wire.h"
 #include "ringlet/status.h"
 
@@ -295,6 +296,21 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
 }
 
 }  // namespace
+
+Status PlanMemoryRows(const std::string& path, int64_t* batch,
+                      std::vector<MemoryRow>* rows) {
+  Plan plan;
+  RINGLET_RETURN_IF_ERROR(MakePlan(path, PlanFlags(), &plan));
+  *batch = plan.batch;
+  for (const Row& row : RowsOf(plan)) {
+    const std::string key = row.key;
+    rows->push_back({row.text, row.bytes,
+                     key == "total"    ? MemoryRow::Kind::kTotal
+                     : key == "shared" ? MemoryRow::Kind::kSubtracted
+                                       : MemoryRow::Kind::kPart});
+  }
+  return Status();
+}
 
 int PlanCommand(const std::vector<std::string>& line) {
   PlanFlags values;

@@ -6,6 +6,7 @@
 #include "../config/run_config.h"
 #include "../run/run.h"
 #include "commands.h"
+#include "file_summaries.h"
 #include "io/checkpoint/inspect.h"
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
@@ -50,28 +51,30 @@ Status SummarizeConfiguration(const std::string& path, std::string* summary) {
 }
 
 Status Summarize(const std::string& path) {
-  FileKind kind;
-  RINGLET_RETURN_IF_ERROR(FindFileKind(CommandFileSystem(), path, &kind));
   std::string summary, compiled;
-  switch (kind.format) {
-    case FileKind::Format::kRun:
-    case FileKind::Format::kJson:
-      RINGLET_RETURN_IF_ERROR(SummarizeRun(path, &summary, &compiled));
-      break;
-    case FileKind::Format::kKerasJson:
-    case FileKind::Format::kTfjs:
-      RINGLET_RETURN_IF_ERROR(SummarizeConfiguration(path, &summary));
-      break;
-    default:
-      RINGLET_RETURN_IF_ERROR(
-          SummarizeModelFile(path, &summary, &compiled, CommandFileSystem()));
-  }
+  RINGLET_RETURN_IF_ERROR(SummarizeFile(path, &summary, &compiled));
   std::printf("%s", summary.c_str());
   if (!compiled.empty()) std::printf(" Compiled: %s\n", compiled.c_str());
   return Status();
 }
 
 }  // namespace
+
+Status SummarizeFile(const std::string& path, std::string* summary,
+                     std::string* compiled) {
+  FileKind kind;
+  RINGLET_RETURN_IF_ERROR(FindFileKind(CommandFileSystem(), path, &kind));
+  switch (kind.format) {
+    case FileKind::Format::kRun:
+    case FileKind::Format::kJson:
+      return SummarizeRun(path, summary, compiled);
+    case FileKind::Format::kKerasJson:
+    case FileKind::Format::kTfjs:
+      return SummarizeConfiguration(path, summary);
+    default:
+      return SummarizeModelFile(path, summary, compiled, CommandFileSystem());
+  }
+}
 
 int SummaryCommand(const std::vector<std::string>& line) {
   CommandLine flags(

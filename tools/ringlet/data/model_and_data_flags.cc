@@ -303,7 +303,8 @@ Status ModelAndDataFlags::OpenModel(const std::string& model_path,
   InitFlags init = init_;
   RINGLET_RETURN_IF_ERROR(init.TakeNewest());
   RINGLET_RETURN_IF_ERROR(Choose(model_path, part_, choice));
-  RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, choice->data));
+  RINGLET_RETURN_IF_ERROR(
+      CheckNotData(labels_ ? "--report" : "--out", out, choice->data));
   RINGLET_RETURN_IF_ERROR(
       CheckNotRead("--out", out, {model_path, init.path, run_}));
   RunConfig config;

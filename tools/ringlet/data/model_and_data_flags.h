@@ -25,7 +25,7 @@ class ModelAndDataFlags {
   }
   // MODEL is a saved model, or a RUN.json with the weights of --init. *model is
   // compiled; *batches are of the data that the flags name, or of RUN.json's.
-  // `out`, a file that will be written, or "", must not be a data file.
+  // `out`, the file of --out or --report, or "", must not be a data file.
   Status Open(const std::string& model_path, const std::string& out,
               std::unique_ptr<Model>* model, Dataset* batches) const;
   // --csv -: the examples are lines of stdin.

@@ -1,0 +1,447 @@
+#include "event_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "core/base/text.h"
+#include "html.h"
+#include "io/files/input_file.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int kMaxDepth = 4;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr size_t kMaxText = 400, kMaxName = 100;
+// Members record one thing at about the same time, by their own clocks.
+constexpr double kSameThing = 120;  // seconds
+
+std::string TextOf(const Json& value, size_t most = kMaxText) {
+  return value.is_string() ? Shortened(value.text(), most) : "";
+}
+
+double NumberOf(const Json& value, double otherwise = 0) {
+  const double number = value.is_number() ? value.number() : otherwise;
+  return std::isfinite(number) ? number : otherwise;
+}
+
+int64_t WholeOf(const Json& value, int64_t otherwise = 0) {
+  int64_t number = 0;
+  return value.ToInt64(&number) && number >= 0 ? number : otherwise;
+}
+
+// "worker 2, worker 5" of a list of names.
+std::vector<std::string> NamesOf(const Json& list) {
+  std::vector<std::string> names;
+  if (!list.is_array()) return names;
+  for (Json m = list.first(); m && names.size() < EventHistory::kMaxMembers;
+       m = m.next()) {
+    names.push_back(TextOf(m, kMaxName));
+  }
+  return names;
+}
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return Shortened(out, kMaxText);
+}
+
+std::string WorkersText(const std::vector<std::string>& names) {
+  return (names.size() == 1 ? "worker " : "workers ") + Joined(names);
+}
+
+// "in step 12", or "".
+std::string StepText(const Json& json) {
+  const int64_t step = WholeOf(json["step"], -1);
+  return step < 0 ? "" : " in step " + std::to_string(step);
+}
+
+std::string Because(const Json& reason) {
+  const std::string text = TextOf(reason);
+  return text.empty() ? "" : ": " + text;
+}
+
+int64_t DaysSince1970(int64_t year, int64_t month, int64_t day) {
+  // Years that begin in March, so that the leap day is the last.
+  year -= month <= 2;
+  const int64_t era = year / 400, of_era = year - era * 400;
+  const int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day;
+  return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year -
+         719469;
+}
+
+}  // namespace
+
+bool ParseEventTime(const std::string& text, double* seconds) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00";
+  if (text.size() < kForm.size() + 1 || text.size() > 32 ||
+      text.back() != 'Z') {
+    return false;
+  }
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (size_t i = 0; i < text.size() - 1; ++i) {
+    const char form = i < kForm.size()    ? kForm[i]
+                      : i == kForm.size() ? '.'
+                                          : '0';
+    if (form == '0' ? !digit(text[i]) : text[i] != form) return false;
+  }
+  const auto number = [&](size_t at, size_t count) {
+    return ParseWholeNumber(std::string_view(text).substr(at, count), 9999);
+  };
+  const int64_t month = number(5, 2), day = number(8, 2);
+  if (month < 1 || month > 12 || day < 1 || day > 31) return false;
+  double fraction = 0, unit = 0.1;
+  for (size_t i = kForm.size() + 1; i + 1 < text.size(); ++i, unit /= 10) {
+    fraction += (text[i] - '0') * unit;
+  }
+  *seconds = static_cast<double>(
+                 DaysSince1970(number(0, 4), month, day) * 86400 +
+                 number(11, 2) * 3600 + number(14, 2) * 60 + number(17, 2)) +
+             fraction;
+  return true;
+}
+
+WorkerHistory* EventHistory::FindWorker(const std::string& name) {
+  const auto found = workers_.find(name);
+  if (found != workers_.end()) return &found->second;
+  if (workers_.size() == kMaxWorkers) return nullptr;
+  WorkerHistory& worker = workers_[name];
+  worker.worker = name;
+  return &worker;
+}
+
+void EventHistory::TakeLine(const std::string& text) {
+  if (text.empty()) return;
+  Line line;
+  if (text.size() > kMaxLine ||
+      !Json::Parse(text, "line", &line.json, kMaxDepth).ok() ||
+      !line.json["event"].is_string() ||
+      !ParseEventTime(line.json["time"].text(), &line.time)) {
+    ++skipped_lines_;
+    return;
+  }
+  line.worker = FindWorker(TextOf(line.json["worker"], kMaxName));
+  if (line.worker == nullptr) {
+    ++left_out_;
+    return;
+  }
+  if (lines_++ == 0) begin_ = end_ = line.time;
+  begin_ = std::min(begin_, line.time);
+  end_ = std::max(end_, line.time);
+  // A clock that was set back: time stands still until it is reached again.
+  line.time = std::max(line.time, line.worker->last_time);
+  line.worker->last_time = line.time;
+  struct Taker {
+    const char* event;
+    void (EventHistory::*take)(const Line& line);
+  };
+  constexpr Taker kTakers[] = {
+      {"steps", &EventHistory::TakeSteps}, {"epoch", &EventHistory::TakeEpoch},
+      {"view", &EventHistory::TakeView},   {"loss", &EventHistory::TakeLoss},
+      {"save", &EventHistory::TakeSave},   {"fit", &EventHistory::TakeFit},
+      {"waited", &EventHistory::TakeWait}, {"end", &EventHistory::TakeEnd}};
+  const std::string event = line.json["event"].text();
+  for (const Taker& taker : kTakers) {
+    if (event == taker.event) return (this->*taker.take)(line);
+  }
+  TakeOther(event, line);
+}
+
+// `key` is equal for all workers' lines of one thing; "": there is no other.
+// False if another worker has recorded it.
+bool EventHistory::Add(Happening::Kind kind, const Line& line,
+                       const std::string& text, const std::string& key) {
+  const auto found = seen_.find(key);
+  if (!key.empty() && found != seen_.end()) {
+    Happening& known = happenings_[found->second];
+    if (std::fabs(known.time - line.time) < kSameThing) {
+      ++known.recorded_by;
+      known.time = std::min(known.time, line.time);
+      return false;
+    }
+  }
+  if (happenings_.size() == kMaxHappenings) {
+    ++left_out_;
+    return true;
+  }
+  if (!key.empty()) seen_[key] = happenings_.size();
+  Happening happening;
+  happening.time = line.time;
+  happening.kind = kind;
+  happening.worker = line.worker->worker;
+  happening.text = text;
+  happenings_.push_back(happening);
+  return true;
+}
+
+void EventHistory::TakeFit(const Line& line) {
+  WorkerHistory& w = *line.worker;
+  const Json& json = line.json;
+  w.planned_bytes = NumberOf(json["planned_memory_bytes"]);
+  w.data_bytes = NumberOf(json["data_bytes"]);
+  w.epochs = NumberOf(json["epochs"]);
+  w.steps_per_epoch = NumberOf(json["steps_per_epoch"]);
+  w.batch_size = NumberOf(json["batch_size"]);
+  w.threads = NumberOf(json["threads"]);
+  w.examples = NumberOf(json["examples"]);
+  w.validation_examples = NumberOf(json["validation_examples"]);
+  const Json model = json["model"];
+  w.model = TextOf(model["name"], kMaxName);
+  w.layers = NumberOf(model["layers"]);
+  w.parameters = NumberOf(model["parameters"]);
+  w.trainable = NumberOf(model["trainable_parameters"]);
+  // Another run, which begins at its first step.
+  if (WholeOf(json["step"]) == 0 && WholeOf(json["epoch"]) == 0) {
+    w.logs.clear();
+    w.last_epoch = -1;
+  }
+}
+
+void EventHistory::TakeView(const Line& line) {
+  View view;
+  view.time = line.time;
+  view.number = WholeOf(line.json["view"]);
+  view.members = NamesOf(line.json["members"]);
+  std::string key = std::to_string(view.number) + "|" + Joined(view.members);
+  const Json replicas = line.json["replicas"];
+  for (Json m = replicas.is_object() ? replicas.first() : Json(); m;
+       m = m.next()) {
+    if (view.replicas.size() == kMaxMembers) break;
+    view.replicas[Shortened(m.key(), kMaxName)] = WholeOf(m);
+    key += "|" + m.key() + "=" + std::to_string(WholeOf(m));
+  }
+  const bool is_new = Add(Happening::Kind::kView, line,
+                          "view " + std::to_string(view.number) + " of " +
+                              WorkersText(view.members),
+                          "view " + key);
+  if (!is_new) return;
+  if (views_.size() == kMaxViews) {
+    ++left_out_;
+    return;
+  }
+  views_.push_back(view);
+}
+
+void EventHistory::TakeLoss(const Line& line) {
+  const Json& json = line.json;
+  const std::vector<std::string> lost = NamesOf(json["lost"]);
+  const std::string who = lost.empty() ? "a member" : WorkersText(lost);
+  Add(Happening::Kind::kLoss, line,
+      who + (lost.size() > 1 ? " were lost" : " was lost") + StepText(json) +
+          Because(json["reason"]),
+      "loss " + std::to_string(WholeOf(json["view"])) + " " + Joined(lost));
+}
+
+void EventHistory::TakeSave(const Line& line) {
+  const Json& json = line.json;
+  WorkerHistory& w = *line.worker;
+  const std::string file = TextOf(json["file"]);
+  const std::string error = TextOf(json["error"]);
+  if (!error.empty()) {
+    ++w.failed_saves;
+    Add(Happening::Kind::kSave, line, file + " was not saved: " + error);
+    return;
+  }
+  const double seconds = NumberOf(json["save_seconds"]),
+               bytes = NumberOf(json["bytes"]);
+  w.saves += std::min<int64_t>(WholeOf(json["saves"], 1), 1 << 30);
+  w.save_seconds += seconds;
+  w.largest_save = std::max(w.largest_save, bytes);
+  Add(Happening::Kind::kSave, line,
+      "saved " + file + " (" + BytesText(bytes) + " in " +
+          DurationText(seconds) + ")");
+}
+
+void EventHistory::TakeSteps(const Line& line) {
+  const Json& json = line.json;
+  WorkerHistory& w = *line.worker;
+  const double x = line.time;
+  w.p50.Add(x, NumberOf(json["p50"], kNaN));
+  w.p90.Add(x, NumberOf(json["p90"], kNaN));
+  w.p99.Add(x, NumberOf(json["p99"], kNaN));
+  w.max.Add(x, NumberOf(json["max"], kNaN));
+  w.slowest = std::max(w.slowest, NumberOf(json["max"]));
+  w.steps += std::min<int64_t>(WholeOf(json["count"]), int64_t{1} << 40);
+  StepTimes& times = w.times;
+  const auto add = [&](const char* name, double* sum) {
+    *sum += std::max(0.0, NumberOf(json[name]));
+  };
+  add("compute", &times.compute);
+  add("wait", &times.wait);
+  add("transfer", &times.transfer);
+  add("read", &times.read);
+  add("save", &times.save);
+}
+
+void EventHistory::TakeEpoch(const Line& line) {
+  WorkerHistory& w = *line.worker;
+  const int64_t epoch = WholeOf(line.json["epoch"], -1);
+  // After a rollback an epoch ends a second time, with the same numbers.
+  if (epoch <= w.last_epoch) return;
+  w.last_epoch = epoch;
+  const auto add = [&](const std::string& name, const Json& value) {
+    if (w.logs.size() == kMaxLogs && w.logs.count(name) == 0) return;
+    w.logs[name].Add(static_cast<double>(epoch), NumberOf(value, kNaN));
+  };
+  const Json logs = line.json["logs"];
+  for (Json m = logs.is_object() ? logs.first() : Json(); m; m = m.next()) {
+    add(Shortened(m.key(), kMaxName), m);
+  }
+  const Json rate = line.json["learning_rate"];
+  if (rate && !logs["learning_rate"]) add("learning_rate", rate);
+}
+
+void EventHistory::TakeWait(const Line& line) {
+  const auto pair =
+      std::make_pair(line.worker->worker, TextOf(line.json["for"], kMaxName));
+  if (waits_.size() == kMaxPairs && waits_.count(pair) == 0) {
+    ++left_out_;
+    return;
+  }
+  const double seconds = std::max(0.0, NumberOf(line.json["waited_seconds"]));
+  Waiting& waiting = waits_[pair];
+  ++waiting.count;
+  waiting.seconds += seconds;
+  waiting.longest = std::max(waiting.longest, seconds);
+}
+
+void EventHistory::TakeEnd(const Line& line) {
+  WorkerHistory& w = *line.worker;
+  const Json& json = line.json;
+  w.exit_code = NumberOf(json["exit_code"], -1);
+  w.status = TextOf(json["status"]);
+  if (w.status.empty()) w.status = "ended";
+  Add(Happening::Kind::kEnd, line,
+      "worker " + w.worker + " ended with exit code " + ShortText(w.exit_code) +
+          StepText(json) + Because(json["reason"]));
+}
+
+void EventHistory::TakeOther(const std::string& event, const Line& line) {
+  using Kind = Happening::Kind;
+  const Json& json = line.json;
+  const std::string view = std::to_string(WholeOf(json["view"]));
+  if (event == "start") {
+    line.worker->address = TextOf(json["address"], kMaxName);
+    line.worker->run = TextOf(json["run"]);
+    line.worker->status.clear();
+    if (json["continued"].as_bool()) return;
+    Add(Kind::kStart, line, "worker " + line.worker->worker + " started");
+  } else if (event == "abort") {
+    Add(Kind::kLoss, line,
+        "worker " + line.worker->worker + " gave up" + StepText(json) +
+            Because(json["reason"]));
+  } else if (event == "leave") {
+    const std::string left = TextOf(json["left"], kMaxName);
+    Add(Kind::kLeave, line, "worker " + left + " left" + StepText(json),
+        "leave " + view + " " + left);
+  } else if (event == "join") {
+    Add(Kind::kJoin, line, "a worker joins" + StepText(json), "join " + view);
+  } else if (event == "rollback") {
+    const std::string from = std::to_string(WholeOf(json["from_step"])),
+                      to = std::to_string(WholeOf(json["to_step"]));
+    Add(Kind::kRollback, line, "rolled back from step " + from + " to " + to,
+        "rollback " + from + " " + to);
+  } else if (event == "check") {
+    ++line.worker->checks;
+    if (json["agreed"].kind() != Json::Kind::kBool ||
+        json["agreed"].as_bool()) {
+      return;
+    }
+    const std::string step = StepText(json);
+    Add(Kind::kCheck, line, "a replica check failed" + step, "check " + step);
+  } else if (event == "signal") {
+    Add(Kind::kSignal, line,
+        "worker " + line.worker->worker + " got signal " +
+            std::to_string(WholeOf(json["signal"])));
+  } else if (event == "warning") {
+    Add(Kind::kWarning, line, TextOf(json["text"]));
+  }
+}
+
+void EventHistory::Finish() {
+  const auto earlier = [](const auto& a, const auto& b) {
+    return a.time < b.time;
+  };
+  std::stable_sort(views_.begin(), views_.end(), earlier);
+  std::stable_sort(happenings_.begin(), happenings_.end(), earlier);
+  ordered_.clear();
+  for (const auto& [name, worker] : workers_) ordered_.push_back(&worker);
+  // By number: 2 before 10.
+  std::stable_sort(ordered_.begin(), ordered_.end(),
+                   [](const WorkerHistory* a, const WorkerHistory* b) {
+                     return a->worker.size() < b->worker.size();
+                   });
+}
+
+namespace {
+
+// The lines of a file, of which each but the last has an end. A longer one than
+// EventHistory::kMaxLine is cut to one byte more.
+class LineReader {
+ public:
+  Status Open(const std::string& path) { return file_.Open(path); }
+
+  Status Next(std::string* line, bool* more) {
+    line->clear();
+    *more = false;
+    for (;;) {
+      if (at_ == got_) {
+        at_ = got_ = 0;
+        RINGLET_RETURN_IF_ERROR(
+            file_.ReadSome(buffer_, sizeof(buffer_), &got_));
+        if (got_ == 0) return Status();
+      }
+      *more = true;
+      const std::string_view rest(buffer_ + at_, got_ - at_);
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      line->append(rest.substr(
+          0, std::min(end, EventHistory::kMaxLine + 1 - line->size())));
+      at_ += end;
+      if (end == rest.size()) continue;
+      ++at_;
+      return Status();
+    }
+  }
+
+ private:
+  InputFile file_;
+  char buffer_[1 << 14];
+  size_t at_ = 0, got_ = 0;
+};
+
+}  // namespace
+
+bool IsEventLog(const std::string& path, double* time) {
+  LineReader reader;
+  std::string line;
+  bool more = false;
+  if (!reader.Open(path).ok()) return false;
+  // The first line may be the torn one of a rotated file.
+  for (int i = 0; i < 3; ++i) {
+    Json json;
+    if (!reader.Next(&line, &more).ok() || !more) return false;
+    if (Json::Parse(line, "line", &json, kMaxDepth).ok() &&
+        json["event"].is_string() &&
+        ParseEventTime(json["time"].text(), time)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status ReadEventLog(const std::string& path, EventHistory* history) {
+  LineReader reader;
+  RINGLET_RETURN_IF_ERROR(reader.Open(path));
+  std::string line;
+  for (bool more = true;;) {
+    RINGLET_RETURN_IF_ERROR(reader.Next(&line, &more));
+    if (!more) return Status();
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    history->TakeLine(line);
+  }
+}
+
+}  // namespace ringlet

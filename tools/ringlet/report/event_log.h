@@ -1,0 +1,153 @@
+// EventHistory: what the event logs of a job's workers (docs/events.md) have.
+//
+// The lines are hostile: their length, nesting and all counts are bounded, and
+// a line that is no JSON object is left out and counted. A field of another
+// kind than the documented one counts as missing.
+
+#ifndef RINGLET_TOOLS_RINGLET_REPORT_EVENT_LOG_H_
+#define RINGLET_TOOLS_RINGLET_REPORT_EVENT_LOG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/json.h"
+#include "curve.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// The seconds of steps, by what a worker did.
+struct StepTimes {
+  double compute = 0, wait = 0, transfer = 0, read = 0, save = 0;
+  double sum() const { return compute + wait + transfer + read + save; }
+};
+
+// The events of one worker.
+struct WorkerHistory {
+  std::string worker, address, run;
+  int64_t steps = 0;  // in `times`
+  StepTimes times;
+  Curve p50, p90, p99, max;  // seconds of a step, by the time
+  double slowest = 0;
+  std::map<std::string, Curve> logs;  // by epoch, of the newest run
+  int64_t last_epoch = -1;
+  // Of the last `fit`.
+  double planned_bytes = 0, data_bytes = 0;
+  std::string model;
+  double parameters = 0, trainable = 0, layers = 0;
+  double epochs = 0, steps_per_epoch = 0, batch_size = 0, threads = 0,
+         examples = 0, validation_examples = 0;
+  int64_t saves = 0, failed_saves = 0, checks = 0;
+  double save_seconds = 0, largest_save = 0;
+  // Of the end; "" if the log has none.
+  std::string status;
+  double exit_code = 0;
+  double last_time = 0;
+};
+
+struct View {
+  double time = 0;
+  int64_t number = 0;
+  std::vector<std::string> members;
+  std::map<std::string, int64_t> replicas;  // of each member
+};
+
+// A line of the page's list of events.
+struct Happening {
+  enum class Kind {
+    kStart,
+    kView,
+    kLoss,
+    kLeave,
+    kJoin,
+    kRollback,
+    kSave,
+    kCheck,  // one that failed
+    kWarning,
+    kSignal,
+    kEnd,
+  };
+  double time = 0;
+  Kind kind = Kind::kWarning;
+  std::string worker;  // that recorded it first
+  std::string text;
+  int64_t recorded_by = 1;  // workers
+};
+
+// How long a worker has waited for another one.
+struct Waiting {
+  int64_t count = 0;
+  double seconds = 0, longest = 0;
+};
+
+class EventHistory {
+ public:
+  static constexpr size_t kMaxLine = 4096;
+  static constexpr size_t kMaxWorkers = 1024, kMaxHappenings = 2000,
+                          kMaxViews = 4096, kMaxPairs = 4096, kMaxLogs = 64,
+                          kMaxMembers = 1024;
+
+  // Takes a line without its end. Lines of one file come in their order.
+  void TakeLine(const std::string& line);
+  // Sorts by time; call it after the last line.
+  void Finish();
+
+  bool empty() const { return workers_.empty(); }
+  // By the workers' numbers.
+  const std::vector<const WorkerHistory*>& workers() const { return ordered_; }
+  const std::vector<View>& views() const { return views_; }
+  const std::vector<Happening>& happenings() const { return happenings_; }
+  // By (the worker that waits, the one that it waits for).
+  const std::map<std::pair<std::string, std::string>, Waiting>& waits() const {
+    return waits_;
+  }
+  double begin() const { return begin_; }  // seconds since 1970
+  double end() const { return end_; }
+  int64_t lines() const { return lines_; }
+  int64_t skipped_lines() const { return skipped_lines_; }
+  int64_t left_out() const { return left_out_; }  // beyond a bound
+
+ private:
+  struct Line {
+    Json json;
+    double time = 0;
+    WorkerHistory* worker = nullptr;
+  };
+  WorkerHistory* FindWorker(const std::string& name);
+  void TakeFit(const Line& line);
+  void TakeView(const Line& line);
+  void TakeLoss(const Line& line);
+  void TakeSave(const Line& line);
+  void TakeSteps(const Line& line);
+  void TakeEpoch(const Line& line);
+  void TakeWait(const Line& line);
+  void TakeEnd(const Line& line);
+  void TakeOther(const std::string& event, const Line& line);
+  bool Add(Happening::Kind kind, const Line& line, const std::string& text,
+           const std::string& key = "");
+
+  std::map<std::string, WorkerHistory> workers_;
+  std::vector<const WorkerHistory*> ordered_;
+  std::vector<View> views_;
+  std::map<std::string, size_t> seen_;  // happenings by what happened
+  std::vector<Happening> happenings_;
+  std::map<std::pair<std::string, std::string>, Waiting> waits_;
+  double begin_ = 0, end_ = 0;
+  int64_t lines_ = 0, skipped_lines_ = 0, left_out_ = 0;
+};
+
+// Reads a file's lines, plain or .gz.
+Status ReadEventLog(const std::string& path, EventHistory* history);
+// True if the file begins as an event log does; *time becomes its first time.
+bool IsEventLog(const std::string& path, double* time);
+
+// Seconds since 1970 of "2026-11-29T22:07:25.123Z". False for another text.
+bool ParseEventTime(const std::string& text, double* seconds);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_REPORT_EVENT_LOG_H_

@@ -1,0 +1,28 @@
+// The parts of a page that come from the event logs: the workers' time, the
+// members over time, and what happened.
+//
+// Pure.
+
+#ifndef RINGLET_TOOLS_RINGLET_REPORT_EVENTS_HTML_H_
+#define RINGLET_TOOLS_RINGLET_REPORT_EVENTS_HTML_H_
+
+#include <string>
+#include <vector>
+
+#include "event_log.h"
+#include "html.h"
+
+namespace ringlet {
+
+std::vector<Tile> TilesOf(const EventHistory& events);
+std::string StepTimesHtml(const EventHistory& events);
+std::string MembersHtml(const EventHistory& events);
+std::string WaitsHtml(const EventHistory& events);
+std::string SavesHtml(const EventHistory& events);
+std::string HappeningsHtml(const EventHistory& events);
+// The memory that the workers planned for their model and data.
+std::string PlannedMemoryHtml(const EventHistory& events);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_REPORT_EVENTS_HTML_H_

@@ -1,0 +1,51 @@
+// LogTable: the curves of a CSV that CSVLogger or StepLogger wrote.
+//
+// The bytes are hostile: lengths and counts are bounded, and a row that does
+// not fit the header is left out and counted.
+
+#ifndef RINGLET_TOOLS_RINGLET_REPORT_LOG_TABLE_H_
+#define RINGLET_TOOLS_RINGLET_REPORT_LOG_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "curve.h"
+#include "io/readers/csv_records.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+struct LogTable {
+  static constexpr size_t kMaxColumns = 64;
+  static constexpr size_t kMaxNameBytes = 200;
+  static constexpr size_t kMaxShownRows = 200;
+
+  struct Column {
+    std::string name;
+    size_t field = 0;  // its place in a row
+    Curve curve;
+  };
+
+  std::string path;
+  bool of_steps = false;     // a row is a step, else an epoch
+  int64_t rows = 0;          // that are in the curves
+  int64_t skipped_rows = 0;  // with other fields than the header's
+  int64_t more_columns = 0;  // beyond kMaxColumns
+  std::vector<Column> columns;
+  // The place of each row in the log, then its fields, while they are at most
+  // kMaxShownRows; else empty.
+  std::vector<std::vector<std::string>> shown;
+};
+
+// Reads a log, plain or .gz. kInvalidArgument if its first line is none of a
+// log's.
+Status ReadLogTable(const std::string& path, LogTable* table);
+// The same of a reader; `separator` is the reader's.
+Status ReadLogTable(const std::string& path, RecordReader* reader,
+                    LogTable* table);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_REPORT_LOG_TABLE_H_
