@@ -107,6 +107,10 @@ def no_cmake(_):
     return shutil.which("cmake") is None
 
 
+def no_chromium(_):
+    return not (shutil.which("chromium") or shutil.which("chromium-browser"))
+
+
 def no_make(_):
     return shutil.which("make") is None
 
@@ -287,6 +291,7 @@ MAY_SKIP = [
      "no MNIST in ../shared/data/mnist", no_mnist),
     ("ringlet.install_cmake", "no cmake", no_cmake),
     ("ringlet.install_static", "no static cJSON", no_static_cjson),
+    ("ringlet.report_browser", "no chromium", no_chromium),
     ("ringlet.make_install", "no make", no_make),
     ("ringlet.elastic_faults*", "no network namespaces, tc or nftables",
      no_networks),
