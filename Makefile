@@ -11,7 +11,7 @@ FASHION_MNIST ?= $$(ls -d /usr/share/datasets/fashion-mnist 2>/dev/null || \
 
 .DEFAULT_GOAL := build
 .PHONY: help deps configure build demo tests test bench sim check-deps static small cross dist
-.PHONY: fuzz long install reference format lint ci clean
+.PHONY: fuzz deb long install reference format lint ci clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -159,6 +159,12 @@ dist: ## dist/ringlet-VERSION-linux-ARCH.tar.gz, for this machine or ARCH
 	@tools/deps.sh $(if $(ARCH),cross $(ARCH),static)
 	@$(call BUILD_STATIC,-Dtests=false,build)
 	@tools/dist.py $(BUILD) $(DIST)
+
+deb: dist ## dist/ringlet_VERSION_ARCH.deb; without ARCH also libringlet-dev
+	@$(if $(ARCH),,rm -rf $(BUILD)/debian && \
+	  $(MAKE) --no-print-directory install DESTDIR=$(abspath $(BUILD)/debian) PREFIX=/usr)
+	@tools/deb.py $(DIST)/ringlet-*-linux-$(or $(ARCH),$(shell dpkg --print-architecture)).tar.gz \
+	  $(DIST) $(if $(ARCH),,--install $(BUILD)/debian)
 
 # --- what takes minutes or hours, or as long as it is told to ---
 

@@ -142,12 +142,33 @@ def check_sbom(sbom, program, licences):
     assert sums["SHA256"] == hashlib.sha256(program).hexdigest()
 
 
+def check_deb(first, second, source):
+    """The package of the tarball: the same bytes twice, and no complaint."""
+    packages = []
+    for tarball in (first, second):
+        subprocess.run(
+            [f"{source}/tools/deb.py", tarball, tarball.parent], check=True,
+            stdout=subprocess.DEVNULL,
+            env=dict(os.environ, DEBFULLNAME="A", DEBEMAIL="a@debian.org"))
+        (package,) = tarball.parent.glob("*.deb")
+        packages.append(package)
+    assert packages[0].read_bytes() == packages[1].read_bytes()
+    listed = subprocess.run(["dpkg-deb", "-c", packages[0]], check=True,
+                            text=True, stdout=subprocess.PIPE).stdout
+    for path in ("./usr/bin/ringlet", "./usr/share/man/man1/ringlet.1.gz"):
+        assert f" {path}\n" in listed, listed
+    if shutil.which("lintian"):
+        subprocess.run(["lintian", "--fail-on", "error,warning", packages[0]],
+                       check=True)
+
+
 def check_dist(build, source):
     with tempfile.TemporaryDirectory() as one, \
             tempfile.TemporaryDirectory() as two:
         first = tarball_of(build, source, one)
         second = tarball_of(build, source, two)
         assert first.read_bytes() == second.read_bytes()
+        check_deb(first, second, source)
         with tarfile.open(first) as tar:
             files = {member.name.split("/", 1)[1]: tar.extractfile(member).read()
                      for member in tar}
