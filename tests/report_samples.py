@@ -76,13 +76,12 @@ def write_events(folder, rows, minutes=20):
     for i, log in enumerate(logs):
         log.write(0.2 * i, "start", version="0.1.0", run="run.json", pid=100 + i, index=i,
                   workers=3, address=f"10.0.0.{i + 1}:2222")
-        log.write(1.5, "view", view=1, rank=i, members=everyone,
-                  replicas={"0": 2, "1": 1, "2": 1})
+        log.write(1.5, "view", view=1, rank=i, members=everyone, step=0)
         log.write(1.6, "fit", epochs=EPOCHS, steps_per_epoch=STEPS, batch_size=32, replicas=4,
-                  threads=2, examples=6400, validation_examples=1000, data_bytes=5 << 20,
-                  planned_memory_bytes=1843200 + 4096 * i, epoch=0, step=0,
-                  model={"name": "cnn", "layers": 6, "parameters": 34826,
+                  threads=2, examples=6400, planned_memory_bytes=1843200 + 4096 * i, epoch=0, step=0,
+                  source="start", model={"name": "cnn", "layers": 6, "parameters": 34826,
                          "trainable_parameters": 34826})
+        log.write(1.7, "view", replicas={"0": 2, "1": 1, "2": 1})
     for second in range(10, end, 10):
         lost = 500 <= second < 640
         for i, log in enumerate(logs):
@@ -105,7 +104,7 @@ def write_events(folder, rows, minutes=20):
         step = (epoch + 1) * STEPS
         logs[0].write((epoch + 1) * end / EPOCHS - 2, "epoch", epoch=epoch, step=step,
                       logs={k: v for k, v in row.items() if k != "learning_rate"},
-                      learning_rate=row["learning_rate"])
+                      learning_rate=row["learning_rate"], peak_memory_bytes=14 << 20)
         if epoch % 3 == 2:
             logs[0].write((epoch + 1) * end / EPOCHS - 1, "save", file="model.safetensors",
                           epoch=epoch, step=step, save_seconds=0.042, bytes=417912)
@@ -113,15 +112,17 @@ def write_events(folder, rows, minutes=20):
         logs[i].write(498, "waited", step=996, **{"for": "2"}, waited_seconds=2.4 - i / 10)
         logs[i].write(498.5, "loss", view=1, step=996, lost=["2"],
                       reason="silent for 2.16 s", last_heard_seconds=2.16)
-        logs[i].write(499.5, "view", view=2, rank=i, members=two, replicas={"0": 2, "1": 2})
+        logs[i].write(499.5, "view", view=2, rank=i, members=two, step=996)
+        logs[i].write(499.7, "view", replicas={"0": 2, "1": 2})
+        logs[i].write(560 + i, "view", replicas={"0": 3, "1": 1})
         logs[i].write(499.6, "rollback", from_epoch=4, from_step=996, to_epoch=4, to_step=980,
                       source="verified point")
         logs[i].write(638, "join", view=2, step=1276)
     logs[2].write(630, "start", version="0.1.0", run="run.json", pid=990, index=2, workers=3,
                   address="10.0.0.3:2222")
     for i, log in enumerate(logs):
-        log.write(639, "view", view=3, rank=i, members=everyone,
-                  replicas={"0": 2, "1": 1, "2": 1})
+        log.write(639, "view", view=3, rank=i, members=everyone, step=1276)
+        log.write(639.2, "view", replicas={"0": 2, "1": 1, "2": 1})
         log.write(end - 1, "check", epoch=11, step=2400, digest="00000000deadbeef", agreed=True)
         log.write(end, "end", exit_code=0, status="ok", reason="", epoch=11, step=2400)
     logs[1].write(700, "warning", text="checkpoint: the disk is nearly full", lost_lines=0)

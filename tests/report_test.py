@@ -10,6 +10,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -189,10 +190,17 @@ def test_events_figures_equal_the_logs(folder):
     views = [row[3] for row in happened if row[2] == "view"]
     assert views == ["view 1 of workers 0, 1, 2", "view 2 of workers 0, 1",
                      "view 3 of workers 0, 1, 2"]
+    assert [row[4] for row in happened if row[2] == "view"] == ["3", "2", "3"]
     assert [row[2] for row in happened].count("rollback") == 1
+    memory = report_page.tables(report_page.section(root, "Memory"))[0]
+    assert memory[1][:4] == ["0", "1.8 MiB", "14.0 MiB", "12.2 MiB"], memory[1]
+    text = report_page.text_of(root)
+    assert "model cnn of 6 layers and 34826 parameters (34826 trainable)" in text
     members = report_page.section(root, "Members")
     path = [p.get("d") for e in members for p in e.iter("path") if p.get("class") == "ln s0"]
-    assert path[0].count("V") == 3, "three, two, three, to the end"
+    heights = [float(y) for y in re.findall(r"[MV](?:\S+ )?([\d.]+)", path[0])]
+    kept = [y for i, y in enumerate(heights) if i == 0 or heights[i - 1] != y]
+    assert len(kept) == 3 and kept[0] == kept[2] < kept[1], "three, two, three members"
 
 
 def test_events_alone_have_the_curves_of_the_epochs(folder):
@@ -216,7 +224,8 @@ def test_hostile_names_are_escaped(folder):
         csv.writer(file).writerows([["epoch", name, "\x01\u202e"], [0, 1, 2], [1, 2, 3]])
     event = {"time": "2026-11-29T20:00:00.000Z", "worker": EVIL}
     lines = [dict(event, event="start", address=EVIL, run=EVIL),
-             dict(event, event="view", view=1, members=[EVIL, "2"], replicas={EVIL: 1}),
+             dict(event, event="view", view=1, members=[EVIL, "2"]),
+             dict(event, event="view", replicas={EVIL: 1}),
              dict(event, event="loss", view=1, lost=[EVIL], reason=EVIL),
              dict(event, event="steps", count=3, p50=1, compute=2),
              dict(event, event="waited", waited_seconds=2, **{"for": EVIL}),
@@ -284,6 +293,8 @@ def test_command_line(folder):
     (folder / "log.csv").write_text("epoch,loss\n0,1\n")
     (folder / "table.csv").write_text("a,b\n1,2\n")
     (folder / "text.txt").write_text("hello\n")
+    (folder / "epochs.csv").write_text("epochs,loss\n0,1\n")
+    (folder / "examples.csv").write_text("epoch,step,replica,pass,used,size,examples\n")
     (folder / "empty").mkdir()
     for arguments, words in ((["none.csv"], "none.csv"), (["empty"], "empty: has no log"),
                              (["text.txt"], "text.txt: is neither a log"),
@@ -296,6 +307,9 @@ def test_command_line(folder):
     assert b"table.csv" in done.stderr and b"wrote report.html" in done.stdout
     root = report_page.check((folder / "report.html").read_text())
     assert "table.csv: is no log of CSVLogger" in report_page.text_of(root)
+    text = report_page.text_of(report(folder, "."))
+    assert "read: log.csv" in text, "others of a folder are left alone"
+    assert not any(name in text for name in ("table.csv", "epochs.csv", "examples.csv"))
 
 
 # --- evaluate ----------------------------------------------------------------
@@ -491,6 +505,66 @@ def test_numbers_against_numpy(folder):
             for f in e.iter("figure") if f.find("figcaption").text.strip() == "Residuals"
             for t in f.iter("title")]
     assert [int(float(bar[1])) for bar in bars] == numpy.histogram(error, 40)[0].tolist()
+
+
+def write_arrays(folder, classes, loss, layers, targets):
+    draw = numpy.random.default_rng(7)
+    numpy.save(folder / "x.npy", draw.normal(size=(70, 3, 4)).astype(numpy.float32))
+    numpy.save(folder / "y.npy", targets(draw, classes))
+    config = {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [None, 3, 4]}}, *layers]}}
+    (folder / "run.json").write_text(json.dumps({
+        "model": config, "compile": {"optimizer": "adam", "loss": loss},
+        "data": {part: {"x": "x.npy", "y": "y.npy"} for part in ("train", "validation")},
+        "fit": {"epochs": 1}}))
+    run(folder, "train", "run.json", "--save", "m.safetensors")
+    return numpy.load(folder / "y.npy")
+
+
+def test_rows_of_examples_and_many_classes(folder):
+    """Each row of an example is a prediction; 40 classes have no matrix."""
+    def classes_of_rows(draw, classes):
+        return draw.integers(0, classes, size=(70, 3)).astype(numpy.int32)
+    y = write_arrays(folder, 40, crossentropy("SparseCategoricalCrossentropy", True),
+                     [dense(40)], classes_of_rows)
+    page, outputs, _ = evaluate(folder)
+    p = softmax(outputs.reshape(-1, 40))
+    predicted, labels = p.argmax(axis=1), y.reshape(-1)
+    assert outputs.shape == (70, 3, 40)
+    counts = {}
+    for pair in zip(labels.tolist(), predicted.tolist()):
+        if pair[0] != pair[1]:
+            counts[pair] = counts.get(pair, 0) + 1
+    table = report_page.tables(report_page.section(page, "Confusion matrix"))[0]
+    assert [int(row[2]) for row in table[1:]] == sorted(counts.values(), reverse=True)[:30]
+    for row in table[1:]:
+        assert counts[int(row[0]), int(row[1])] == int(row[2])
+    worst = numpy.argsort(p[numpy.arange(210), labels], kind="stable")[:10]
+    cards = [report_page.text_of(card) for e in report_page.section(page, "The worst predictions")
+             for card in e.iter("div") if card.get("class") == "card"]
+    for card, i in zip(cards, worst):
+        assert card.startswith(f"example {i // 3}, row {i % 3}true: {labels[i]} ("), (card, i)
+
+
+def test_independent_classes_are_refused(folder):
+    def labels(draw, classes):
+        return draw.integers(0, 2, size=(70, classes)).astype(numpy.float32)
+    write_arrays(folder, 3, crossentropy("BinaryCrossentropy"),
+                 [{"class_name": "Flatten", "config": {}}, dense(3, "sigmoid")], labels)
+    done = run(folder, "evaluate", "m.safetensors", "--data", "run.json", "--report", "e.html",
+               code=2)
+    assert b"classes that exclude each other" in done.stderr, done.stderr
+    assert not (folder / "e.html").exists()
+
+
+def test_one_hot_targets(folder):
+    def labels(draw, classes):
+        return numpy.eye(classes, dtype=numpy.float32)[draw.integers(0, classes, size=70)]
+    y = write_arrays(folder, 3, crossentropy("CategoricalCrossentropy"),
+                     [{"class_name": "Flatten", "config": {}}, dense(3, "softmax")], labels)
+    page, outputs, _ = evaluate(folder)
+    p = outputs / outputs.sum(axis=1, keepdims=True)
+    check_classifier(page, p, y.argmax(axis=1), 0, ["0", "1", "2"])
 
 
 def test_evaluate_refuses_what_it_cannot_show(folder):

@@ -84,10 +84,7 @@ Status AddFolder(const std::string& folder, Inputs* inputs) {
                         EndsWith(name, ".safetensors") ||
                         name.find(".events") != std::string::npos;
     if (!may_be || !IsFile(path)) continue;
-    if (IsTableName(name)) {
-      LogTable table;  // of its header alone
-      if (ReadLogTable(path, &table).code() == Code::kInvalidArgument) continue;
-    }
+    if (IsTableName(name) && !IsLogTable(path)) continue;
     if (inputs->count() < kMaxFiles) AddFile(path, inputs);
   }
   return Status();

@@ -268,8 +268,9 @@ Axis YAxis(const LineChart& chart, const Range& y, bool* is_log) {
   if (chart.counts) return {Axis::Kind::kCount, 0, std::max(y.high, 1.0) * 1.1};
   // Far from the largest double, so that a margin can be added.
   const double low = std::max(y.low, -1e300), high = std::min(y.high, 1e300);
-  const double margin = high > low ? (high - low) * 0.05
-                                   : std::max(std::fabs(high) * 0.05, 1e-12);
+  const double margin = high > low    ? (high - low) * 0.05
+                        : high == 0.0 ? 0.5
+                                      : std::fabs(high) * 0.05;
   return {Axis::Kind::kNumber, chart.from_zero ? 0 : low - margin,
           high + margin};
 }
@@ -289,7 +290,10 @@ std::string LineChartHtml(const LineChart& chart) {
     reduced |= curve.is_reduced();
   }
   if (x.empty()) return "";
-  for (const ChartMark& mark : chart.marks) x.Take(mark.x);
+  if (chart.x_end > 0) {
+    x.Take(0);
+    x.Take(chart.x_end);
+  }
   bool is_log = false;
   const Frame frame = {Axis(chart.x_kind, x.low, x.high),
                        YAxis(chart, y, &is_log)};

@@ -38,6 +38,7 @@ struct LineChart {
   std::string title, unit;  // the unit of y
   std::string x_name;       // "epoch", "step", "time"
   Axis::Kind x_kind = Axis::Kind::kCount;
+  double x_end = 0;        // if > 0, x goes from 0 to here at least
   bool from_zero = false;  // y begins at 0
   bool counts = false;     // y is a whole number
   bool may_be_log = true;  // y may have a logarithmic axis

@@ -181,48 +181,71 @@ void EventHistory::TakeFit(const Line& line) {
   WorkerHistory& w = *line.worker;
   const Json& json = line.json;
   w.planned_bytes = NumberOf(json["planned_memory_bytes"]);
-  w.data_bytes = NumberOf(json["data_bytes"]);
   w.epochs = NumberOf(json["epochs"]);
   w.steps_per_epoch = NumberOf(json["steps_per_epoch"]);
   w.batch_size = NumberOf(json["batch_size"]);
   w.threads = NumberOf(json["threads"]);
   w.examples = NumberOf(json["examples"]);
-  w.validation_examples = NumberOf(json["validation_examples"]);
   const Json model = json["model"];
   w.model = TextOf(model["name"], kMaxName);
   w.layers = NumberOf(model["layers"]);
   w.parameters = NumberOf(model["parameters"]);
   w.trainable = NumberOf(model["trainable_parameters"]);
-  // Another run, which begins at its first step.
-  if (WholeOf(json["step"]) == 0 && WholeOf(json["epoch"]) == 0) {
+  // Another run.
+  if (json["source"].text() == "start") {
     w.logs.clear();
     w.last_epoch = -1;
   }
 }
 
 void EventHistory::TakeView(const Line& line) {
+  if (!line.json["members"]) return TakeReplicas(line);
   View view;
   view.time = line.time;
   view.number = WholeOf(line.json["view"]);
   view.members = NamesOf(line.json["members"]);
-  std::string key = std::to_string(view.number) + "|" + Joined(view.members);
-  const Json replicas = line.json["replicas"];
-  for (Json m = replicas.is_object() ? replicas.first() : Json(); m;
-       m = m.next()) {
-    if (view.replicas.size() == kMaxMembers) break;
-    view.replicas[Shortened(m.key(), kMaxName)] = WholeOf(m);
-    key += "|" + m.key() + "=" + std::to_string(WholeOf(m));
+  const std::string text = "view " + std::to_string(view.number) + " of " +
+                           WorkersText(view.members);
+  if (!Add(Happening::Kind::kView, line, text, text)) {
+    line.worker->view = seen_views_[text];
+    return;
   }
-  const bool is_new = Add(Happening::Kind::kView, line,
-                          "view " + std::to_string(view.number) + " of " +
-                              WorkersText(view.members),
-                          "view " + key);
-  if (!is_new) return;
   if (views_.size() == kMaxViews) {
     ++left_out_;
     return;
   }
   views_.push_back(view);
+  seen_views_[text] = line.worker->view = views_.size();
+}
+
+// All members of a view record the same assignments.
+void EventHistory::TakeReplicas(const Line& line) {
+  size_t& place = line.worker->view;
+  if (place == 0) return;
+  std::map<std::string, int64_t> replicas;
+  const Json json = line.json["replicas"];
+  for (Json m = json.is_object() ? json.first() : Json(); m; m = m.next()) {
+    if (replicas.size() == kMaxMembers) break;
+    replicas[Shortened(m.key(), kMaxName)] = WholeOf(m);
+  }
+  View& view = views_[place - 1];
+  if (view.replicas.empty()) view.replicas = replicas;
+  if (view.replicas == replicas || views_.size() == kMaxViews) return;
+  // The workers of a view may be far apart in the order of the files, so a
+  // later assignment of another worker is searched for.
+  for (size_t i = place; i < views_.size(); ++i) {
+    if (views_[i].number != view.number || views_[i].replicas != replicas ||
+        std::fabs(views_[i].time - line.time) >= kSameThing) {
+      continue;
+    }
+    place = i + 1;
+    return;
+  }
+  View next = view;
+  next.time = line.time;
+  next.replicas = replicas;
+  views_.push_back(next);
+  place = views_.size();
 }
 
 void EventHistory::TakeLoss(const Line& line) {
@@ -279,6 +302,8 @@ void EventHistory::TakeSteps(const Line& line) {
 void EventHistory::TakeEpoch(const Line& line) {
   WorkerHistory& w = *line.worker;
   const int64_t epoch = WholeOf(line.json["epoch"], -1);
+  w.peak_bytes =
+      std::max(w.peak_bytes, NumberOf(line.json["peak_memory_bytes"]));
   // After a rollback an epoch ends a second time, with the same numbers.
   if (epoch <= w.last_epoch) return;
   w.last_epoch = epoch;
@@ -352,6 +377,12 @@ void EventHistory::TakeOther(const std::string& event, const Line& line) {
     }
     const std::string step = StepText(json);
     Add(Kind::kCheck, line, "a replica check failed" + step, "check " + step);
+  } else if (event == "silence") {
+    const std::string of = TextOf(json["of"], kMaxName);
+    Add(Kind::kSilence, line,
+        "nothing was heard of worker " + of + " for " +
+            DurationText(NumberOf(json["silent_seconds"])),
+        "silence " + view + " " + of);
   } else if (event == "signal") {
     Add(Kind::kSignal, line,
         "worker " + line.worker->worker + " got signal " +

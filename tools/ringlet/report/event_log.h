@@ -26,7 +26,7 @@ struct StepTimes {
   double sum() const { return compute + wait + transfer + read + save; }
 };
 
-// The events of one worker.
+// The events of one worker. Fields that a log lacks are 0 or empty.
 struct WorkerHistory {
   std::string worker, address, run;
   int64_t steps = 0;  // in `times`
@@ -36,11 +36,14 @@ struct WorkerHistory {
   std::map<std::string, Curve> logs;  // by epoch, of the newest run
   int64_t last_epoch = -1;
   // Of the last `fit`.
-  double planned_bytes = 0, data_bytes = 0;
+  double planned_bytes = 0;
   std::string model;
   double parameters = 0, trainable = 0, layers = 0;
   double epochs = 0, steps_per_epoch = 0, batch_size = 0, threads = 0,
-         examples = 0, validation_examples = 0;
+         examples = 0;
+  double peak_bytes = 0;  // of the process
+  // 1 + the place of its present view among EventHistory::views; 0: none.
+  size_t view = 0;
   int64_t saves = 0, failed_saves = 0, checks = 0;
   double save_seconds = 0, largest_save = 0;
   // Of the end; "" if the log has none.
@@ -49,11 +52,12 @@ struct WorkerHistory {
   double last_time = 0;
 };
 
+// A view, or another assignment of its replicas.
 struct View {
   double time = 0;
   int64_t number = 0;
   std::vector<std::string> members;
-  std::map<std::string, int64_t> replicas;  // of each member
+  std::map<std::string, int64_t> replicas;  // of each member; empty: unknown
 };
 
 // A line of the page's list of events.
@@ -65,6 +69,7 @@ struct Happening {
     kLeave,
     kJoin,
     kRollback,
+    kSilence,
     kSave,
     kCheck,  // one that failed
     kWarning,
@@ -120,6 +125,7 @@ class EventHistory {
   WorkerHistory* FindWorker(const std::string& name);
   void TakeFit(const Line& line);
   void TakeView(const Line& line);
+  void TakeReplicas(const Line& line);
   void TakeLoss(const Line& line);
   void TakeSave(const Line& line);
   void TakeSteps(const Line& line);
@@ -134,6 +140,7 @@ class EventHistory {
   std::vector<const WorkerHistory*> ordered_;
   std::vector<View> views_;
   std::map<std::string, size_t> seen_;  // happenings by what happened
+  std::map<std::string, size_t> seen_views_;
   std::vector<Happening> happenings_;
   std::map<std::pair<std::string, std::string>, Waiting> waits_;
   double begin_ = 0, end_ = 0;

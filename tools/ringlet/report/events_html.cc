@@ -38,6 +38,7 @@ constexpr KindStyle kStyles[] = {
     {Kind::kLeave, "◁", "leave", 1, true},
     {Kind::kJoin, "+", "join", 2, true},
     {Kind::kRollback, "↶", "rollback", 3, true},
+    {Kind::kSilence, "…", "silence", 4, false},
     {Kind::kSave, "▾", "save", 5, true},
     {Kind::kCheck, "≠", "check failed", 1, true},
     {Kind::kWarning, "!", "warning", 4, false},
@@ -159,6 +160,7 @@ std::string StepChartHtml(const EventHistory& events,
     chart.unit += "; the first " + std::to_string(kColors) + " workers";
   }
   chart.from_zero = true;
+  chart.x_end = events.end() - events.begin();
   chart.marks = MarksOf(events);
   return LineChartHtml(chart) + MarksKey(chart.marks);
 }
@@ -186,6 +188,31 @@ std::vector<Tile> TilesOf(const EventHistory& events) {
                      "last p50 " + DurationText(p50) + " a step"});
   }
   return tiles;
+}
+
+std::string WorkersHtml(const EventHistory& events) {
+  HtmlTable table({"worker", "address", "its end"}, 3);
+  const WorkerHistory* trained = nullptr;
+  for (const WorkerHistory* w : events.workers()) {
+    if (w->planned_bytes > 0 || w->parameters > 0) trained = w;
+    if (table.rows() == kShownWorkers) continue;
+    const std::string end =
+        w->status.empty()
+            ? "none in its log: it runs, or was killed"
+            : "exit code " + ShortText(w->exit_code) + " (" + w->status + ")";
+    table.Row({EscapeHtml(w->worker), EscapeHtml(w->address), EscapeHtml(end)});
+  }
+  std::string out = "<h2>Workers</h2>\n";
+  if (trained != nullptr) {
+    const WorkerHistory& w = *trained;
+    out += "<p>" + EscapeHtml(w.run) + ": model " + EscapeHtml(w.model) +
+           " of " + ExactText(w.layers) + " layers and " +
+           ExactText(w.parameters) + " parameters (" + ExactText(w.trainable) +
+           " trainable), " + ExactText(w.epochs) + " epochs of " +
+           ExactText(w.steps_per_epoch) + " steps, " + ExactText(w.examples) +
+           " examples.</p>\n";
+  }
+  return out + table.Html();
 }
 
 std::string StepTimesHtml(const EventHistory& events) {
@@ -243,6 +270,7 @@ std::string MembersHtml(const EventHistory& events) {
   chart.x_name = "time since the first event";
   chart.x_kind = Axis::Kind::kSeconds;
   chart.counts = true;
+  chart.x_end = end;
   chart.lines = {{"members", &members, 0, false, true}};
   if (replicas.values() > 0) {
     chart.title += " and replicas";
@@ -317,18 +345,22 @@ std::string HappeningsHtml(const EventHistory& events) {
 }
 
 std::string PlannedMemoryHtml(const EventHistory& events) {
-  HtmlTable table({"worker", "model, planned", "data", "parameters", "layers",
-                   "threads", "batch"},
+  HtmlTable table({"worker", "planned for the model", "largest of the process",
+                   "beside the model", "batch", "threads"},
                   1);
   for (const WorkerHistory* w : events.workers()) {
-    if (w->planned_bytes <= 0) continue;
+    if (w->planned_bytes <= 0 && w->peak_bytes <= 0) continue;
     if (table.rows() == kShownWorkers) break;
+    const bool both = w->planned_bytes > 0 && w->peak_bytes > 0;
     table.Row({EscapeHtml(w->worker), BytesText(w->planned_bytes),
-               BytesText(w->data_bytes), ExactText(w->parameters),
-               ExactText(w->layers), ExactText(w->threads),
-               ExactText(w->batch_size)});
+               w->peak_bytes > 0 ? BytesText(w->peak_bytes) : "–",
+               both ? BytesText(w->peak_bytes - w->planned_bytes) : "–",
+               ExactText(w->batch_size), ExactText(w->threads)});
   }
-  return table.rows() == 0 ? "" : table.Html("As the workers began to train");
+  if (table.rows() == 0) return "";
+  return table.Html(
+      "The plan is exact for the model. Beside it a process has its data, the "
+      "program and its libraries.");
 }
 
 }  // namespace ringlet

@@ -15,12 +15,14 @@
 namespace ringlet {
 
 std::vector<Tile> TilesOf(const EventHistory& events);
+// Each worker's address and end, and what it trained.
+std::string WorkersHtml(const EventHistory& events);
 std::string StepTimesHtml(const EventHistory& events);
 std::string MembersHtml(const EventHistory& events);
 std::string WaitsHtml(const EventHistory& events);
 std::string SavesHtml(const EventHistory& events);
 std::string HappeningsHtml(const EventHistory& events);
-// The memory that the workers planned for their model and data.
+// The memory that the workers planned for their model, and what they took.
 std::string PlannedMemoryHtml(const EventHistory& events);
 
 }  // namespace ringlet

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "core/base/text.h"
 #include "io/files/input_file.h"
@@ -54,11 +55,15 @@ class RowPlace {
   int64_t base_ = 0, last_ = -1, epoch_ = -1;
 };
 
+Status NotALog(const std::string& path) {
+  return InvalidArgument("%s: is no log of CSVLogger or StepLogger",
+                         path.c_str());
+}
+
 Status ReadHeader(const Fields& fields, LogTable* table) {
   if (fields.empty() || fields[0] != "epoch" ||
       (fields.size() > 2 && fields[2] == "replica")) {
-    return InvalidArgument("%s: is no log of CSVLogger or StepLogger",
-                           table->path.c_str());
+    return NotALog(table->path);
   }
   table->of_steps = fields.size() > 1 && fields[1] == "step";
   for (size_t i = table->of_steps ? 2 : 1; i < fields.size(); ++i) {
@@ -117,30 +122,65 @@ Status ReadLogTable(const std::string& path, RecordReader* reader,
   }
 }
 
-Status ReadLogTable(const std::string& path, LogTable* table) {
-  InputFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(path));
-  std::string head(6, '\0');
-  size_t got = 0;
-  RINGLET_RETURN_IF_ERROR(file.ReadSome(&head[0], head.size(), &got));
-  if (got < head.size() || !StartsWith(head, "epoch")) {
-    return InvalidArgument("%s: is no log of CSVLogger or StepLogger",
-                           path.c_str());
+namespace {
+
+// A log's file, and the reader of its records.
+class LogFile {
+ public:
+  // kInvalidArgument if it does not begin with "epoch" and a separator.
+  Status Open(const std::string& path) {
+    RINGLET_RETURN_IF_ERROR(file_.Open(path));
+    RINGLET_RETURN_IF_ERROR(file_.ReadSome(head_, sizeof(head_), &head_bytes_));
+    if (std::string_view(head_, head_bytes_).substr(0, 5) != "epoch" ||
+        head_bytes_ < sizeof(head_) || !MaySeparate(head_[5])) {
+      return NotALog(path);
+    }
+    CsvDialect dialect;
+    dialect.separator = head_[5];
+    const auto read = [this](void* data, size_t bytes, size_t* got) {
+      return Read(data, bytes, got);
+    };
+    reader_ = std::make_unique<RecordReader>(path, read, dialect, 64 << 10, 0);
+    return Status();
   }
-  CsvDialect dialect;
-  dialect.separator = head[5];
-  size_t given = 0;  // bytes of `head` that the reader has
-  RecordReader reader(
-      path,
-      [&](void* data, size_t bytes, size_t* read) {
-        if (given == head.size()) return file.ReadSome(data, bytes, read);
-        *read = std::min(bytes, head.size() - given);
-        std::memcpy(data, head.data() + given, *read);
-        given += *read;
-        return Status();
-      },
-      dialect, 64 << 10, 0);
-  return ReadLogTable(path, &reader, table);
+  RecordReader* reader() { return reader_.get(); }
+
+ private:
+  // No part of another name, such as "epochs", and no end of a line.
+  static bool MaySeparate(char c) {
+    return c == '\t' || (c >= ' ' && c <= '/' && c != '"' && c != '\'') ||
+           c == ':' || c == ';' || c == '|' || c == '^';
+  }
+  // The bytes of head_ again, and then the rest of the file.
+  Status Read(void* data, size_t bytes, size_t* got) {
+    if (given_ == head_bytes_) return file_.ReadSome(data, bytes, got);
+    *got = std::min(bytes, head_bytes_ - given_);
+    std::memcpy(data, head_ + given_, *got);
+    given_ += *got;
+    return Status();
+  }
+
+  InputFile file_;
+  char head_[6];
+  size_t head_bytes_ = 0, given_ = 0;
+  std::unique_ptr<RecordReader> reader_;
+};
+
+}  // namespace
+
+bool IsLogTable(const std::string& path) {
+  LogFile file;
+  LogTable table;
+  Fields fields;
+  bool more = false;
+  return file.Open(path).ok() && file.reader()->Next(&fields, &more).ok() &&
+         ReadHeader(fields, &table).ok();
+}
+
+Status ReadLogTable(const std::string& path, LogTable* table) {
+  LogFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(path));
+  return ReadLogTable(path, file.reader(), table);
 }
 
 }  // namespace ringlet

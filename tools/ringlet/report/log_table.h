@@ -39,6 +39,9 @@ struct LogTable {
   std::vector<std::vector<std::string>> shown;
 };
 
+// True if the file begins as such a log does.
+bool IsLogTable(const std::string& path);
+
 // Reads a log, plain or .gz. kInvalidArgument if its first line is none of a
 // log's.
 Status ReadLogTable(const std::string& path, LogTable* table);

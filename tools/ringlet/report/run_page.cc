@@ -183,8 +183,9 @@ std::string RunPage(const RunReport& report) {
   for (const LogTable& table : report.tables) body += TableHtml(table);
   body += EventCurvesHtml(report);
   if (!report.events.empty()) {
-    body += MembersHtml(report.events) + StepTimesHtml(report.events) +
-            WaitsHtml(report.events) + SavesHtml(report.events);
+    body += WorkersHtml(report.events) + MembersHtml(report.events) +
+            StepTimesHtml(report.events) + WaitsHtml(report.events) +
+            SavesHtml(report.events);
   }
   body += MemoryHtml(report);
   if (!report.events.empty()) body += HappeningsHtml(report.events);
