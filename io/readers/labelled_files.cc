@@ -156,7 +156,9 @@ Status LabelledFilesSource::Open() {
   Status damage;  // the first
   for (size_t i = 0; i < files_.paths.size(); ++i) {
     const Status status = Decode(files_.paths[i], decoded.data());
-    const bool is_damaged = status.code() == Code::kCorruption;
+    const bool is_damaged =
+        status.code() == Code::kCorruption ||
+        (files_.may_be_gone && status.code() == Code::kNotFound);
     if (!status.ok() && !(is_damaged && skip_damaged_)) return status;
     if (!status.ok()) {
       if (damage.ok()) damage = status;
@@ -266,6 +268,15 @@ Status FilesOfPaths(const FileKind& kind, const std::vector<std::string>& paths,
   files->name = paths.size() == 1 ? paths[0] : kind.noun;
   files->paths = paths;
   return Status();
+}
+
+Status FilesOfList(const FileList& list, const std::string& name,
+                   const LabelledFilesOptions& options, LabelledFiles* files) {
+  files->name = name;
+  files->paths = list.paths;
+  files->classes = list.classes;
+  files->may_be_gone = true;
+  return SetLabels(options.label_mode, list.labels, files);
 }
 
 Dataset DatasetOf(const std::shared_ptr<LabelledFilesSource>& source) {

@@ -23,6 +23,8 @@ struct LabelledFiles {
   std::vector<unsigned char> labels;  // as y
   std::vector<std::string> classes;
   std::vector<float> weights;  // empty: none
+  // True: a file that is gone is left out as a damaged one.
+  bool may_be_gone = false;
 
   // Keeps the examples of `order`, in this order.
   void Select(const std::vector<size_t>& order);
@@ -77,6 +79,15 @@ Status FilesOfCsv(const std::string& path, const std::string& column,
 // These files, without labels.
 Status FilesOfPaths(const FileKind& kind, const std::vector<std::string>& paths,
                     LabelledFiles* files);
+
+// The files of a list, with the labels of the list in the mode of the options.
+// `name` is that of their folder.
+Status FilesOfList(const FileList& list, const std::string& name,
+                   const LabelledFilesOptions& options, LabelledFiles* files);
+Dataset ImageDatasetOfList(const FileList& list, const std::string& name,
+                           const ImageOptions& options);
+Dataset AudioDatasetOfList(const FileList& list, const std::string& name,
+                           const AudioOptions& options);
 
 // Checks the options, and keeps the files of the subset.
 Status SelectSubset(const FileKind& kind, const LabelledFilesOptions& options,

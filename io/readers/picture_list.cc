@@ -50,23 +50,6 @@ Status AppendFolders(const FileKind& kind, const std::string& folder,
   return Status();
 }
 
-// Appends the paths of the files in `folder` and below it.
-Status AppendFiles(const FileKind& kind, const std::string& folder,
-                   std::vector<std::string>* paths) {
-  std::vector<std::string> folders;
-  RINGLET_RETURN_IF_ERROR(AppendFolders(kind, folder, &folders));
-  std::sort(folders.begin(), folders.end());
-  for (const std::string& each : folders) {
-    std::vector<std::string> names;
-    RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(each, &names));
-    for (const std::string& name : names) {
-      const std::string path = each + "/" + name;
-      if (kind.has_name(name)) paths->push_back(path);
-    }
-  }
-  return Status();
-}
-
 // Finds the folders in `directory`, which are its classes.
 Status ListClasses(const FileKind& kind, const std::string& directory,
                    const std::vector<std::string>& permitted,
@@ -98,11 +81,29 @@ Status ListClasses(const FileKind& kind, const std::string& directory,
 
 }  // namespace
 
+Status ForEachFile(const FileKind& kind, const std::string& folder,
+                   const std::function<void(const std::string& path)>& each) {
+  std::vector<std::string> folders;
+  RINGLET_RETURN_IF_ERROR(AppendFolders(kind, folder, &folders));
+  std::sort(folders.begin(), folders.end());
+  for (const std::string& parent : folders) {
+    std::vector<std::string> names;
+    RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(parent, &names));
+    for (const std::string& name : names) {
+      if (kind.has_name(name)) each(parent + "/" + name);
+    }
+  }
+  return Status();
+}
+
 Status ListFiles(const FileKind& kind, const std::string& directory,
                  bool labelled, const std::vector<std::string>& classes,
                  FileList* list) {
   std::string root = directory;
   while (root.size() > 1 && root.back() == '/') root.pop_back();
+  const auto append = [list](const std::string& path) {
+    list->paths.push_back(path);
+  };
   if (labelled) {
     std::set<std::string> folders;
     RINGLET_RETURN_IF_ERROR(ListClasses(kind, root, classes, &folders));
@@ -112,11 +113,11 @@ Status ListFiles(const FileKind& kind, const std::string& directory,
       // A class may have no folder here. Its name may be no folder's: "..".
       if (folders.count(list->classes[i]) == 0) continue;
       const std::string folder = root + "/" + list->classes[i];
-      RINGLET_RETURN_IF_ERROR(AppendFiles(kind, folder, &list->paths));
+      RINGLET_RETURN_IF_ERROR(ForEachFile(kind, folder, append));
       list->labels.resize(list->paths.size(), static_cast<int32_t>(i));
     }
   } else {
-    RINGLET_RETURN_IF_ERROR(AppendFiles(kind, root, &list->paths));
+    RINGLET_RETURN_IF_ERROR(ForEachFile(kind, root, append));
   }
   if (!list->paths.empty()) return Status();
   return InvalidArgument("%s: has no %s (%s)%s", directory.c_str(), kind.noun,

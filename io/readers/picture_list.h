@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ struct FileList {
   std::vector<int32_t> labels;       // class numbers; empty: without labels
   std::vector<std::string> classes;  // by their numbers
 };
+
+// Calls `each` with the path of every file of the kind in `folder` and below
+// it, by folders and names. The names of one folder are in memory at a time.
+Status ForEachFile(const FileKind& kind, const std::string& folder,
+                   const std::function<void(const std::string& path)>& each);
 
 // Lists the files in `directory` and below it, by their names, as Keras's
 // index_directory. With `labelled` each folder in `directory` is a

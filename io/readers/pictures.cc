@@ -84,6 +84,13 @@ Dataset ImageDatasetFromDirectory(const std::string& directory,
   return MakeDataset(options, status, std::move(files));
 }
 
+Dataset ImageDatasetOfList(const FileList& list, const std::string& name,
+                           const ImageOptions& options) {
+  LabelledFiles files;
+  Status status = FilesOfList(list, name, options, &files);
+  return MakeDataset(options, status, std::move(files));
+}
+
 Dataset ImageDataset(const std::vector<std::string>& paths,
                      const ImageOptions& options) {
   LabelledFiles files;

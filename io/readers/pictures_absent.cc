@@ -2,6 +2,7 @@
 
 #include "../../core/base/left_out.h"
 #include "../pictures/picture.h"
+#include "labelled_files.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {
@@ -17,6 +18,10 @@ Dataset ImageDatasetFromDirectory(const std::string& directory,
 Dataset ImageDataset(const std::vector<std::string>& paths,
                      const ImageOptions&) {
   return Dataset(LeftOut(paths.empty() ? "pictures" : paths[0], "pictures"));
+}
+Dataset ImageDatasetOfList(const FileList&, const std::string& name,
+                           const ImageOptions&) {
+  return Dataset(LeftOut(name, "pictures"));
 }
 Dataset ImageDatasetFromCsv(const std::string& path, const std::string&,
                             const ImageOptions&, const CsvOptions&) {

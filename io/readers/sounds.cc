@@ -99,6 +99,13 @@ Dataset AudioDatasetFromDirectory(const std::string& directory,
   return MakeDataset(options, status, std::move(files));
 }
 
+Dataset AudioDatasetOfList(const FileList& list, const std::string& name,
+                           const AudioOptions& options) {
+  LabelledFiles files;
+  Status status = FilesOfList(list, name, options, &files);
+  return MakeDataset(options, status, std::move(files));
+}
+
 Dataset AudioDataset(const std::vector<std::string>& paths,
                      const AudioOptions& options) {
   LabelledFiles files;

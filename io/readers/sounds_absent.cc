@@ -2,6 +2,7 @@
 
 #include "../../core/base/left_out.h"
 #include "../sound/wav.h"
+#include "labelled_files.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {
@@ -17,6 +18,10 @@ Dataset AudioDatasetFromDirectory(const std::string& directory,
 Dataset AudioDataset(const std::vector<std::string>& paths,
                      const AudioOptions&) {
   return Dataset(LeftOut(paths.empty() ? "sound" : paths[0], "sound"));
+}
+Dataset AudioDatasetOfList(const FileList&, const std::string& name,
+                           const AudioOptions&) {
+  return Dataset(LeftOut(name, "sound"));
 }
 Dataset AudioDatasetFromCsv(const std::string& path, const std::string&,
                             const AudioOptions&, const CsvOptions&) {
