@@ -351,6 +351,22 @@ DEFECTS = {
          "h->bucket[b] += 1;",
          ("io_logs",
           "EventFileTest.AddHistogram_ThirtyBuckets_CountsTheFiniteValues")),
+    # io/watch
+    "watch: a worse model replaces the last one":
+        ("io/watch/watcher.cc",
+         "scores.after <= scores.before;",
+         "scores.after >= scores.before;",
+         ("io_watch", "WatcherTest.IsNotWorse_Losses")),
+    "watch: the round of a model that was written is trained again":
+        ("io/watch/watcher.cc",
+         "const bool is_installed = installed == state_.RoundId();",
+         "const bool is_installed = false;",
+         ("io_watch", "WatcherTest.Run_KilledAtEveryEffect_EndsWithTheSameModel")),
+    "watch: a file is taken while it is written":
+        ("io/watch/watcher.cc",
+         "if (!is_complete || damaged_.count(stamp) > 0) return;",
+         "if (damaged_.count(stamp) > 0) return;",
+         ("io_watch", "WatcherTest.Scan_NewFile_IsTakenInTheSecondScan")),
     # io/checkpoint
     "directory: a save that failed is the latest":
         ("io/checkpoint/checkpoint_directory.cc",

@@ -15,7 +15,7 @@ ORDER = {
     "core": ["base", "compute", "data", "layers", "graph", "objective",
              "exchange", "step", "model", "recovery", "fit"],
     "io": ["files", "pictures", "sound", "readers", "keras", "export", "logs", "weights",
-           "checkpoint"],
+           "checkpoint", "watch"],
     "net": ["wire", "secure", "cluster", "transport", "collective",
             "membership", "ring", "relay", "launch", "strategy"],
 }

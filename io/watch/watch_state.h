@@ -1,0 +1,52 @@
+// WatchState: the position of `ringlet train --watch`, in one file.
+//
+// The file is a checkpoint (docs/checkpoint_format.md), replaced as one: after
+// a kill or a power cut it is the state before or after a save.
+
+#ifndef RINGLET_IO_WATCH_WATCH_STATE_H_
+#define RINGLET_IO_WATCH_WATCH_STATE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ringlet/files.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// The number of an example, by the name of its file below the folder and the
+// file's length. Two of a million examples have one number with a probability
+// of 3e-8; the second would not be trained on.
+uint64_t ExampleKey(const std::string& path, int64_t bytes);
+
+struct WatchState {
+  // A checksum of the settings that decide which examples are held out.
+  uint64_t settings = 0;
+  int64_t round = 0;     // the last round that has begun; 0: none
+  bool is_open = false;  // that round has not ended
+  // Keys of examples, ascending. `fresh`: new in the open round; else empty.
+  // `seen`: new in a round that has ended.
+  std::vector<uint64_t> fresh, seen;
+
+  bool IsFresh(uint64_t key) const;
+  bool IsSeen(uint64_t key) const;
+  // Begins the next round with these new examples, in any order.
+  void OpenRound(std::vector<uint64_t> keys);
+  void CloseRound();
+  // Identifies the round by its number and all examples so far. The model's
+  // file has it, so that a restart knows whether the round's model was written.
+  std::string RoundId() const;
+};
+
+Status SaveWatchState(FileSystem* files, const std::string& path,
+                      WatchState* state);
+// state->settings must be set: a file with others is kInvalidArgument.
+// kNotFound if there is no file, kCorruption for a damaged one. The file is not
+// trusted.
+Status LoadWatchState(FileSystem* files, const std::string& path,
+                      WatchState* state);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_WATCH_WATCH_STATE_H_
