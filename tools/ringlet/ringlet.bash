@@ -9,7 +9,8 @@ _ringlet() {
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
              --recompute --no-shuffle --init --init-layout --by-name --skip-mismatch --save
              --no-save --log-steps --log-digests --log-examples --trail
-             --continue-with --shrink --sealed --insecure --status --help'
+             --continue-with --shrink --sealed --insecure --status --watch
+             --round-examples --round-minutes --replay --scan-seconds --help'
     [evaluate]="$use --labels --y --json --report"
     [predict]="$use --out --anomaly --score --threshold --threshold-quantile
                --threshold-data"

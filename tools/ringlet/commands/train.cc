@@ -8,8 +8,6 @@
 // outlives the model, and the error is printed before the strategy's end, which
 // may take 5 s.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -30,13 +28,13 @@
 #include "core/fit/run_state.h"
 #include "io/checkpoint/model_path.h"
 #include "io/logs/service_notifier.h"
-#include "io/logs/timed_lines.h"
 #include "net/launch/done_report.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
 #include "ringlet/loggers.h"
 #include "ringlet/status.h"
 #include "ringlet/strategy.h"
+#include "train_watch.h"
 
 namespace ringlet {
 namespace {
@@ -68,6 +66,9 @@ struct TrainFlags {
   std::string continue_with;
   std::string status;
   bool insecure = false, sealed = false, shrink = false;
+  WatchFlags watch;
+  // An error if flags do not go together.
+  Status Check() const;
   void AddAll(CommandLine* flags);
 };
 
@@ -108,6 +109,28 @@ void TrainFlags::AddAll(CommandLine* flags) {
   flags->Switch("--insecure", &insecure,
                 "allow workers without a key (ringlet keygen), if no\n"
                 "other machine can reach their network");
+  watch.AddAll(flags);
+}
+
+Status TrainFlags::Check() const {
+  if (save.no_save && !save.path.empty()) {
+    return InvalidArgument("--save and --no-save do not go together");
+  }
+  RINGLET_RETURN_IF_ERROR(watch.Check());
+  if (!watch.on) return Status();
+  if (save.path.empty()) {
+    return InvalidArgument("--watch: needs --save, the model that it replaces");
+  }
+  const std::pair<const char*, bool> others[] = {
+      {"--log-steps", !log_steps.empty()},
+      {"--log-examples", !log_examples.empty()},
+      {"--trail", !trail.empty()},
+      {"--continue-with", !continue_with.empty()},
+      {"--shrink", shrink}};
+  for (const auto& [flag, given] : others) {
+    if (given) return InvalidArgument("%s: is not for --watch", flag);
+  }
+  return Status();
 }
 
 Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
@@ -173,29 +196,13 @@ class SavedModelRecorder final : public Callback {
 FitOptions OptionsOf(const RunConfig& config, const RunData& data,
                      const TrainFlags& flags, const OutputPlan& output,
                      const std::shared_ptr<Callback>& end_report) {
-  FitOptions options;
-  options.epochs = config.fit.epochs;
-  options.initial_epoch = config.fit.initial_epoch;
-  options.steps_per_epoch = config.fit.steps_per_epoch;
-  options.validation_data = data.validation;
-  options.validation_steps = config.fit.validation_steps;
-  options.validation_freq = config.fit.validation_freq;
-  options.validation_epochs = config.fit.validation_epochs;
-  options.callbacks = config.callbacks;
-  options.verbose = config.fit.verbose;
-  options.class_weight = config.fit.class_weight;
-  options.cross_check = config.strategy.cross_check;
+  FitOptions options = FitOptionsOf(config, data);
   if (!flags.log_steps.empty()) {
     options.callbacks.push_back(StepLogger(flags.log_steps, flags.log_digests));
   }
   if (!flags.log_examples.empty()) {
     options.callbacks.push_back(ExampleLogger(flags.log_examples));
   }
-  const bool in_lines =
-      config.fit.verbose == Verbose::kAuto && isatty(STDOUT_FILENO) == 0;
-  options.callbacks.push_back(
-      std::make_shared<TimedLines>(in_lines ? stdout : nullptr));
-  options.callbacks.push_back(std::make_shared<ServiceNotifier>());
   // SaveWhenTrained comes behind callbacks that restore the best weights. Every
   // rank has it, since all must have the same callbacks.
   options.callbacks.push_back(SaveWhenTrained(output.path, output.options));
@@ -480,6 +487,18 @@ Status TrainRun(const std::string& path, TrainFlags flags,
   return FitAndReport(path, flags, run);
 }
 
+Status Watch(const std::string& path, const TrainFlags& flags) {
+  WatchedRun run;
+  run.path = path;
+  run.model = flags.save.path;
+  run.fit = flags.fit;
+  run.init = flags.init;
+  run.sealed = flags.sealed;
+  RINGLET_RETURN_IF_ERROR(CheckModelName(run.model).Annotate("--save"));
+  RINGLET_RETURN_IF_ERROR(run.init.TakeNewest());
+  return TrainWatched(run, flags.watch);
+}
+
 // Reports to the waiting workers that this one's flags, which it has printed,
 // are wrong.
 MultiWorkerMirroredStrategy WithdrawForFlags(bool insecure) {
@@ -493,6 +512,37 @@ MultiWorkerMirroredStrategy WithdrawForFlags(bool insecure) {
 }
 
 }  // namespace
+
+void WatchFlags::AddAll(CommandLine* flags) {
+  flags->Switch("--watch", &on,
+                "train again as data.train's folder grows; replace\n"
+                "the model of --save by each one that is not worse\n"
+                "(docs/watch.md)");
+  flags->Int("--round-examples", 1, 1000000, &round_examples,
+             "with --watch: a round begins with this many new\n"
+             "examples (32)");
+  flags->Number("--round-minutes", "MINUTES", 0, 1e6, &round_minutes,
+                "with --watch: or after this time with fewer (60);\n"
+                "0: never");
+  flags->Int("--replay", 0, 1000000, &replay,
+             "with --watch: the most earlier examples of a round,\n"
+             "and the most held-out ones (1000)");
+  flags->Number("--scan-seconds", "SECONDS", 0.01, 1e6, &scan_seconds,
+                "with --watch: the time between two scans (2)");
+}
+
+Status WatchFlags::Check() const {
+  if (on) return Status();
+  const std::pair<const char*, double> others[] = {
+      {"--round-examples", static_cast<double>(round_examples)},
+      {"--round-minutes", round_minutes},
+      {"--replay", static_cast<double>(replay)},
+      {"--scan-seconds", scan_seconds}};
+  for (const auto& [flag, value] : others) {
+    if (value >= 0) return InvalidArgument("%s: needs --watch", flag);
+  }
+  return Status();
+}
 
 TrainSettingsForLaunch ReadTrainSettings(const std::vector<std::string>& line,
                                          int workers) {
@@ -526,17 +576,19 @@ int TrainCommand(const std::vector<std::string>& line) {
   std::unique_ptr<Trail> trail;          // outlives the strategy
   MultiWorkerMirroredStrategy strategy;  // outlives the model
   bool right = flags.Parse(line, 1, 1, &code);
-  if (right && values.save.no_save && !values.save.path.empty()) {
-    code = flags.UsageError(
-        InvalidArgument("--save and --no-save do not go together"));
+  const Status together = right ? values.Check() : Status();
+  if (!together.ok()) {
+    code = flags.UsageError(together);
     right = false;
   }
   if (!right) {
     if (code != 0) strategy = WithdrawForFlags(values.insecure);
     return code;
   }
-  const Status trained =
-      TrainRun(flags.arguments()[0], values, &trail, &strategy);
+  const std::string& path = flags.arguments()[0];
+  const Status trained = values.watch.on
+                             ? Watch(path, values)
+                             : TrainRun(path, values, &trail, &strategy);
   code = InputExitCode(trained);
   // The caller reports an unwritable stdout.
   if (code == 0 && !StdoutIsWritten()) code = 1;

@@ -10,6 +10,7 @@
 #include "io/files/path.h"
 #include "io/keras/image_names.h"
 #include "io/pictures/picture.h"
+#include "io/readers/labelled_files.h"
 #include "run_config.h"
 
 namespace ringlet {
@@ -186,6 +187,9 @@ Dataset OpenSound(const PictureConfig& config, LabelMode label_mode,
   const Status status = SetRate(model, config, &options);
   if (!status.ok()) return Dataset(status);
   if (!config.files.empty()) return AudioDataset(config.files, options);
+  if (config.listed) {
+    return AudioDatasetOfList(*config.listed, config.directory, options);
+  }
   if (!config.directory.empty()) {
     return AudioDatasetFromDirectory(config.directory, options);
   }
@@ -295,6 +299,9 @@ Dataset OpenPictures(const PictureConfig& config, const std::string& csv,
   if (status.ok()) status = SetForm(model, config, &options);
   if (!status.ok()) return Dataset(status);
   if (!config.files.empty()) return ImageDataset(config.files, options);
+  if (config.listed) {
+    return ImageDatasetOfList(*config.listed, config.directory, options);
+  }
   if (!config.directory.empty()) {
     return ImageDatasetFromDirectory(config.directory, options);
   }

@@ -4,6 +4,7 @@
 #define RINGLET_TOOLS_RINGLET_CONFIG_PICTURE_CONFIG_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,12 +17,16 @@
 
 namespace ringlet {
 
+struct FileList;  // io/readers/picture_list.h
+
 struct PictureConfig {
   bool is_sound = false;           // the files are WAV
   std::string directory;           // "": another form
   std::vector<std::string> files;  // files given on the command line
-  std::string column;              // the column of paths in a CSV; "": none
-  ImageOptions options;            // of sound too: its LabelledFilesOptions
+  // Set by --watch: these files of `directory`, instead of all.
+  std::shared_ptr<const FileList> listed;
+  std::string column;    // the column of paths in a CSV; "": none
+  ImageOptions options;  // of sound too: its LabelledFilesOptions
   // Fields of the RUN.json. A field that is not given follows from the model
   // and its training. OpenPictures sets the same fields of `options`.
   std::optional<std::pair<int64_t, int64_t>> size;  // height and width

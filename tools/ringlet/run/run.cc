@@ -15,7 +15,9 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include "../data/data_match.h"
 #include "core/base/json.h"
@@ -25,12 +27,15 @@
 #include "io/checkpoint/data_description.h"
 #include "io/files/path.h"
 #include "io/keras/compile_arguments.h"
+#include "io/logs/service_notifier.h"
+#include "io/logs/timed_lines.h"
 #include "io/readers/array_path.h"
 #include "io/readers/class_names.h"
 #include "io/weights/safetensors.h"
 #include "model_files.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/files.h"
+#include "ringlet/fit.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -419,6 +424,27 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
   const bool in_memory = (validating.empty() ? training : validating).in_memory;
   return CheckExamples(model, validation.Batch(ValidationBatch(fit)), in_memory)
       .Annotate("data.validation");
+}
+
+FitOptions FitOptionsOf(const RunConfig& config, const RunData& data) {
+  FitOptions options;
+  options.epochs = config.fit.epochs;
+  options.initial_epoch = config.fit.initial_epoch;
+  options.steps_per_epoch = config.fit.steps_per_epoch;
+  options.validation_data = data.validation;
+  options.validation_steps = config.fit.validation_steps;
+  options.validation_freq = config.fit.validation_freq;
+  options.validation_epochs = config.fit.validation_epochs;
+  options.callbacks = config.callbacks;
+  options.verbose = config.fit.verbose;
+  options.class_weight = config.fit.class_weight;
+  options.cross_check = config.strategy.cross_check;
+  const bool in_lines =
+      config.fit.verbose == Verbose::kAuto && isatty(STDOUT_FILENO) == 0;
+  options.callbacks.push_back(
+      std::make_shared<TimedLines>(in_lines ? stdout : nullptr));
+  options.callbacks.push_back(std::make_shared<ServiceNotifier>());
+  return options;
 }
 
 bool NameOneFile(const std::string& a, const std::string& b) {

@@ -9,6 +9,7 @@
 
 #include "../command_line.h"
 #include "../config/run_config.h"
+#include "ringlet/fit.h"
 #include "ringlet/strategy.h"
 
 namespace ringlet {
@@ -83,6 +84,10 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data);
 // fit.validation_split: the last `share` of *train becomes *validation, and
 // *train keeps the others.
 Status Split(double share, Dataset* train, Dataset* validation);
+
+// The options of a fit that RUN.json gives, with callbacks that report its
+// progress to a log and a service manager.
+FitOptions FitOptionsOf(const RunConfig& config, const RunData& data);
 
 // True if both paths are those of the same existing file.
 bool NameOneFile(const std::string& a, const std::string& b);

@@ -1,0 +1,319 @@
+// ringlet train --watch as processes: kills, a full disk, files that are
+// written meanwhile.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "../support/contains.h"
+#include "../support/eventually.h"
+#include "../support/full_disk.h"
+#include "../support/picture_folder.h"
+#include "../support/program.h"
+#include "../support/temp_folder.h"
+#include "core/base/text.h"
+#include "io/watch/watcher.h"
+#include "io/weights/safetensors.h"
+#include "ringlet/files.h"
+
+namespace ringlet {
+namespace {
+
+const char kWatchRun[] =
+    R"({"model": {"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 4, 6, 1]}},
+    {"class_name": "Flatten"},
+    {"class_name": "Dense", "config": {"units": 64, "activation": "relu"}},
+    {"class_name": "Dropout", "config": {"rate": 0.1}},
+    {"class_name": "Dense", "config": {"units": 2}}]}},
+  "compile": {"optimizer": "adam", "metrics": ["accuracy"],
+    "loss": {"class_name": "SparseCategoricalCrossentropy",
+             "config": {"from_logits": true}}},
+  "data": {"train": {"directory": "frames", "scale": 0.004,
+                     "class_names": ["a", "b"], "validation_split": 0.25}},
+  "fit": {"batch_size": 4, "epochs": 3}})";
+
+class ProgramWatchTest : public ProgramTest {
+ protected:
+  ProgramWatchTest() {
+    WriteWhole(folder_ / "run.json", kWatchRun);
+    std::filesystem::create_directory(folder_ / "frames");
+  }
+
+  static Strings Command(const std::string& model, const Strings& more = {},
+                         const std::string& round_examples = "8") {
+    Strings words = {
+        "train", "run.json",         "--watch",     "--save",
+        model,   "--replay",         "12",          "--scan-seconds",
+        "0.01",  "--round-examples", round_examples};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  // The state of a model, as the file has it at the moment; round 0 if there is
+  // none.
+  WatchState StateOf(const std::string& model) const {
+    WatchOptions options;
+    options.validation_split = 0.25;
+    WatchState state;
+    state.settings = Watcher::SettingsOf(options);
+    LoadWatchState(FileSystem::Posix(), folder_ / (model + ".watch"), &state)
+        .IgnoreError();
+    return state;
+  }
+  std::string RoundOfModel(const std::string& model) const {
+    SafetensorsReader file;
+    if (!file.Open(FileSystem::Posix(), folder_ / model).ok()) return "";
+    return file.metadata().at("watch_round");
+  }
+  // Waits until this many rounds have ended.
+  bool EndsRounds(const std::string& model, int64_t rounds) const {
+    return Eventually([&] {
+      const WatchState state = StateOf(model);
+      return state.round >= rounds && !state.is_open;
+    });
+  }
+  bool Prints(const std::string& text) const {
+    return Eventually([&] {
+      return ReadWhole(logs_ / "out").find(text) != std::string::npos ||
+             ReadWhole(logs_ / "err").find(text) != std::string::npos;
+    });
+  }
+  int Stop() {
+    kill(child_, SIGTERM);
+    return Wait();
+  }
+  // Starts the program without the output of the one before.
+  void StartWatch(const Strings& command) {
+    std::filesystem::remove(logs_ / "out");
+    std::filesystem::remove(logs_ / "err");
+    Start(command);
+  }
+  // Runs until this many rounds have ended.
+  void RunRounds(const Strings& command, const std::string& model,
+                 int64_t rounds) {
+    StartWatch(command);
+    EXPECT_TRUE(Prints("watches"));
+    EXPECT_TRUE(EndsRounds(model, rounds));
+    EXPECT_EQ(Stop(), 75) << err_;
+  }
+};
+
+TEST_F(ProgramWatchTest, Kills_AtRandomEvents_GiveTheSameBits) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 40);
+  RunRounds(Command("whole"), "whole", 10);
+  const std::string whole = ReadWhole(folder_ / "whole");
+  ASSERT_FALSE(whole.empty());
+
+  std::mt19937 random(1);
+  for (int i = 0; i < 30; ++i) {
+    const WatchState begun = StateOf("killed");
+    const std::string model = RoundOfModel("killed");
+    StartWatch(Command("killed", {"--threads", i % 2 == 0 ? "1" : "2"}));
+    // An open round is there, or begins if there are enough examples.
+    const bool trains = begun.is_open || begun.seen.size() < 80;
+    switch (trains ? random() % 5 : 0) {
+      case 0:
+        EXPECT_TRUE(Prints("watches"));
+        break;
+      case 1:
+        EXPECT_TRUE(Prints("Epoch 2/3"));
+        break;
+      case 2:
+        EXPECT_TRUE(Prints("round"));
+        break;
+      case 3:  // the state changed
+        EXPECT_TRUE(Eventually([&] {
+          const WatchState now = StateOf("killed");
+          return now.round != begun.round || now.is_open != begun.is_open;
+        }));
+        break;
+      default:  // a temporary file, or the end of the round
+        EXPECT_TRUE(Eventually([&] {
+          for (const std::string& name : Files()) {
+            if (EndsWith(name, ".tmp")) return true;
+          }
+          const WatchState now = StateOf("killed");
+          return now.round > begun.round && !now.is_open;
+        }));
+    }
+    kill(child_, SIGKILL);
+    EXPECT_EQ(Wait(), 1000 + SIGKILL) << err_;
+  }
+  RunRounds(Command("killed"), "killed", 10);
+  EXPECT_EQ(StateOf("killed").seen, StateOf("whole").seen);
+  EXPECT_EQ(ReadWhole(folder_ / "killed"), whole);
+}
+
+// Each restart continues the round at its step.
+TEST_F(ProgramWatchTest, Signals_InRounds_GiveTheSameBits) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 8);
+  const Strings epochs = {"--epochs", "400"};
+  RunRounds(Command("whole", epochs), "whole", 2);
+  bool continued = false;
+  for (int i = 0; i < 6; ++i) {
+    StartWatch(Command("stopped", epochs));
+    if (!StateOf("stopped").seen.empty() && StateOf("stopped").round == 2) {
+      EXPECT_TRUE(Prints("watches"));
+    } else {
+      EXPECT_TRUE(Prints(i % 2 == 0 ? "Epoch" : "loss"));
+    }
+    EXPECT_EQ(Stop(), 75) << err_;
+    continued |= CountOf(out_, "continues at epoch") > 0;
+  }
+  EXPECT_TRUE(continued);
+  RunRounds(Command("stopped", epochs), "stopped", 2);
+  EXPECT_EQ(ReadWhole(folder_ / "stopped"), ReadWhole(folder_ / "whole"));
+  for (const std::string& name : Files()) {
+    EXPECT_EQ(name.find(".round-"), std::string::npos) << name;
+  }
+}
+
+// The model is larger than the limit, the state is not.
+TEST_F(ProgramWatchTest, FullDisk_LastModelStays_UntilThereIsSpace) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  RunRounds(Command("m"), "m", 1);
+  const std::string before = ReadWhole(folder_ / "m");
+  WriteClasses(folder_ / "frames/a", {"more"}, 8);
+  {
+    const FullDisk full(8192);
+    StartWatch(Command("m"));
+  }
+  EXPECT_TRUE(Prints("warning: "));
+  EXPECT_TRUE(Prints("this is tried again"));
+  EXPECT_EQ(ReadWhole(folder_ / "m"), before);
+  const rlimit free = {RLIM_INFINITY, RLIM_INFINITY};
+  ASSERT_EQ(prlimit(child_, RLIMIT_FSIZE, &free, nullptr), 0);
+  EXPECT_TRUE(EndsRounds("m", 2));
+  EXPECT_EQ(Stop(), 75);
+  EXPECT_EQ(Lines(err_)[0].find("warning: m"), 0u) << err_;
+  EXPECT_EQ(CountOf(err_, "this is tried again"), 1) << err_;
+  EXPECT_NE(ReadWhole(folder_ / "m"), before);
+}
+
+TEST_F(ProgramWatchTest, File_HalfWritten_IsTakenWhenItIsWhole) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  RunRounds(Command("m"), "m", 1);
+  const std::string picture = GrayPgm(4, 6, 30);
+  const std::string half = folder_ / "frames/b/half.pgm";
+  WriteWhole(half, picture.substr(0, picture.size() / 2));
+  StartWatch(Command("m", {}, "1"));
+  EXPECT_TRUE(Prints("frames/b/half.pgm"));
+  EXPECT_EQ(StateOf("m").round, 1);
+  // Another is removed as soon as it is there.
+  WriteWhole(folder_ / "frames/a/gone.pgm", picture);
+  std::filesystem::remove(folder_ / "frames/a/gone.pgm");
+  WriteWhole(half, picture);
+  EXPECT_TRUE(Eventually([&] {
+    return StateOf("m").IsSeen(
+        ExampleKey("b/half.pgm", static_cast<int64_t>(picture.size())));
+  }));
+  EXPECT_EQ(Stop(), 75);
+  EXPECT_TRUE(
+      Contains(err_, "it is left out until it changes (such files: 1)"));
+}
+
+TEST_F(ProgramWatchTest, Rounds_FilesStayOnDisk_GiveTheSameBits) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 12);
+  RunRounds(Command("whole"), "whole", 3);
+  WriteWhole(folder_ / "run.json", Replaced(kWatchRun, "\"scale\"",
+                                            "\"in_memory\": false, \"scale\""));
+  RunRounds(Command("m", {"--threads", "2"}), "m", 3);
+  EXPECT_EQ(ReadWhole(folder_ / "m"), ReadWhole(folder_ / "whole"));
+}
+
+// A removed file is in no round. The folder may be away for a while.
+TEST_F(ProgramWatchTest, Folder_FilesRemovedAndAway_GoesOn) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  RunRounds(Command("m"), "m", 1);
+  std::filesystem::remove(folder_ / "frames/a/100.pgm");
+  std::filesystem::remove(folder_ / "frames/b/103.pgm");
+  WriteClasses(folder_ / "frames/b", {"more"}, 8);
+  StartWatch(Command("m"));
+  EXPECT_TRUE(EndsRounds("m", 2));
+  std::filesystem::rename(folder_ / "frames", folder_ / "away");
+  EXPECT_TRUE(Prints("the folder is gone"));
+  WriteClasses(folder_ / "away/a", {"even more"}, 8);
+  std::filesystem::rename(folder_ / "away", folder_ / "frames");
+  EXPECT_TRUE(EndsRounds("m", 3));
+  EXPECT_EQ(Stop(), 75);
+  EXPECT_EQ(CountOf(err_, "the folder is gone"), 1) << err_;
+  EXPECT_EQ(StateOf("m").seen.size(), 24u);
+}
+
+TEST_F(ProgramWatchTest, Folder_OfNoClass_IsNoted) {
+  WriteClasses(folder_ / "frames", {"a", "b", "c"}, 4);
+  RunRounds(Command("m"), "m", 1);
+  EXPECT_TRUE(Contains(err_, "frames/c: is none of \"class_names\""));
+}
+
+TEST_F(ProgramWatchTest, SecondProcess_IsRefused) {
+  StartWatch(Command("m"));
+  EXPECT_TRUE(Prints("watches"));
+  const pid_t first = child_;
+  EXPECT_EQ(Run(Command("m")), 1);
+  EXPECT_TRUE(Contains(err_, "m.watch.lock"));
+  child_ = first;
+  EXPECT_EQ(Stop(), 75);
+}
+
+TEST_F(ProgramWatchTest, Model_OfTheDesk_IsTrainedFurther) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 8);
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  RunRounds(Command("m"), "m", 2);
+  EXPECT_FALSE(Contains(out_, "val_loss none"));
+  EXPECT_EQ(Run({"evaluate", "m", "--data", "run.json"}), 0) << err_;
+}
+
+TEST_F(ProgramWatchTest, Sample_Watched_PrintsTheLinesOfItsPage) {
+  const std::string source = EnvironmentOr("RINGLET_SOURCE", ".");
+  StartWatch({"train", source + "/samples/watch.json", "--watch", "--save", "m",
+              "--round-examples", "40", "--scan-seconds", "0.01"});
+  EXPECT_TRUE(Prints("round 3: "));
+  EXPECT_EQ(Stop(), 75) << err_;
+  const std::string page = ReadWhole(source + "/docs/watch.md");
+  int rounds = 0;
+  for (const std::string& line : Lines(out_)) {
+    if (line.find("round ") != 0) continue;
+    ++rounds;
+    EXPECT_TRUE(Contains(page, line + "\n"));
+  }
+  EXPECT_EQ(rounds, 3);
+}
+
+TEST_F(ProgramWatchTest, WrongRuns_AreRefused) {
+  const auto refuse = [&](const std::string& from, const std::string& to,
+                          const std::string& text) {
+    WriteWhole(folder_ / "run.json", Replaced(kWatchRun, from, to));
+    ExpectError(Command("m"), 2, {text});
+  };
+  refuse(R"(, "validation_split": 0.25)", "", "has no \"validation_split\"");
+  refuse(R"("class_names": ["a", "b"], )", "", "has no \"class_names\"");
+  refuse("\"frames\"", "\"elsewhere\"", "no folder");
+  refuse(R"("directory": "frames")", R"("x": "x.npy", "y": "y.npy")", "");
+  refuse(R"("epochs": 3})",
+         R"("epochs": 3}, "callbacks": [{"class_name": "BackupAndRestore",
+             "config": {"backup_dir": "b"}}])",
+         "BackupAndRestore");
+  WriteWhole(folder_ / "run.json", kWatchRun);
+  ExpectError({"train", "run.json", "--watch"}, 2, {"needs --save"});
+  ExpectError({"train", "run.json", "--replay", "4"}, 2, {"needs --watch"});
+  ExpectError(Command("m", {"--log-steps", "s"}), 2, {"--log-steps"});
+}
+
+TEST_F(ProgramWatchTest, OtherSeed_StateIsRefused) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  RunRounds(Command("m"), "m", 1);
+  WriteWhole(folder_ / "run.json", Replaced(kWatchRun, "0.25", "0.3"));
+  EXPECT_EQ(Run(Command("m")), 2);
+  EXPECT_TRUE(Contains(err_, "another seed or validation_split"));
+}
+
+}  // namespace
+}  // namespace ringlet
