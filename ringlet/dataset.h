@@ -274,6 +274,11 @@ class Dataset {
   // its examples.
   Dataset Batch(int64_t size, bool drop_remainder = false) const;
   Dataset Map(const Scale& scale) const;
+  // Reads examples ahead into a buffer of at most `bytes`. Shuffle then keeps
+  // blocks of consecutive examples together until they are in the buffer, so a
+  // file is read in long pieces: docs/streaming.md has the order, which depends
+  // on `bytes` too. For sources that do not have their examples in memory.
+  Dataset Memory(int64_t bytes) const;
   // Keras's sample_weight, in the loss and in weighted metrics: finite numbers,
   // `weights_per_example` for every example of the source. Each of several
   // weights belongs to one row of the example, such as a step of a sequence;
@@ -300,6 +305,7 @@ class Dataset {
   int64_t size() const { return size_; }  // examples of one pass
   int64_t batch_size() const { return batch_; }
   const Scale& scale() const { return scale_; }
+  int64_t memory() const { return memory_; }  // 0: Memory was not called
   // Null: all are 1.
   const std::vector<float>* sample_weight() const { return weights_.get(); }
   int64_t weights_per_example() const { return weights_per_example_; }
@@ -340,8 +346,13 @@ class Dataset {
 
  private:
   friend class ReplicaStreams;  // see replica_streams.h
+  friend class ShuffleBlocks;   // see shuffle_blocks.h
   Dataset WithError(const Status& error) const;
   bool ordered() const { return shuffle_ || passes_ != 1 || batch_ != 0; }
+  Status CheckMemory() const;
+  // Number i of n examples in the order of a pass.
+  int64_t ShuffledAt(uint64_t seed, int64_t pass, int64_t n, int64_t i,
+                     int replicas) const;
   DataPosition Advance(const DataPosition& at, int64_t examples) const;
   // Examples from `at` to the end of the passes, or of its pass if batches do
   // not cross passes. INT64_MAX if endless.
@@ -360,6 +371,9 @@ class Dataset {
   int64_t batch_ = 0;
   bool drop_remainder_ = false;
   Scale scale_;
+  int64_t memory_ = 0;         // Memory
+  int64_t example_bytes_ = 0;  // with memory_: of x and y in the source
+  bool apart_ = false;         // with memory_: each example has its own file
   std::shared_ptr<const std::vector<float>> weights_;
   int64_t weights_per_example_ = 1;
   AutoShardPolicy policy_ = AutoShardPolicy::kData;

@@ -15,6 +15,7 @@
 #include "../base/check.h"
 #include "permutation.h"
 #include "replica_streams.h"
+#include "shuffle_blocks.h"
 
 namespace ringlet {
 namespace {
@@ -22,13 +23,6 @@ namespace {
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 // The limit of examples and of passes. One more batch does not overflow.
 constexpr int64_t kMaxExamples = int64_t{1} << 60;
-
-// Applies the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
-uint64_t Mix(uint64_t v) {
-  v = (v ^ (v >> 30)) * 0xBF58476D1CE4E5B9u;
-  v = (v ^ (v >> 27)) * 0x94D049BB133111EBu;
-  return v ^ (v >> 31);
-}
 
 Status TooLate(const char* what) {
   return InvalidArgument(
@@ -50,29 +44,6 @@ std::vector<std::string> ValueNames(const std::vector<TableColumn>& columns) {
     named = named || !column.name.empty();
   }
   return named ? names : std::vector<std::string>();
-}
-
-int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i) {
-  RINGLET_CHECK(i >= 0 && i < n);
-  // A Feistel network over the smallest even number of bits that holds n;
-  // numbers >= n are walked on until they fall below it.
-  int half = 1;
-  while (half < 31 && (int64_t{1} << (2 * half)) < n) ++half;
-  const uint64_t mask = (uint64_t{1} << half) - 1;
-  const uint64_t key =
-      Mix(seed + Mix(static_cast<uint64_t>(pass) + 0x9E3779B97F4A7C15u));
-  uint64_t v = static_cast<uint64_t>(i);
-  do {
-    uint64_t left = v >> half, right = v & mask;
-    for (uint64_t round = 0; round < 8; ++round) {
-      const uint64_t f = Mix(key ^ (right + (round << 40)));
-      const uint64_t swapped = left ^ (f & mask);
-      left = right;
-      right = swapped;
-    }
-    v = left << half | right;
-  } while (v >= static_cast<uint64_t>(n));
-  return static_cast<int64_t>(v);
 }
 
 Dataset::Dataset(std::shared_ptr<Source> source)
@@ -176,6 +147,20 @@ Dataset Dataset::Batch(int64_t size, bool drop_remainder) const {
   return d;
 }
 
+Dataset Dataset::Memory(int64_t bytes) const {
+  if (source_ == nullptr) return *this;
+  if (bytes < 1) {
+    return WithError(
+        InvalidArgument("Memory(%" PRId64 "): must be at least 1", bytes));
+  }
+  Dataset d = *this;
+  d.memory_ = bytes;
+  d.example_bytes_ =
+      static_cast<int64_t>(source_->x().bytes() + source_->y().bytes());
+  d.apart_ = source_->size() > 0 && !source_->ExamplePath(0).empty();
+  return d;
+}
+
 Dataset Dataset::Map(const Scale& scale) const {
   Dataset d = *this;
   d.scale_.factor = scale_.factor * scale.factor;
@@ -247,6 +232,7 @@ Status Dataset::status() const {
     return InvalidArgument("%s: no examples are left; give at least one",
                            name.c_str());
   }
+  RINGLET_RETURN_IF_ERROR(CheckMemory());
   const bool enough = batches_cross_passes_ && passes_ < 0
                           ? true
                           : Remaining({0, 0}, !batches_cross_passes_) >= batch_;
@@ -256,6 +242,19 @@ Status Dataset::status() const {
                            name.c_str(), batch_, size_);
   }
   return Status();
+}
+
+Status Dataset::CheckMemory() const {
+  if (memory_ == 0) return Status();
+  const int64_t fit = ShuffleBlocks(*this, 1).examples();
+  const int64_t batch = std::min(batch_, size_);
+  if (fit >= batch) return Status();
+  const int64_t each = example_bytes_ + ShuffleBlocks::kListBytes;
+  return InvalidArgument(
+      "%s: a memory of %" PRId64 " bytes holds %" PRId64 " examples of %" PRId64
+      " bytes, and a batch has %" PRId64 "; give at least %" PRId64
+      " bytes, or a smaller batch",
+      source_->name().c_str(), memory_, fit, each, batch, each * batch);
 }
 
 bool Dataset::HasReplicaStreams(int replicas) const {
@@ -370,14 +369,21 @@ BatchPlan Dataset::Plan(const DataPosition& at, int replica,
   return plan;
 }
 
+int64_t Dataset::ShuffledAt(uint64_t seed, int64_t pass, int64_t n, int64_t i,
+                            int replicas) const {
+  if (!shuffle_) return i;
+  return memory_ == 0
+             ? Permute(seed, pass, n, i)
+             : ShuffleBlocks(*this, replicas).ExampleAt(seed, pass, n, i);
+}
+
 int64_t Dataset::ExampleAt(const DataPosition& at, int64_t k, int replica,
                            int replicas) const {
   if (HasReplicaStreams(replicas)) {
     return ReplicaStreams(*this, replicas).ExampleAt(at.pass, k, replica);
   }
   const DataPosition p = Advance(at, k);
-  const int64_t i = shuffle_ ? Permute(seed_, p.pass, size_, p.used) : p.used;
-  return first_ + i * stride_;
+  return first_ + ShuffledAt(seed_, p.pass, size_, p.used, replicas) * stride_;
 }
 
 int64_t Dataset::files_checksum() const {

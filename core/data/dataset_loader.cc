@@ -1,8 +1,10 @@
 // A thread or the caller reads a part, and the caller then converts it into the
-// only buffer. While a batch is wanted_ the thread owns the read data (at_,
-// part_, read_at_, plan_, indices_, raw_x_, raw_y_, result_), else the caller
-// does. The mutex is held only to hand them over. After an error no batch is
-// wanted.
+// only buffer. While a batch is wanted_ the thread owns the read data (cursor_,
+// read_cursor_, plan_, indices_, raw_x_, raw_y_, has_rewound_,
+// skipped_, result_), else the
+// caller does. The mutex is held only to hand them over. After an error no
+// batch is wanted. buffer_ and ahead_ always belong to the thread, if there is
+// one.
 
 #include "dataset_loader.h"
 
@@ -118,10 +120,11 @@ Status CheckWeights(const DatasetLoader::Options& o) {
 }
 
 Status CheckOptions(const DatasetLoader::Options& o) {
-  RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
-  if (o.dataset.HasReplicaStreams(o.world)) {
-    RINGLET_RETURN_IF_ERROR(
-        ReplicaStreams(o.dataset, o.world).CheckOwnExamples(o.rank, o.parts));
+  RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.cursor.world));
+  const BatchCursor::Options& cursor = o.cursor;
+  if (o.dataset.HasReplicaStreams(cursor.world)) {
+    RINGLET_RETURN_IF_ERROR(ReplicaStreams(o.dataset, cursor.world)
+                                .CheckOwnExamples(cursor.rank, cursor.parts));
   }
   const Source& source = *o.dataset.source();
   const std::string name = source.name();
@@ -159,11 +162,12 @@ DatasetLoader::DatasetLoader(const Options& options)
     : options_(options),
       x_spec_(options.dataset.source()->x()),
       y_spec_(options.dataset.source()->y()),
-      at_(options.start),
-      rest_(options.steps > 0 ? options.steps : INT64_MAX) {
-  BeginRound();
+      cursor_(options.start, options_.cursor),
+      read_cursor_(cursor_),
+      batch_cursor_(cursor_),
+      ahead_(cursor_) {
   const auto most =
-      static_cast<size_t>(options.dataset.LargestPart(options.world));
+      static_cast<size_t>(options.dataset.LargestPart(options.cursor.world));
   indices_.resize(most);
   if (options.read_examples &&
       (options.background || x_spec_.dtype != DType::kFloat32 ||
@@ -192,6 +196,11 @@ DatasetLoader::~DatasetLoader() {
 void DatasetLoader::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
+    for (bool more = buffer_ != nullptr; more && !stop_ && !wanted_;) {
+      lock.unlock();
+      more = buffer_->ReadAhead();
+      lock.lock();
+    }
     changed_.wait(lock, [this] { return stop_ || wanted_; });
     if (stop_) return;
     lock.unlock();
@@ -210,6 +219,10 @@ Status DatasetLoader::Next(Batch* batch) {
     if (result_.ok()) result_ = Read();
   } else {
     std::unique_lock<std::mutex> lock(mutex_);
+    if (at_end_) {
+      wanted_ = true;
+      changed_.notify_all();
+    }
     changed_.wait(lock, [this] { return !wanted_; });
   }
   if (result_.ok()) result_ = Convert();
@@ -217,7 +230,8 @@ Status DatasetLoader::Next(Batch* batch) {
   *batch = batch_;
   if (!options_.background) return Status();
   std::lock_guard<std::mutex> lock(mutex_);
-  wanted_ = true;
+  at_end_ = cursor_.over();
+  wanted_ = !at_end_;
   changed_.notify_all();
   return Status();
 }
@@ -225,21 +239,16 @@ Status DatasetLoader::Next(Batch* batch) {
 // Reads in the types of the source. Reads x in place if it is float32 and no
 // batch is read in advance.
 Status DatasetLoader::Read() {
-  const Dataset& dataset = options_.dataset;
-  const int part = options_.rank + part_;
-  plan_ = dataset.Plan(at_, part, options_.world);
-  for (int64_t i = 0; i < plan_.count; ++i) {
-    indices_[i] = dataset.ExampleAt(at_, plan_.first + i, part, options_.world);
-  }
+  read_cursor_ = cursor_;
+  plan_ = cursor_.Plan(options_.dataset);
+  cursor_.Examples(options_.dataset, plan_, indices_.data());
   void* x = nullptr;
   if (options_.read_examples) {
     x = raw_x_.empty() ? static_cast<void*>(options_.x) : raw_x_.data();
   }
-  RINGLET_RETURN_IF_ERROR(CallRead(
-      dataset.source().get(), indices_.data(), static_cast<int>(plan_.count), x,
-      options_.read_targets ? raw_y_.data() : nullptr));
-  read_at_ = at_;
-  Advance();
+  void* const y = options_.read_targets ? raw_y_.data() : nullptr;
+  RINGLET_RETURN_IF_ERROR(ReadExamples(x, y));
+  cursor_.Advance(plan_);
   return Status();
 }
 
@@ -259,9 +268,7 @@ Status DatasetLoader::Convert() {
   }
   batch_ = {plan_.count, plan_.global_count, x,         y,
             weights,     plan_.next,         plan_.last};
-  batch_at_ = read_at_;
-  batch_round_at_ = read_round_at_;
-  batch_rest_ = read_rest_;
+  batch_cursor_ = read_cursor_;
   return Status();
 }
 

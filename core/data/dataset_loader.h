@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "../base/thread.h"
+#include "batch_cursor.h"
+#include "example_buffer.h"
 #include "ringlet/dataset.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
@@ -32,12 +34,7 @@ class DatasetLoader final : public BatchLoader {
     DataPosition start;
     // The loader reads `parts` of the `world` parts of each global batch, from
     // part `rank` on.
-    int rank = 0;
-    int world = 1;
-    int parts = 1;
-    // See LoaderOptions.
-    int64_t round = 1;
-    int64_t steps = 0;
+    BatchCursor::Options cursor;
     // Memory for LargestPart(replicas) examples of x (floats) and of the
     // targets (4 bytes each). Outlives the loader.
     float* x = nullptr;
@@ -50,6 +47,7 @@ class DatasetLoader final : public BatchLoader {
     // class.
     ClassWeights class_weight;
     bool background = true;
+    int threads = 1;  // that read examples with a file each, with memory()
     // The loader releases it at its end, so that the owner of the buffers can
     // use them again.
     std::shared_ptr<void> lease;
@@ -80,35 +78,36 @@ class DatasetLoader final : public BatchLoader {
   void FillWeights(int64_t count, const void* y);
   int64_t ClassOf(const void* y, int64_t i) const;
   void Loop();
-  void BeginRound();
-  void Advance();
+  // Reads the batch at cursor_, which the caller has moved.
+  void Continue();
+  Status ReadExamples(void* x, void* y);
+  Status MakeBuffer();
+  void NextGroup(int64_t most, bool needed, std::vector<int64_t>* index);
 
   const Options options_;
   const ExampleSpec x_spec_, y_spec_;
-  DataPosition at_;        // the position of the next read
-  int part_ = 0;           // index of the next read among this rank's parts
-  DataPosition round_at_;  // start of its round
-  int64_t step_ = 0;       // index of its step in the round
-  int64_t round_ = 1;      // steps of that round
-  int64_t rest_ = 0;       // steps after it
-  DataPosition read_at_;   // the position of the last read
-  DataPosition read_round_at_;        // start of its round
-  int64_t read_rest_ = 0;             // steps from there on
+  BatchCursor cursor_;                // of the next read
+  BatchCursor read_cursor_;           // of the last read
   BatchPlan plan_;                    // the plan of the last read
   std::vector<int64_t> indices_;      // examples of the last read
   std::vector<unsigned char> raw_x_;  // empty if read in place
   std::vector<unsigned char> raw_y_;
   std::vector<float> weights_;  // empty if each is 1
   Batch batch_;                 // the caller's batch
-  DataPosition batch_at_;       // the position of the caller's batch
-  DataPosition batch_round_at_;
-  int64_t batch_rest_ = 0;
+  BatchCursor batch_cursor_;    // of the caller's batch
   Status result_;
+
+  // With Dataset::memory(). Only the thread that reads uses both.
+  std::unique_ptr<ExampleBuffer> buffer_;
+  BatchCursor ahead_;  // behind the examples that the buffer has been given
+  bool has_rewound_ = false;  // since the last read
+  int64_t skipped_ = 0;       // examples skipped since the last read
 
   // For the background thread. It owns the read data while wanted_ is true.
   std::mutex mutex_;
   std::condition_variable changed_;
   bool wanted_ = false;
+  bool at_end_ = false;  // no batch is read ahead of the next call
   bool stop_ = false;
   std::unique_ptr<Thread> thread_;
 };

@@ -4,7 +4,6 @@
 #include <cinttypes>
 
 #include "../base/check.h"
-#include "permutation.h"
 
 namespace ringlet {
 
@@ -91,7 +90,7 @@ int64_t ReplicaStreams::ExampleAt(int64_t pass, int64_t i, int replica) const {
   // Replica 0 has the order of a single one.
   const uint64_t seed =
       data_.seed_ + static_cast<uint64_t>(replica) * 0x9E3779B97F4A7C15u;
-  if (data_.shuffle_) i = Permute(seed, pass, Size(replica), i);
+  i = data_.ShuffledAt(seed, pass, Size(replica), i, replicas_);
   if (!by_file()) return first + i * stride;
   for (size_t f = replica;; f += replicas_) {
     RINGLET_CHECK(f < data_.files_->size());

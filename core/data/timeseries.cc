@@ -357,7 +357,7 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
   if (rows.first() != 0 || rows.size() != rows.source()->size() ||
       rows.passes() != 1 || rows.batch_size() != 0 ||
       rows.shuffle_seed() >= 0 || rows.policy() != AutoShardPolicy::kData ||
-      !rows.own_examples().empty()) {
+      !rows.own_examples().empty() || rows.memory() != 0) {
     return Dataset(InvalidArgument(
         "%s: TimeseriesDatasetFromArray takes a dataset on which only Map and "
         "SampleWeight were called; call other methods on its result",

@@ -151,7 +151,8 @@ Status CheckPart(const Dataset& part, const Dataset& first) {
   const std::string name = part.source()->name();
   if (part.first() != 0 || part.stride() != 1 || part.passes() != 1 ||
       part.batch_size() != 0 || part.shuffle_seed() >= 0 ||
-      part.size() != part.source()->size() || part.sample_weight() != nullptr) {
+      part.size() != part.source()->size() || part.sample_weight() != nullptr ||
+      part.memory() != 0) {
     return InvalidArgument(
         "%s: Zip takes datasets on which only Map was called; call other "
         "methods on its result",

@@ -153,6 +153,8 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
   add("the number of passes", dataset.passes());
   add("batches across passes", int64_t{dataset.batches_cross_passes()});
   add("the shuffle's seed", dataset.shuffle_seed());
+  // (The order of the shuffle depends on it.)
+  add("the memory of the examples", dataset.memory());
   add("the sharding policy", static_cast<int64_t>(dataset.policy()));
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);

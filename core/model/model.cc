@@ -242,12 +242,12 @@ Status Model::OpenLoader(const Dataset& dataset,
                                ? m.config.job_replicas.own()
                                : m.config.job_replicas.TestAssignment().range(
                                      m.config.collective->rank());
-  options.rank = own.first;
-  options.parts = own.count;
-  options.world = m.config.job_replicas.count();
+  options.cursor.rank = own.first;
+  options.cursor.parts = own.count;
+  options.cursor.world = m.config.job_replicas.count();
   RINGLET_RETURN_IF_ERROR(m.memory.CheckNotLent("OpenLoader"));
-  RINGLET_RETURN_IF_ERROR(m.stepper.Reserve(dataset.LargestPart(options.world),
-                                            loader_options.training));
+  RINGLET_RETURN_IF_ERROR(m.stepper.Reserve(
+      dataset.LargestPart(options.cursor.world), loader_options.training));
   options.lease = m.memory.Lend();
   const StepSpans& step = m.memory.step();
   options.x = step.x;
@@ -269,8 +269,9 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.read_targets = loader_options.targets;
   options.read_examples = loader_options.examples;
   options.background = loader_options.background;
-  options.round = loader_options.round;
-  options.steps = loader_options.steps;
+  options.threads = m.config.options.threads;
+  options.cursor.round = loader_options.round;
+  options.cursor.steps = loader_options.steps;
   options.class_weight = loader_options.class_weight;
   RINGLET_RETURN_IF_ERROR(CheckClassWeight(
       options.class_weight, loss(), output_shape(), m.config.outputs.size()));

@@ -155,6 +155,9 @@ std::string DataText(const FitState& fit) {
   text += data.shuffle_seed() < 0
               ? "not shuffled"
               : "shuffled with seed " + std::to_string(data.shuffle_seed());
+  if (data.shuffle_seed() >= 0 && data.memory() > 0) {
+    text += " in a memory of " + std::to_string(data.memory()) + " bytes";
+  }
   text += ", batches of " + std::to_string(data.batch_size());
   text += ", " + std::to_string(fit.steps_per_epoch) + " steps an epoch";
   // Statistics of the data show if the data have changed.

@@ -532,7 +532,7 @@ struct Buffers {
   DatasetLoader::Options For(const Dataset& d, int world = 1) {
     DatasetLoader::Options o;
     o.dataset = d;
-    o.world = world;
+    o.cursor.world = world;
     o.x_shapes = {d.source()->x().shape};
     o.outputs.resize(1);
     x.assign(

@@ -102,7 +102,7 @@ struct Parts {
             .ok());
     DatasetLoader::Options options;
     options.dataset = data;
-    options.world = options.parts = config.job_replicas.count();
+    options.cursor.world = options.cursor.parts = config.job_replicas.count();
     options.x = memory.step().x;
     options.y = memory.step().y;
     options.x_shapes = {Shape{2}};
