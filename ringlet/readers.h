@@ -24,8 +24,9 @@ namespace ringlet {
 // Options for IDX and NPY files.
 struct ArrayOptions {
   // False: examples are read from their file when they are needed, and only a
-  // batch of them is in memory. Files that are compressed, and arrays in
-  // Fortran order, are refused. Labels of one value each are in memory.
+  // batch of them is in memory, or more with Dataset::Memory. Files that are
+  // compressed, and arrays in Fortran order, are refused. Labels of one value
+  // each are in memory if they have at most 1 MiB or are compressed.
   bool in_memory = true;
 };
 
@@ -253,6 +254,10 @@ struct AudioOptions : LabelledFilesOptions {
 // [-1, 1).
 Dataset AudioDatasetFromDirectory(const std::string& directory,
                                   const AudioOptions& options = {});
+// The frames of one long recording, as rows without labels: x is (channels) in
+// float32, with the values of AudioDataset. They stay in the file. For
+// TimeseriesDatasetFromArray.
+Dataset WavDataset(const std::string& path);
 // Without labels, in this order.
 Dataset AudioDataset(const std::vector<std::string>& paths,
                      const AudioOptions& options = {});

@@ -55,12 +55,15 @@ class ArrayOnDisk {
   std::vector<unsigned char> stored_;  // the bytes of a Read, to convert
 };
 
-// Labels of one value each are in memory, as is text.
-inline bool LabelsInMemory(const ArrayOptions& options,
-                           const NpyLayout& layout) {
+// Labels of one value each are in memory if they are few. So is text, and what
+// can only be read whole.
+inline bool LabelsInMemory(const ArrayOptions& options, const NpyLayout& layout,
+                           bool compressed) {
+  constexpr int64_t kFew = int64_t{1} << 20;  // bytes
   const Shape& shape = layout.shape;
-  return options.in_memory || layout.is_text() || shape.rank() < 1 ||
-         shape.elements() == shape[0];
+  if (options.in_memory || layout.is_text() || shape.rank() < 1) return true;
+  return shape.elements() == shape[0] &&
+         (compressed || layout.stored_bytes() <= kFew);
 }
 
 // The error of a file that cannot be read from disk because it is compressed.

@@ -138,7 +138,7 @@ Status IdxBytesInMemory(const std::string& path, const ArrayOptions& options,
   NpyLayout layout;
   RINGLET_RETURN_IF_ERROR(OpenHeader(path, &file, &layout));
   *bytes = 0;
-  if (!LabelsInMemory(options, layout)) {
+  if (!LabelsInMemory(options, layout, file.compressed())) {
     std::shared_ptr<ArrayOnDisk> array;
     return ArrayOnDisk::Open(file, layout, &array);
   }
@@ -158,7 +158,8 @@ Status OpenIdx(const std::string& images, const std::string& labels,
       CheckPair(images, x_layout.shape[0], labels, y_layout.shape[0]));
   ExampleArray x, y;
   RINGLET_RETURN_IF_ERROR(
-      ReadExamples(LabelsInMemory(options, y_layout), &y_file, y_layout, &y));
+      ReadExamples(LabelsInMemory(options, y_layout, y_file.compressed()),
+                   &y_file, y_layout, &y));
   RINGLET_RETURN_IF_ERROR(
       ReadExamples(options.in_memory, &x_file, x_layout, &x));
   *source = std::make_shared<ArraySource>(x_layout.shape[0], std::move(x),

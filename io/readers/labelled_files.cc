@@ -1,13 +1,17 @@
 #include "labelled_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
 #include <set>
 #include <utility>
 
+#include "../../core/base/fnv1a.h"
 #include "../../core/base/guarded.h"
 #include "../../core/base/text.h"
+#include "../files/file_version.h"
 #include "../files/input_file.h"
 #include "../files/path.h"
 #include "class_names.h"
@@ -143,6 +147,14 @@ void LabelledFiles::Select(const std::vector<size_t>& order) {
 }
 
 Status LabelledFilesSource::Open() {
+  RINGLET_RETURN_IF_ERROR(DecodeAll());
+  if (!in_memory_) {
+    versions_ = std::vector<std::atomic<uint64_t>>(files_.paths.size());
+  }
+  return Status();
+}
+
+Status LabelledFilesSource::DecodeAll() {
   if (!in_memory_ && !skip_damaged_) return Status();
   const size_t bytes = x().bytes();
   if (in_memory_) {
@@ -180,6 +192,26 @@ Status LabelledFilesSource::Open() {
   return Status();
 }
 
+Status LabelledFilesSource::Reread(size_t at, unsigned char* x) {
+  const std::string& path = files_.paths[at];
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0) {
+    const FileVersion version = VersionOf(info);
+    Fnv1a hash;
+    hash.Add(std::to_string(version.bytes) + " " +
+             std::to_string(version.written_ns));
+    const uint64_t now = std::max<uint64_t>(hash.value(), 1);
+    const uint64_t before = versions_[at].exchange(now);
+    if (before != 0 && before != now) {
+      return Corruption(
+          "%s: was changed while it is in use; start again, and leave the file "
+          "alone until the end (a copy is safe)",
+          path.c_str());
+    }
+  }
+  return Decode(path, x);
+}
+
 Status LabelledFilesSource::Read(const int64_t* index, int count, void* x,
                                  void* y) {
   const size_t x_bytes = this->x().bytes(), y_bytes = files_.y.bytes();
@@ -195,7 +227,7 @@ Status LabelledFilesSource::Read(const int64_t* index, int count, void* x,
     if (in_memory_) {
       std::memcpy(to_x, cache_.data() + at * x_bytes, x_bytes);
     } else {
-      RINGLET_RETURN_IF_ERROR(Decode(files_.paths[at], to_x));
+      RINGLET_RETURN_IF_ERROR(Reread(at, to_x));
     }
     to_x += x_bytes;
   }

@@ -4,6 +4,7 @@
 #ifndef RINGLET_IO_READERS_LABELLED_FILES_H_
 #define RINGLET_IO_READERS_LABELLED_FILES_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -63,10 +64,16 @@ class LabelledFilesSource : public Source {
   virtual Status Decode(const std::string& path, unsigned char* x) const = 0;
 
  private:
+  Status DecodeAll();
+  // Reads a file again; an error if it was changed since it was first read.
+  Status Reread(size_t at, unsigned char* x);
+
   LabelledFiles files_;
   const bool in_memory_, skip_damaged_;
   const char* const noun_;
   std::vector<unsigned char> cache_;  // of all x; empty: read on request
+  // Without a cache: a hash of each file's size and time; 0: not read yet.
+  std::vector<std::atomic<uint64_t>> versions_;
 };
 
 // The files of a folder, or of a CSV's column of paths, with their labels.

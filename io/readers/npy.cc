@@ -54,7 +54,7 @@ Status NpyBytesInMemory(const std::string& path, const ArrayOptions& options,
   RINGLET_RETURN_IF_ERROR(input.Open(path));
   const NpyLayout& layout = input.layout();
   *bytes = 0;
-  if (!LabelsInMemory(options, layout)) {
+  if (!LabelsInMemory(options, layout, input.compressed())) {
     std::shared_ptr<ArrayOnDisk> array;
     return input.OpenOnDisk(&array);
   }
@@ -228,7 +228,8 @@ Status OpenPair(const std::string& x, const std::string& y,
   RINGLET_RETURN_IF_ERROR(
       ReadExamples(options.in_memory, x, &inputs[0], &examples));
   RINGLET_RETURN_IF_ERROR(
-      LabelsInMemory(options, inputs[1].layout()) || !classes.empty()
+      LabelsInMemory(options, inputs[1].layout(), inputs[1].compressed()) ||
+              !classes.empty()
           ? ReadLabels(y, classes, &inputs[1], &labels, &names)
           : ReadExamples(/*in_memory=*/false, y, &inputs[1], &labels));
   *source = std::make_shared<ArraySource>(count, std::move(examples),

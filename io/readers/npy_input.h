@@ -23,6 +23,11 @@ class NpyInput {
   Status Open(const std::string& path);
   const NpyLayout& layout() const { return layout_; }
   bool is_npz() const { return array_ != nullptr; }
+  // True if the elements can only be read from the first to the last.
+  bool compressed() const {
+    return array_ == nullptr ? file_.compressed()
+                             : archive_.ElementsOffset(*array_) < 0;
+  }
   // If `names` is not null, converts text to class numbers.
   Status ReadElements(NpyArray* array, std::vector<std::string>* names);
   // Compares the checksum of an array in an npz, which ReadElements does too.

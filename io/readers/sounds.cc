@@ -2,11 +2,15 @@
 
 #include <cinttypes>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "../../core/base/guarded.h"
+#include "../files/file_version.h"
 #include "../files/input_file.h"
+#include "../files/path.h"
 #include "../sound/wav.h"
 #include "labelled_files.h"
 #include "ringlet/dataset.h"
@@ -35,6 +39,52 @@ class SoundSource final : public LabelledFilesSource {
   }
 
   const AudioOptions options_;
+};
+
+// The frames of a file, which are read when they are needed.
+class RecordingSource final : public Source {
+ public:
+  Status Open(const std::string& path) {
+    RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file_));
+    RINGLET_RETURN_IF_ERROR(
+        ReadWavFormat(file_.get(), &format_).Annotate("%s", path.c_str()));
+    RINGLET_RETURN_IF_ERROR(file_->Version(&version_));
+    return ChecksumParts(file_.get(), version_.bytes, &sample_);
+  }
+  int64_t size() const override { return format_.frames; }
+  ExampleSpec x() const override {
+    return {DType::kFloat32, {int64_t{format_.channels}}};
+  }
+  ExampleSpec y() const override { return {DType::kUint8, {0}}; }
+  int64_t SamplingRate() const override { return format_.rate; }
+  std::string name() const override { return FileNameOf(file_->path()); }
+  bool XRange(double* least, double* largest) const override {
+    *least = -1;
+    *largest = 1;
+    return !format_.is_float;
+  }
+  Status Read(const int64_t* index, int count, void* x, void*) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Status read;
+    for (int i = 0, run; x != nullptr && i < count && read.ok(); i += run) {
+      for (run = 1; i + run < count && index[i + run] == index[i] + run;) ++run;
+      WavFormat part = format_;
+      part.begin += index[i] * format_.frame_bytes();
+      part.frames = run;
+      read = ReadWavSamples(
+          file_.get(), part, format_.channels, run,
+          static_cast<float*>(x) + int64_t{i} * format_.channels);
+    }
+    RINGLET_RETURN_IF_ERROR(CheckUnchanged(file_.get(), sample_, &version_));
+    return read.Annotate("%s", file_->path().c_str());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<File> file_;
+  WavFormat format_;
+  FileVersion version_;
+  uint32_t sample_ = 0;  // see ChecksumParts
 };
 
 Status CheckLength(const AudioOptions& options) {
@@ -104,6 +154,12 @@ Dataset AudioDatasetOfList(const FileList& list, const std::string& name,
   LabelledFiles files;
   Status status = FilesOfList(list, name, options, &files);
   return MakeDataset(options, status, std::move(files));
+}
+
+Dataset WavDataset(const std::string& path) {
+  const auto source = std::make_shared<RecordingSource>();
+  const Status opened = source->Open(path);
+  return opened.ok() ? Dataset(source) : Dataset(opened);
 }
 
 Dataset AudioDataset(const std::vector<std::string>& paths,

@@ -11,6 +11,9 @@ Status ReadSoundFormat(const std::string& path, WavFormat*) {
   return LeftOut(path, "sound");
 }
 
+Dataset WavDataset(const std::string& path) {
+  return Dataset(LeftOut(path, "sound"));
+}
 Dataset AudioDatasetFromDirectory(const std::string& directory,
                                   const AudioOptions&) {
   return Dataset(LeftOut(directory, "sound"));

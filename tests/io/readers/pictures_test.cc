@@ -156,6 +156,20 @@ TEST_F(PicturesTest, Directory_OnDisk_HasExamplesOfMemory) {
   EXPECT_EQ(Grays(FromFolder()), in_memory);
 }
 
+TEST_F(PicturesTest, OnDisk_FileThatChanges_IsNamed) {
+  WriteClasses(folder_.path(), {"a"}, 2);
+  options_.in_memory = false;
+  const Dataset dataset = FromFolder();
+  EXPECT_EQ(Grays(dataset), Grays(dataset));
+  WriteWhole(folder_ / "a/101.pgm",
+             ReadWhole(folder_ / "a/101.pgm") + "\n# longer");
+  const int64_t index = 1;
+  std::vector<unsigned char> x(dataset.source()->x().bytes());
+  const Status status = dataset.source()->Read(&index, 1, x.data(), nullptr);
+  EXPECT_EQ(status.code(), Code::kCorruption);
+  EXPECT_TRUE(Contains(status, "a/101.pgm: was changed while it is in use"));
+}
+
 TEST_F(PicturesTest, Damaged_ByDefault_IsAnErrorWithPath) {
   WriteClasses(folder_.path(), {"a"}, 3);
   WriteWhole(folder_ / "a/101.pgm", "P5 4 6 255\n123");

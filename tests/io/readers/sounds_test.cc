@@ -67,13 +67,57 @@ TEST_F(SoundsTest, Open_Directory_HasClassesLabelsAndRate) {
   EXPECT_EQ(x[4], 0);
 }
 
-TEST_F(SoundsTest, Read_NotInMemory_ReadsTheFileEachTime) {
-  WriteWords(folder_.path(), {"a"}, 1);
+TEST_F(SoundsTest, Read_NotInMemory_NamesAFileThatChanges) {
+  WriteWords(folder_.path(), {"a"}, 2);
   options_.in_memory = false;
   const Dataset dataset = FromFolder();
-  EXPECT_EQ(Firsts(dataset), std::vector<int>({0}));
-  WriteWhole(folder_ / "a/100.wav", Wav16({9}));
-  EXPECT_EQ(Firsts(dataset), std::vector<int>({9}));
+  EXPECT_EQ(Firsts(dataset), std::vector<int>({0, 1}));
+  EXPECT_EQ(Firsts(dataset), std::vector<int>({0, 1}));
+  WriteWhole(folder_ / "a/101.wav", Wav16({9}));
+  const int64_t index = 1;
+  std::vector<float> x(5);
+  EXPECT_TRUE(Contains(dataset.source()->Read(&index, 1, x.data(), nullptr),
+                       "a/101.wav: was changed while it is in use"));
+}
+
+TEST_F(SoundsTest, Recording_Frames_AreRowsOfTheFile) {
+  std::vector<int> samples(6000);
+  std::iota(samples.begin(), samples.end(), 0);
+  WriteWhole(folder_ / "long.wav", Wav16(samples, 8000, 2));
+  const Dataset rows = WavDataset(folder_ / "long.wav");
+  ASSERT_OK(rows.Batch(1).status());
+  Source* const source = rows.source().get();
+  EXPECT_EQ(rows.size(), 3000);
+  EXPECT_EQ(source->x().shape, Shape({2}));
+  EXPECT_EQ(source->y().shape.elements(), 0);
+  EXPECT_EQ(source->SamplingRate(), 8000);
+  double least = 0, largest = 0;
+  EXPECT_TRUE(source->XRange(&least, &largest));
+  const int64_t index[] = {2, 3, 4, 2999, 0};
+  std::vector<float> x(10);
+  EXPECT_OK(source->Read(index, 5, x.data(), nullptr));
+  const int expected[] = {4, 5, 6, 7, 8, 9, 5998, 5999, 0, 1};
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(x[static_cast<size_t>(i)],
+              static_cast<float>(expected[i]) / 32768);
+  }
+  TimeseriesOptions windows;
+  windows.sequence_length = 100;
+  windows.sequence_stride = 50;
+  windows.target_length = 100;
+  windows.target_columns = {0, 1};
+  const Dataset cut = TimeseriesDatasetFromArray(rows, windows);
+  ASSERT_OK(cut.Batch(1).status());
+  EXPECT_EQ(cut.size(), 59);
+  // The file is cut, or has other samples.
+  samples[10] = 77;
+  WriteWhole(folder_ / "long.wav", Wav16(samples, 8000, 2) + "x");
+  EXPECT_TRUE(Contains(source->Read(index, 5, x.data(), nullptr),
+                       "long.wav: was changed while it is in use"));
+  const std::string whole = Wav16(samples, 8000, 2);
+  WriteWhole(folder_ / "cut.wav", whole.substr(0, whole.size() - 9));
+  EXPECT_TRUE(Contains(ErrorOf(WavDataset(folder_ / "cut.wav")),
+                       "cut.wav: ends early: after 11991 of 12000 bytes"));
 }
 
 TEST_F(SoundsTest, Subset_EachPart_HasFilesOfKeras) {
