@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "config/scaled_number.h"
 #include "core/base/reader_left.h"
 #include "core/base/text.h"
 #include "io/keras/keras_json.h"
@@ -122,29 +123,10 @@ void CommandLine::Number(const char* names, const char* value_shown, double low,
       });
 }
 
-namespace {
-
-// Parses a number with a unit behind it, of K, M, G and T, each `step` times
-// the one before. False: none, less than 1 or too large.
-bool ReadScaled(const std::string& text, int64_t step, int64_t* value) {
-  std::string digits = text;
-  size_t unit = std::string::npos;
-  if (!digits.empty()) unit = std::string("KMGT").find(digits.back());
-  if (unit != std::string::npos) digits.pop_back();
-  if (!ReadInt(digits, value) || *value < 1) return false;
-  for (size_t i = 0; unit != std::string::npos && i <= unit; ++i) {
-    if (*value > INT64_MAX / step) return false;
-    *value *= step;
-  }
-  return true;
-}
-
-}  // namespace
-
 void CommandLine::Bytes(const char* names, int64_t* bytes, const char* help) {
   Add(names, "BYTES", help,
       [=](const std::string& flag, const std::string& text) {
-        if (ReadScaled(text, 1024, bytes)) return Status();
+        if (ReadByteCount(text, bytes)) return Status();
         return WrongNumber(flag, text, "bytes, as 64M, 512K, 1G or 1000000");
       });
 }

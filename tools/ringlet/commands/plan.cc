@@ -150,7 +150,10 @@ uint64_t BytesOfData(const std::string& path, const RunConfig& config) {
   validating.table.na_values = config.train.table.na_values;
   Status read = DataBytes(config.train, *config.model, &train);
   if (read.ok()) read = DataBytes(validating, *config.model, &validation);
-  if (read.ok()) return train + validation;
+  // The two are not read at the same time, and validation reads little ahead.
+  const auto memory = static_cast<uint64_t>(
+      std::max(config.train.memory, config.validation.memory));
+  if (read.ok()) return train + validation + memory;
   Notice("note: %s: the data are not counted: %s", path.c_str(),
          read.message());
   return 0;

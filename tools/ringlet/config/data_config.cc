@@ -14,8 +14,10 @@
 #include "io/keras/field_reader.h"
 #include "io/keras/keras_json.h"
 #include "io/readers/array_path.h"
+#include "io/sound/wav.h"
 #include "ringlet/readers.h"
 #include "run_config.h"
+#include "scaled_number.h"
 #include "timeseries_windows.h"
 
 namespace ringlet {
@@ -230,6 +232,24 @@ void ReadOwnExamples(FieldReader* fields, std::vector<int64_t>* counts) {
   if (counts->empty()) fields->MustBe(kKey, kTakes);
 }
 
+// The memory of examples that stay in their files.
+void ReadMemory(const Json& json, FieldReader* fields, DataConfig* data) {
+  const char kKey[] = "memory";
+  const char kTakes[] =
+      "bytes, as \"32MB\", \"512KB\" or \"1GB\", or a whole number";
+  if (!fields->Has(kKey)) return;
+  const Json given = fields->Take(kKey, kTakes);
+  if (!given) return;
+  if (given.is_string() ? !ReadByteCount(given.text(), &data->memory)
+                        : !given.ToInt64(&data->memory) || data->memory < 1) {
+    return fields->MustBe(kKey, kTakes);
+  }
+  if (json["in_memory"] && data->in_memory) {
+    fields->Refuse(kKey, "\"in_memory\" must be false, or be left out");
+  }
+  data->in_memory = false;
+}
+
 // The fields that not all forms have.
 constexpr const char* kFieldsOfForms[] = {"images",
                                           "labels",
@@ -282,7 +302,7 @@ constexpr const char* kFieldsOfForms[] = {"images",
 constexpr char kIsAlone[] =
     "is the only column of x, in memory, and any field is a text, also an "
     "empty one; leave out columns, drop, categorical, missing, na_values, "
-    "sequence_length and in_memory";
+    "sequence_length, in_memory and memory";
 
 constexpr char kIsPath[] =
     "has the paths of the files; leave out text, columns, drop, "
@@ -328,6 +348,7 @@ Status ReadData(const Json& json, const std::string& path,
     fields.Refuse("own_examples", "say \"auto_shard_policy\": \"off\" too");
   }
   fields.Bool("in_memory", &data->in_memory);
+  ReadMemory(json, &fields, data);
   data->table.in_memory = data->in_memory;
   const bool needs_targets =
       json.log() != nullptr || !json["target_columns"].is_array();
@@ -535,6 +556,9 @@ Dataset Open(const DataPart& part, const ArrayOptions& arrays,
     options.in_memory = arrays.in_memory;
     return CsvDataset(path, options).Map(part.scale.value_or(Scale()));
   }
+  if (HasSoundName(path)) {
+    return WavDataset(path).Map(part.scale.value_or(Scale()));
+  }
   const std::string file = SplitArrayPath(path).file;
   const bool npy = file != path || EndsWith(file, ".npy") ||
                    EndsWith(file, ".npy.gz") || EndsWith(file, ".npz");
@@ -611,7 +635,13 @@ Dataset OpenRows(const DataConfig& data, const Model& model, bool targets) {
   const std::string& x = idx ? data.images : data.x;
   const std::string& y = idx ? data.labels : data.y;
   if (x.empty()) return Dataset();
-  if (!targets || y.empty()) {
+  const bool has_y = targets && !y.empty();
+  if (HasSoundName(x) || (has_y && HasSoundName(y))) {
+    const Dataset recording = Open({"", x, {}}, arrays, {});
+    return has_y ? Zip({recording}, {Open({"", y, {}}, arrays, {})})
+                 : recording;
+  }
+  if (!has_y) {
     return idx ? IdxDataset(x, arrays) : NpyDataset(x, arrays);
   }
   return idx ? IdxDataset(x, y, arrays)
@@ -635,10 +665,11 @@ Dataset OpenData(const DataConfig& data, const Model& model, bool targets) {
   const Shape input = model.num_inputs() == 1 ? model.input_shape() : Shape{0};
   dataset =
       OpenWindows(dataset, data.windows, data.csv, data.table, input, targets);
-  return dataset.empty() ? dataset
-                         : dataset.Map(data.scale.value_or(Scale()))
-                               .AutoShard(data.policy)
-                               .OwnExamples(data.own_examples);
+  if (dataset.empty()) return dataset;
+  if (data.memory > 0) dataset = dataset.Memory(data.memory);
+  return dataset.Map(data.scale.value_or(Scale()))
+      .AutoShard(data.policy)
+      .OwnExamples(data.own_examples);
 }
 
 }  // namespace ringlet

@@ -30,6 +30,7 @@ struct DataPart {
 struct DataConfig {
   std::string images, labels;  // IDX
   bool in_memory = true;       // for all forms of data; false: read on request
+  int64_t memory = 0;          // Dataset::Memory; 0: none
   std::string x, y;            // NPY
   // Instead of x or y, for several inputs or outputs.
   std::vector<DataPart> inputs, targets;

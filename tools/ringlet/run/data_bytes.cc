@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "io/readers/array_path.h"
 #include "io/readers/memory_sizes.h"
+#include "io/sound/wav.h"
 #include "ringlet/dataset.h"
 #include "ringlet/readers.h"
 
@@ -29,6 +30,7 @@ constexpr Form kIdx = {IdxBytesInMemory, IdxBytesInMemory, IdxDataset};
 // Adds the bytes of examples, or checks that they can stay in their file.
 Status AddExamples(const Form& form, const std::string& path, bool in_memory,
                    uint64_t* bytes) {
+  if (HasSoundName(path)) return WavDataset(path).Batch(1).status();
   ArrayOptions options;
   options.in_memory = in_memory;
   if (!in_memory) return form.open(path, options).Batch(1).status();
@@ -75,7 +77,7 @@ Status AddPair(const Form& form, const std::string& x, const std::string& y,
   if (!x.empty()) {
     RINGLET_RETURN_IF_ERROR(AddExamples(form, x, in_memory, bytes));
   }
-  if (y.empty()) return Status();
+  if (y.empty() || HasSoundName(y)) return Status();
   ArrayOptions options;
   options.in_memory = in_memory;
   uint64_t own = 0;

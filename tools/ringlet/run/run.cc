@@ -37,6 +37,7 @@
 #include "ringlet/files.h"
 #include "ringlet/fit.h"
 #include "ringlet/status.h"
+#include "standard_input.h"
 
 namespace ringlet {
 
@@ -280,10 +281,14 @@ bool ValuesFit(const Dataset& data) {
 
 // Reads the data to the end, so that errors are reported before any output: all
 // labels, and the examples in memory if their values are not known to fit. The
-// step that reads a wrong value from disk ends the training.
+// step that reads a wrong value from disk ends the training. With a memory,
+// targets of several values, such as windows, are not read either: they may be
+// as many as the examples.
 Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
                      const ClassWeights& class_weight = {}) {
   RINGLET_RETURN_IF_ERROR(batches.status());
+  const bool many = batches.source()->y().shape.elements() > 1;
+  if (batches.memory() > 0 && many) return Status();
   LoaderOptions options;
   options.class_weight = class_weight;
   options.background = false;
@@ -391,6 +396,7 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
   Model* model = config.model.get();
   if (config.train.empty()) return InvalidArgument("data.train: is missing");
   DataConfig training = config.train, validating = config.validation;
+  RINGLET_RETURN_IF_ERROR(CopyStandardInput(&training));
   const DataDescription* const before = model->data_description();
   if (before != nullptr) MatchData(*before, &training);
   Dataset train = OpenData(training, *model);

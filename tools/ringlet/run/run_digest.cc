@@ -117,8 +117,9 @@ Status AddData(const Dataset& data, bool all, Digest* digest) {
   digest->Add(double{data.scale().factor});
   digest->Add(double{data.scale().offset});
   digest->Add(static_cast<int64_t>(data.policy()));
-  // (Without weights nothing is added, so that the digests of older files
-  // hold.)
+  // (Without memory and weights nothing is added, so that the digests of older
+  // files hold.)
+  if (data.memory() > 0) digest->Add("memory " + std::to_string(data.memory()));
   if (data.sample_weight() != nullptr) {
     digest->AddElements(DType::kFloat32, data.sample_weight()->data(),
                         static_cast<int64_t>(data.sample_weight()->size()));
