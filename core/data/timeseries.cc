@@ -261,15 +261,23 @@ class WindowedSource final : public Source {
     }
     // Two loaders may read ahead at the same time, for training and validation.
     std::lock_guard<std::mutex> lock(mutex_);
-    const size_t element = SizeOf(rows_->x().dtype);
-    row_.resize(rows_->x().bytes());
-    for (int i = 0; i < count; ++i) {
+    constexpr size_t kBlockBytes = 64 << 10;
+    const size_t element = SizeOf(rows_->x().dtype), bytes = rows_->x().bytes();
+    const auto block = static_cast<int>(
+        std::clamp<size_t>(kBlockBytes / std::max<size_t>(bytes, 1), 1, 256));
+    for (int i = 0; i < count; i += block) {
+      const int n = std::min(block, count - i);
+      block_.resize(static_cast<size_t>(n) * bytes);
       RINGLET_RETURN_IF_ERROR(
-          CallRead(rows_.get(), rows + i, 1, row_.data(), nullptr));
-      for (const int64_t column : options_.target_columns) {
-        std::memcpy(to, row_.data() + static_cast<size_t>(column) * element,
-                    element);
-        to += element;
+          CallRead(rows_.get(), rows + i, n, block_.data(), nullptr));
+      for (int row = 0; row < n; ++row) {
+        for (const int64_t column : options_.target_columns) {
+          std::memcpy(to,
+                      block_.data() + static_cast<size_t>(row) * bytes +
+                          static_cast<size_t>(column) * element,
+                      element);
+          to += element;
+        }
       }
     }
     return Status();
@@ -301,7 +309,7 @@ class WindowedSource final : public Source {
   int64_t longest_ = 0;
   size_t num_groups_ = 0, num_with_windows_ = 0;
   std::mutex mutex_;
-  std::vector<unsigned char> row_;
+  std::vector<unsigned char> block_;
 };
 
 Status CheckOptions(const Source& rows, const TimeseriesOptions& o) {
