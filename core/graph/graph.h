@@ -170,6 +170,8 @@ class Graph {
   Status CheckNewCall(const std::vector<int>& inputs) const;
   Status CheckNewLayer(const Layer& layer, size_t inputs) const;
   Status CheckShared() const;
+  // An error if the same sound is taken at two sampling rates.
+  Status CheckSamplingRates() const;
   // An error if a layer without a gradient follows a trained one.
   Status CheckGradients() const;
   std::vector<bool> LeadsToLoss() const;

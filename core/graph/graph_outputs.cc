@@ -1,7 +1,9 @@
 // The inputs and outputs of a graph, and the paths between them.
 
 #include <algorithm>
+#include <cinttypes>
 
+#include "../layers/layer_table.h"
 #include "graph.h"
 
 namespace ringlet {
@@ -61,12 +63,41 @@ Status Graph::CheckWhole() const {
   }
   for (const int output : outputs_) taken[output] = true;
   RINGLET_RETURN_IF_ERROR(CheckTensors(outputs_));
+  RINGLET_RETURN_IF_ERROR(CheckSamplingRates());
   const auto unused = std::find(taken.begin(), taken.end(), false);
   if (unused == taken.end()) return Status();
   return InvalidArgument(
       "layer '%s': no layer takes its output, and it is not %s",
       nodes_[unused - taken.begin()].layer.name.c_str(),
       outputs_set_ ? "one of the model's" : "the last layer");
+}
+
+// A layer with as many outputs as inputs keeps the samples of a second. Others,
+// such as a pool, may change them.
+Status Graph::CheckSamplingRates() const {
+  std::vector<size_t> source(nodes_.size());  // of a node's samples
+  std::vector<const GraphNode*> taker(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const GraphNode& node = nodes_[i];
+    const int64_t rate = SamplingRateOf(node.layer);
+    source[i] = i;
+    if (node.inputs.empty()) continue;
+    const int input = node.inputs[0];
+    const bool keeps =
+        node.output.elements() == nodes_[input].output.elements();
+    if (keeps) source[i] = source[input];
+    if (rate == 0) continue;
+    const GraphNode*& other = taker[source[input]];
+    if (other == nullptr) other = &node;
+    const int64_t others = SamplingRateOf(other->layer);
+    if (others == rate) continue;
+    return InvalidArgument(
+        "layers '%s' and '%s' take the same sound, but with sampling_rate "
+        "%" PRId64 " and %" PRId64
+        "; give both that of the files, or an Input each",
+        other->layer.name.c_str(), node.layer.name.c_str(), others, rate);
+  }
+  return Status();
 }
 
 // Returns the nodes that an output with a loss depends on.

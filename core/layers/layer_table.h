@@ -273,6 +273,13 @@ constexpr bool IsRecurrent(Layer::Kind kind) {
 inline const Layer& StepLayer(const Layer& layer) {
   return layer.kind == Layer::Kind::kTimeDistributed ? *layer.layer : layer;
 }
+// The samples of a second of the sound that a layer takes; 0: any number.
+inline int64_t SamplingRateOf(const Layer& layer) {
+  const Layer& step = StepLayer(layer);
+  const bool is_of_sound = step.kind == Layer::Kind::kMelSpectrogram ||
+                           step.kind == Layer::Kind::kMFCC;
+  return is_of_sound ? step.sampling_rate : 0;
+}
 const LayerClass& ClassOf(const Layer& layer);
 
 struct NamedActivation {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
+#include <cstring>
 
 #include "../../compute/functions.h"
 #include "../layer_table.h"
@@ -127,6 +128,28 @@ Status CheckField(const char* name, int64_t value, int64_t least,
                          name, value, least, most);
 }
 
+// An error for a field of another layer of sound that the program has set. They
+// have no setters, which Op::Make would check.
+Status CheckForeignFields(const Layer& layer) {
+  const LayerClass& row = ClassOf(layer);
+  const Layer standard = row.make();
+  for (const LayerClass& other : AllLayers()) {
+    if (other.make_op != row.make_op) continue;
+    for (const LayerField& field : other.fields) {
+      const auto is_it = [&](const LayerField& own) {
+        return std::strcmp(own.name, field.name) == 0;
+      };
+      if (std::any_of(row.fields.begin(), row.fields.end(), is_it) ||
+          ValueText(field, layer) == ValueText(field, standard)) {
+        continue;
+      }
+      return InvalidArgument("%s has no %s, which is of %s; leave it out",
+                             row.name, field.name, other.name);
+    }
+  }
+  return Status();
+}
+
 Status CheckFrequencies(const Layer& layer, double max_freq) {
   const double half = static_cast<double>(layer.sampling_rate) / 2;
   if (layer.min_freq >= 0 && layer.min_freq < max_freq && max_freq <= half) {
@@ -210,6 +233,7 @@ Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
         "before it",
         input.ToString().c_str());
   }
+  RINGLET_RETURN_IF_ERROR(CheckForeignFields(layer));
   constexpr int64_t kMaxInt = int64_t{1} << 30;
   RINGLET_RETURN_IF_ERROR(
       CheckField("sampling_rate", layer.sampling_rate, 1, kMaxInt));

@@ -215,6 +215,54 @@ TEST(SpectrogramTest, Make_NumbersBeyondTheirFieldsRange_AreRefused) {
   EXPECT_OK(with(MFCC(), &Layer::fft_length, 65536));
 }
 
+// They have no setters, which would be checked.
+TEST(SpectrogramTest, Make_FieldsOfTheOtherLayer_AreRefused) {
+  const auto error = [](Layer layer, auto Layer::*member, auto value) {
+    layer.*member = value;
+    return OpRunner(layer, {{16000}}).status();
+  };
+  EXPECT_TRUE(Contains(error(MelSpectrogram(), &Layer::num_mfcc, int64_t{13}),
+                       "MelSpectrogram has no num_mfcc, which is of MFCC"));
+  EXPECT_TRUE(Contains(error(MelSpectrogram(), &Layer::log_offset, 0.1f),
+                       "no log_offset"));
+  EXPECT_TRUE(Contains(error(MelSpectrogram(), &Layer::htk, false), "no htk"));
+  EXPECT_TRUE(
+      Contains(error(MelSpectrogram(), &Layer::centered, false), "no center"));
+  EXPECT_TRUE(Contains(error(MFCC(), &Layer::top_db, 40.0f),
+                       "MFCC has no top_db, which is of MelSpectrogram"));
+  EXPECT_TRUE(Contains(error(MFCC(), &Layer::min_power, 1.0f), "no min_power"));
+  EXPECT_TRUE(Contains(error(MFCC(), &Layer::ref_power, 2.0f), "no ref_power"));
+}
+
+TEST(SpectrogramTest, Compile_SamplingRatesOfOneSound_MustBeEqual) {
+  const auto compile = [](int64_t rate, bool two_inputs, bool pool) {
+    Layer first = Small(MFCC()), second = first;
+    second.sampling_rate = rate;
+    second.max_freq = first.max_freq = 2000;
+    Functional model;
+    const auto add = [&](const Layer& layer, int x) {
+      return model.Add(layer, {x});
+    };
+    const int a = model.Add(Input({600}));
+    int b = two_inputs ? model.Add(Input({600})) : a;
+    b = add(Reshape({600, 1}), b);
+    if (pool) b = add(AveragePooling1D(2), b);
+    b = add(Flatten(), b);
+    const int y = add(Flatten(), add(first, a));
+    const int z = add(Flatten(), add(second, b));
+    add(Dense(2), model.Add(Concatenate(), {y, z}));
+    model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
+    return model.status();
+  };
+  EXPECT_OK(compile(16000, false, false));
+  EXPECT_TRUE(Contains(
+      compile(8000, false, false),
+      "layers 'mfcc' and 'mfcc_1' take the same sound, but with sampling_rate "
+      "16000 and 8000; give both that of the files, or an Input each"));
+  EXPECT_OK(compile(8000, true, false));
+  EXPECT_OK(compile(8000, false, true));
+}
+
 // Without a power of 2 the transform takes more.
 TEST(SpectrogramTest, MultiplyAdds_AnyLength_CountsAllFrames) {
   Layer layer = Small(MFCC());

@@ -144,20 +144,17 @@ Status SetRate(const Model& model, const PictureConfig& config,
   int64_t rate = config.trained_rate;
   std::string of = "the model was trained with";
   for (int i = 0; i < model.num_nodes(); ++i) {
-    const Layer& layer = StepLayer(model.layer(i));
-    if (layer.kind != Layer::Kind::kMelSpectrogram &&
-        layer.kind != Layer::Kind::kMFCC) {
-      continue;
-    }
-    const std::string taker = "layer '" + model.layer(i).name + "' takes";
-    if (rate != 0 && layer.sampling_rate != rate) {
+    const Layer& layer = model.layer(i);
+    const int64_t taken = SamplingRateOf(layer);
+    if (taken == 0) continue;
+    const std::string taker = "layer '" + layer.name + "' takes";
+    if (rate != 0 && taken != rate) {
       return InvalidArgument("%s %" PRId64 " samples a second, but %s %" PRId64
                              "; give the layers of a model one sampling_rate",
-                             taker.c_str(), layer.sampling_rate, of.c_str(),
-                             rate);
+                             taker.c_str(), taken, of.c_str(), rate);
     }
     if (rate == 0) of = taker;
-    rate = layer.sampling_rate;
+    rate = taken;
   }
   options->sampling_rate =
       config.sampling_rate > 0 ? config.sampling_rate : rate;
