@@ -129,6 +129,8 @@ struct ImageResizing {
   bool crop_to_aspect_ratio = false;
 };
 
+struct DataPosition;
+
 // Source: random access to the examples of a data set, in the element types of
 // the file. Dataset converts and scales when it fills a batch.
 //
@@ -154,6 +156,16 @@ class Source {
   // Copies examples index[0..count), each in [0, size()), to x and y, in the
   // types of x() and y(); either may be null. Several threads may call it.
   virtual Status Read(const int64_t* index, int count, void* x, void* y) = 0;
+
+  // Changes examples for training, such as by noise: x has index[0..count) as
+  // Read wrote them, for the batch at `at`. The change depends on the source,
+  // `at` and the index only. Called as Read.
+  virtual Status Augment(const DataPosition& /*at*/, const int64_t* /*index*/,
+                         int /*count*/, void* /*x*/) {
+    return Status();
+  }
+  // A digest of what Augment depends on. 0: it changes nothing.
+  virtual uint64_t AugmentDigest() const { return 0; }
 
   // Bounds of all values of x, if they are known without reading the examples
   // and all are numbers.

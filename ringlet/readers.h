@@ -247,6 +247,19 @@ struct AudioOptions : LabelledFilesOptions {
   int64_t output_sequence_length = 16000;
   // 1: several channels become their mean. Otherwise all files have this many.
   int64_t channels = 1;
+  // Changes of the examples in training, with the names and the arithmetic of
+  // TensorFlow's speech_commands. They depend on `seed`, on the place of the
+  // batch in the data and on the example, so not on workers and threads. There
+  // are none in evaluation and prediction, nor in a validation subset.
+  //
+  // A folder of WAV files, each as long as an example or longer; "": none. If
+  // it is a folder of the directory, it is no class.
+  std::string background_noise;
+  float background_frequency = 0.8f;  // the share of examples with noise
+  // The noise is multiplied by a factor from 0 to this one.
+  float background_volume = 0.1f;
+  // Examples begin earlier or later by up to so many milliseconds.
+  float time_shift_ms = 0;
 };
 
 // Keras's audio_dataset_from_directory: x is (output_sequence_length, channels)

@@ -260,6 +260,17 @@ DEFECTS = {
          "static_cast<double>(length - length % 2);",
          "static_cast<double>(length - 1);",
          ("core_layers", "SpectrogramTest.EachLayer_RandomSamples_IsTheFormulaInFloat64")),
+    "sound: the noise is in evaluation too":
+        ("core/data/dataset_loader.cc",
+         "options_.augments && x != nullptr",
+         "x != nullptr",
+         ("io_readers", "SoundChangesTest.Dataset_OpenedForTraining_IsChanged")),
+    "sound: all batches of a pass have the same noise":
+        ("io/readers/sound_changes.cc",
+         "Philox(options_.seed, pass).At(used)",
+         "Philox(options_.seed, pass).At(0)",
+         ("io_readers",
+          "SoundChangesTest.Change_SameKey_IsTheSameAndOthersDiffer")),
     "time distributed: a layer without a gradient seems to have one":
         ("core/layers/recurrent/time_distributed.cc",
          "  bool has_gradient() const override { return op_->has_gradient(); }\n",

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-from data_fields import OF_PICTURES, OF_WINDOWS
+from data_fields import OF_PICTURES, OF_SOUND_ALONE, OF_WINDOWS
 
 SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"])
 PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]) / "tools/ringlet/ringlet"
@@ -121,7 +121,7 @@ def check_schema():
     whole["data"]["validation"] = {
         name: value for name, value in
         defaults(SCHEMA["$defs"]["data"]["properties"]).items()
-        if name not in OF_PICTURES + OF_WINDOWS}
+        if name not in OF_PICTURES + OF_SOUND_ALONE + OF_WINDOWS}
     whole["data"]["validation"]["csv"] = "none.csv"
     whole["compile"]["loss"] = base["compile"]["loss"]
     assert fits(whole, SCHEMA)

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import wave
 
-from data_fields import OF_PICTURES, OF_WINDOWS
+from data_fields import OF_PICTURES, OF_SOUND_ALONE, OF_WINDOWS
 
 SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
 BUILD = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve()
@@ -631,7 +631,7 @@ FORMS = {
 # The fields of pictures of which not every value fits these pictures and this
 # model; tests/program/program_pictures_test.cc has them.
 NOT_TRIED = ("image", "audio", "image_size", "color_mode", "label_mode", "class_names",
-             "subset", "validation_split")
+             "subset", "validation_split", *OF_SOUND_ALONE)
 
 
 # Fields that data.train and data.validation must both have.
@@ -664,7 +664,8 @@ def check_data(shop, fields):
              "output_sequence_length": "csv",
              "directory": "pictures", "audio_directory": "sound",
              "image": "csv", "audio": "csv",
-             **dict.fromkeys(OF_PICTURES, "pictures")}
+             **dict.fromkeys(OF_PICTURES, "pictures"),
+             **dict.fromkeys(OF_SOUND_ALONE, "sound")}
     for form, files in FORMS.items():
         for part in ("train", "validation"):
             def put(value=None, name=None, without=None):

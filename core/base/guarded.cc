@@ -66,6 +66,15 @@ Status CallRead(Source* source, const int64_t* index, int count, void* x,
   }
 }
 
+Status CallAugment(Source* source, const DataPosition& at, const int64_t* index,
+                   int count, void* x) {
+  try {
+    return source->Augment(at, index, count, x);
+  } catch (...) {
+    return StatusOfException().Annotate("%s", source->name().c_str());
+  }
+}
+
 Status CallGuarded(const CustomLayer& layer,
                    Status (CustomLayer::*method)(const LayerCall&) const,
                    const LayerCall& call) {

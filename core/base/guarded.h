@@ -21,6 +21,7 @@ class CustomMetric;
 class Logs;
 class Shape;
 class Source;
+struct DataPosition;
 struct FitState;
 struct LayerCall;
 struct LayerPlan;
@@ -36,6 +37,8 @@ Status CallGuarded(Callback* callback,
 Status CallFitReturn(Callback* callback, FitState& fit, const Status& status);
 Status CallRead(Source* source, const int64_t* index, int count, void* x,
                 void* y);
+Status CallAugment(Source* source, const DataPosition& at, const int64_t* index,
+                   int count, void* x);
 Status CallGuarded(const CustomLayer& layer,
                    Status (CustomLayer::*method)(const LayerCall&) const,
                    const LayerCall& call);

@@ -44,7 +44,11 @@ uint64_t ContentChecksum(const Dataset& dataset) {
       dataset.size(), std::clamp(static_cast<int64_t>(kSampledBytes / bytes),
                                  kMinSampled, kMaxSampled));
   std::vector<unsigned char> x_data(x.bytes()), y_data(y.bytes());
-  uint32_t x_crc = 0, y_crc = 0;
+  // The low bits of the digest begin the checksum of x, the high ones that of
+  // y.
+  const uint64_t augments = source->AugmentDigest();
+  auto x_crc = static_cast<uint32_t>(augments),
+       y_crc = static_cast<uint32_t>(augments >> 32);
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t example =
         dataset.first() +

@@ -9,11 +9,11 @@
 
 namespace ringlet {
 
-// A checksum of the examples of a pass, x and y in the source's types, the same
-// on every machine. If they have more than a few MiB, it uses a sample: one
-// example from each of many equal stretches, the same on every machine. An
-// example that cannot be read changes the checksum and is not an error here:
-// the step that needs it reports the error.
+// A checksum of the examples of a pass, x and y in the source's types, and of
+// the source's AugmentDigest, the same on every machine. If they have more than
+// a few MiB, it uses a sample: one example from each of many equal stretches,
+// the same on every machine. An example that cannot be read changes the
+// checksum and is not an error here: the step that needs it reports the error.
 uint64_t ContentChecksum(const Dataset& dataset);
 
 }  // namespace ringlet

@@ -248,6 +248,11 @@ Status DatasetLoader::Read() {
   }
   void* const y = options_.read_targets ? raw_y_.data() : nullptr;
   RINGLET_RETURN_IF_ERROR(ReadExamples(x, y));
+  if (options_.augments && x != nullptr) {
+    RINGLET_RETURN_IF_ERROR(CallAugment(options_.dataset.source().get(),
+                                        cursor_.at(), indices_.data(),
+                                        static_cast<int>(plan_.count), x));
+  }
   cursor_.Advance(plan_);
   return Status();
 }

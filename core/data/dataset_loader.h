@@ -48,6 +48,7 @@ class DatasetLoader final : public BatchLoader {
     ClassWeights class_weight;
     bool background = true;
     int threads = 1;  // that read examples with a file each, with memory()
+    bool augments = false;  // examples are for training
     // The loader releases it at its end, so that the owner of the buffers can
     // use them again.
     std::shared_ptr<void> lease;

@@ -109,6 +109,12 @@ Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources) {
   }
   const ExampleSpec x = sources[0]->x(), y = sources[0]->y();
   for (const auto& s : sources) {
+    if (s->AugmentDigest() != 0) {
+      return Dataset(InvalidArgument(
+          "Concatenate: %s has background noise or shifts in time, which would "
+          "be left out; give none",
+          s->name().c_str()));
+    }
     if (s->x().dtype != x.dtype || s->x().shape != x.shape ||
         s->y().dtype != y.dtype || s->y().shape != y.shape) {
       return Dataset(

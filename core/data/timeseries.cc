@@ -345,6 +345,11 @@ Status CheckOptions(const Source& rows, const TimeseriesOptions& o) {
                            " must be from 0 to %" PRId64,
                            name.c_str(), column, values - 1);
   }
+  if (rows.AugmentDigest() != 0) {
+    return InvalidArgument(
+        "%s: windows leave out background noise and shifts in time; give none",
+        name.c_str());
+  }
   if (rows.Inputs().size() > 1 || rows.Targets().size() > 1 ||
       std::max(rows.x().shape.rank(), rows.y().shape.rank()) ==
           Shape::kMaxRank) {

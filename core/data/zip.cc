@@ -158,6 +158,11 @@ Status CheckPart(const Dataset& part, const Dataset& first) {
         "methods on its result",
         name.c_str());
   }
+  if (part.source()->AugmentDigest() != 0) {
+    return InvalidArgument(
+        "%s: Zip leaves out background noise and shifts in time; give none",
+        name.c_str());
+  }
   if (part.size() == first.size()) return Status();
   return InvalidArgument(
       "%s has %lld examples, but %s has %lld; they are not of one set",

@@ -270,6 +270,7 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.read_examples = loader_options.examples;
   options.background = loader_options.background;
   options.threads = m.config.options.threads;
+  options.augments = loader_options.training;
   options.cursor.round = loader_options.round;
   options.cursor.steps = loader_options.steps;
   options.class_weight = loader_options.class_weight;

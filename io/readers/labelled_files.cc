@@ -262,11 +262,11 @@ Status SelectSubset(const FileKind& kind, const LabelledFilesOptions& options,
 
 Status FilesOfDirectory(const FileKind& kind, const std::string& directory,
                         const LabelledFilesOptions& options,
-                        LabelledFiles* files) {
+                        LabelledFiles* files, const std::string& except) {
   FileList list;
   const bool labelled = options.label_mode != LabelMode::kNone;
   RINGLET_RETURN_IF_ERROR(
-      ListFiles(kind, directory, labelled, options.class_names, &list));
+      ListFiles(kind, directory, labelled, options.class_names, &list, except));
   if (options.subset != Subset::kValidation) {
     PrintClasses(directory, options.class_names.empty(), list);
   }

@@ -76,10 +76,11 @@ class LabelledFilesSource : public Source {
   std::vector<std::atomic<uint64_t>> versions_;
 };
 
-// The files of a folder, or of a CSV's column of paths, with their labels.
+// The files of a folder, or of a CSV's column of paths, with their labels. The
+// folder `except` in it is no class.
 Status FilesOfDirectory(const FileKind& kind, const std::string& directory,
                         const LabelledFilesOptions& options,
-                        LabelledFiles* files);
+                        LabelledFiles* files, const std::string& except = "");
 Status FilesOfCsv(const std::string& path, const std::string& column,
                   const LabelledFilesOptions& options, const CsvOptions& table,
                   LabelledFiles* files);

@@ -31,6 +31,12 @@ bool IsLink(const std::string& path) {
   return lstat(path.c_str(), &about) == 0 && S_ISLNK(about.st_mode);
 }
 
+bool IsSame(const std::string& path, const std::string& other) {
+  struct stat one, two;
+  return stat(path.c_str(), &one) == 0 && stat(other.c_str(), &two) == 0 &&
+         one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+}
+
 // Appends `folder` and all folders below it.
 Status AppendFolders(const FileKind& kind, const std::string& folder,
                      std::vector<std::string>* folders) {
@@ -53,11 +59,12 @@ Status AppendFolders(const FileKind& kind, const std::string& folder,
 // Finds the folders in `directory`, which are its classes.
 Status ListClasses(const FileKind& kind, const std::string& directory,
                    const std::vector<std::string>& permitted,
-                   std::set<std::string>* classes) {
+                   const std::string& except, std::set<std::string>* classes) {
   std::vector<std::string> names;
   RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(directory, &names));
   for (const std::string& name : names) {
     if (name[0] == '.' || !IsFolder(directory + "/" + name)) continue;
+    if (!except.empty() && IsSame(directory + "/" + name, except)) continue;
     classes->insert(name);
     const bool is_known =
         permitted.empty() ||
@@ -98,7 +105,7 @@ Status ForEachFile(const FileKind& kind, const std::string& folder,
 
 Status ListFiles(const FileKind& kind, const std::string& directory,
                  bool labelled, const std::vector<std::string>& classes,
-                 FileList* list) {
+                 FileList* list, const std::string& except) {
   std::string root = directory;
   while (root.size() > 1 && root.back() == '/') root.pop_back();
   const auto append = [list](const std::string& path) {
@@ -106,7 +113,7 @@ Status ListFiles(const FileKind& kind, const std::string& directory,
   };
   if (labelled) {
     std::set<std::string> folders;
-    RINGLET_RETURN_IF_ERROR(ListClasses(kind, root, classes, &folders));
+    RINGLET_RETURN_IF_ERROR(ListClasses(kind, root, classes, except, &folders));
     list->classes = classes;
     if (classes.empty()) list->classes.assign(folders.begin(), folders.end());
     for (size_t i = 0; i < list->classes.size(); ++i) {

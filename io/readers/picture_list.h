@@ -33,15 +33,15 @@ Status ForEachFile(const FileKind& kind, const std::string& folder,
                    const std::function<void(const std::string& path)>& each);
 
 // Lists the files in `directory` and below it, by their names, as Keras's
-// index_directory. With `labelled` each folder in `directory` is a
-// class. `classes`: the permitted names in the order of their numbers; if it is
-// empty, the folders' sorted names. A hidden folder in `directory` is no class.
-// Links to folders below a class are not followed.
+// index_directory. With `labelled` each folder in `directory`, but not the
+// folder `except`, is a class. `classes`: the permitted names in the order of
+// their numbers; if it is empty, the folders' sorted names. A hidden folder in
+// `directory` is no class. Links to folders below a class are not followed.
 //
 // kInvalidArgument if there is no such file.
 Status ListFiles(const FileKind& kind, const std::string& directory,
                  bool labelled, const std::vector<std::string>& classes,
-                 FileList* list);
+                 FileList* list, const std::string& except = "");
 
 // With labels if there are folders with such files, else without.
 Status ListFilesOrClasses(const FileKind& kind, const std::string& directory,

@@ -15,21 +15,36 @@
 #include "labelled_files.h"
 #include "ringlet/dataset.h"
 #include "ringlet/readers.h"
+#include "sound_changes.h"
 
 namespace ringlet {
 namespace {
 
 class SoundSource final : public LabelledFilesSource {
  public:
-  SoundSource(LabelledFiles files, const AudioOptions& options)
+  SoundSource(LabelledFiles files, const AudioOptions& options,
+              std::unique_ptr<SoundChanges> changes)
       : LabelledFilesSource(std::move(files), options, kSoundFiles.noun),
-        options_(options) {}
+        options_(options),
+        changes_(std::move(changes)) {}
 
   ExampleSpec x() const override {
     return {DType::kFloat32,
             {options_.output_sequence_length, options_.channels}};
   }
   int64_t SamplingRate() const override { return options_.sampling_rate; }
+  Status Augment(const DataPosition& at, const int64_t* index, int count,
+                 void* x) override {
+    auto* to = static_cast<float*>(x);
+    for (int i = 0; changes_ != nullptr && i < count; ++i) {
+      RINGLET_RETURN_IF_ERROR(changes_->Change(at, index[i], to));
+      to += this->x().shape.elements();
+    }
+    return Status();
+  }
+  uint64_t AugmentDigest() const override {
+    return changes_ == nullptr ? 0 : changes_->digest();
+  }
 
  private:
   Status Decode(const std::string& path, unsigned char* x) const override {
@@ -39,6 +54,7 @@ class SoundSource final : public LabelledFilesSource {
   }
 
   const AudioOptions options_;
+  const std::unique_ptr<SoundChanges> changes_;  // null: none
 };
 
 // The frames of a file, which are read when they are needed.
@@ -136,8 +152,13 @@ Dataset MakeDataset(AudioOptions options, Status status, LabelledFiles files) {
     status = FindRate(files, &options);
   }
   if (status.ok()) status = SelectSubset(kSoundFiles, options, &files);
+  std::unique_ptr<SoundChanges> changes;
+  if (status.ok() && options.subset != AudioOptions::Subset::kValidation) {
+    status = SoundChanges::Open(options, &changes);
+  }
   if (!status.ok()) return Dataset(status);
-  return DatasetOf(std::make_shared<SoundSource>(std::move(files), options));
+  return DatasetOf(std::make_shared<SoundSource>(std::move(files), options,
+                                                 std::move(changes)));
 }
 
 }  // namespace
@@ -145,7 +166,8 @@ Dataset MakeDataset(AudioOptions options, Status status, LabelledFiles files) {
 Dataset AudioDatasetFromDirectory(const std::string& directory,
                                   const AudioOptions& options) {
   LabelledFiles files;
-  Status status = FilesOfDirectory(kSoundFiles, directory, options, &files);
+  Status status = FilesOfDirectory(kSoundFiles, directory, options, &files,
+                                   options.background_noise);
   return MakeDataset(options, status, std::move(files));
 }
 

@@ -23,7 +23,7 @@ class BytesFile final : public File {
     const auto size = static_cast<int64_t>(bytes_.size());
     const auto from = static_cast<size_t>(std::min(offset, size));
     *bytes_read = std::min(bytes, bytes_.size() - from);
-    std::memcpy(data, bytes_.data() + from, *bytes_read);
+    if (*bytes_read > 0) std::memcpy(data, bytes_.data() + from, *bytes_read);
     return Status();
   }
   Status Size(int64_t* bytes) override {

@@ -185,6 +185,7 @@ Status ExportInt8(const std::string& run, const std::string& to,
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(run, &config));
   config.model = std::move(model);
   RunData data;
+  LeaveOutChanges(&config.train.pictures);
   RINGLET_RETURN_IF_ERROR(
       OpenRunData(config, 1, &data).Annotate("%s", run.c_str()));
   RINGLET_RETURN_IF_ERROR(CheckNotData("--out", to, config.train));

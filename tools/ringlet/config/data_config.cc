@@ -297,7 +297,11 @@ constexpr const char* kFieldsOfForms[] = {"images",
                                           "subset",
                                           "validation_split",
                                           "seed",
-                                          "damaged"};
+                                          "damaged",
+                                          "background_noise",
+                                          "background_frequency",
+                                          "background_volume",
+                                          "time_shift_ms"};
 
 constexpr char kIsAlone[] =
     "is the only column of x, in memory, and any field is a text, also an "
@@ -491,6 +495,11 @@ Status ReadBothData(const Json& json, const std::string& folder,
       fields.Refuse(
           "validation",
           "all workers validate on the same examples; leave own_examples out");
+    }
+    const AudioOptions& changes = validation->pictures.changes;
+    if (!changes.background_noise.empty() || changes.time_shift_ms > 0) {
+      fields.Refuse("validation",
+                    "background_noise and time_shift_ms belong to data.train");
     }
     if (!validation->windows.validation_groups.empty()) {
       fields.Refuse("validation", "validation_groups belong to data.train");

@@ -68,6 +68,32 @@ void ReadSplit(FieldReader* fields, ImageOptions* options) {
   }
 }
 
+// What training changes in sound.
+void ReadChanges(const std::string& folder, FieldReader* fields,
+                 PictureConfig* config) {
+  AudioOptions* const changes = &config->changes;
+  if (fields->Has("background_noise")) {
+    fields->Text("background_noise",
+                 "the path of a folder of noise, as WAV, for training",
+                 &changes->background_noise);
+  }
+  if (!changes->background_noise.empty()) {
+    changes->background_noise = PathIn(folder, changes->background_noise);
+  }
+  fields->Float("background_frequency", kFraction,
+                &changes->background_frequency);
+  fields->Float("background_volume", kFraction, &changes->background_volume);
+  fields->Float("time_shift_ms", kNotNegative, &changes->time_shift_ms);
+  if (!config->is_sound) {
+    return fields->RefuseGiven({"background_noise", "background_frequency",
+                                "background_volume", "time_shift_ms"},
+                               "is of sound; leave it out");
+  }
+  if (!changes->background_noise.empty()) return;
+  fields->RefuseGiven({"background_frequency", "background_volume"},
+                      "needs \"background_noise\"");
+}
+
 void ReadPathColumn(const char* key, const char* noun, bool is_table,
                     FieldReader* fields, std::string* name) {
   const std::string takes = std::string("a CSV's column with paths of ") +
@@ -167,7 +193,7 @@ Status SetRate(const Model& model, const PictureConfig& config,
 Dataset OpenSound(const PictureConfig& config, LabelMode label_mode,
                   const std::string& csv, const CsvOptions& table,
                   const Model& model) {
-  AudioOptions options;
+  AudioOptions options = config.changes;
   static_cast<LabelledFilesOptions&>(options) = config.options;
   options.label_mode = label_mode;
   const Shape& taken = model.input_shape();
@@ -246,6 +272,7 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
   }
   ReadSplit(fields, options);
   fields->Choice("damaged", kDamaged, &options->skip_damaged);
+  ReadChanges(folder, fields, config);
   if (config->is_sound) {
     fields->RefuseGiven(
         {"image_size", "color_mode", "interpolation", "crop_to_aspect_ratio"},

@@ -35,6 +35,7 @@ struct PictureConfig {
   std::optional<Interpolation> interpolation;
   std::optional<bool> crop_to_aspect_ratio;
   std::optional<ImageResizing> trained;  // the resizing of the model's training
+  AudioOptions changes;  // of sound: its background_… and time_shift_ms
   // Of sound. 0: not given.
   int64_t output_sequence_length = 0, sampling_rate = 0;
   int64_t trained_rate = 0;  // the sampling rate of the model's training
@@ -48,6 +49,12 @@ struct PictureConfig {
            options.subset == ImageOptions::Subset::kAll;
   }
 };
+
+// Evaluation and prediction need no file of noise. (A folder of noise is still
+// no class.)
+inline void LeaveOutChanges(PictureConfig* config) {
+  config->changes.background_frequency = config->changes.time_shift_ms = 0;
+}
 
 // Reads the fields, without those that windows and texts have too. `is_table`:
 // the form is a CSV.

@@ -351,8 +351,9 @@ Status ModelAndDataFlags::Open(const std::string& model_path,
   return OpenBatches(choice, **model, batches);
 }
 
-Status ModelAndDataFlags::OpenBatches(const Choice& choice, const Model& model,
+Status ModelAndDataFlags::OpenBatches(Choice choice, const Model& model,
                                       Dataset* batches) const {
+  LeaveOutChanges(&choice.data.pictures);
   const bool needs_y = labels_ && !choice.data.windows.trained_on_columns();
   if (needs_y && !data_.x.empty() && data_.y.empty()) {
     return InvalidArgument("--x needs --y");

@@ -53,8 +53,7 @@ class ModelAndDataFlags {
   // If --images names pictures, or --audio sound: `data` become these.
   Status TakePictures(DataConfig* data) const;
   // `choice` is matched with the model's training data.
-  Status OpenBatches(const Choice& choice, const Model& model,
-                     Dataset* batches) const;
+  Status OpenBatches(Choice choice, const Model& model, Dataset* batches) const;
   // The RUN.json with the data; "": none.
   std::string RunOf(const std::string& model_path) const;
   // --scale and --offset; none: neither is given.

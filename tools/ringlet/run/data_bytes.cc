@@ -93,6 +93,7 @@ Status AddPictures(const DataConfig& data, const Model& model,
   PictureConfig pictures = data.pictures;
   pictures.options.in_memory = false;
   pictures.options.skip_damaged &= pictures.is_sound;
+  LeaveOutChanges(&pictures);  // noise is read when it is needed
   const Dataset listed =
       OpenPictures(pictures, data.csv, data.table, model, /*targets=*/true);
   RINGLET_RETURN_IF_ERROR(listed.Batch(1).status());

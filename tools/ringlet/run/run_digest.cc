@@ -125,6 +125,9 @@ Status AddData(const Dataset& data, bool all, Digest* digest) {
                         static_cast<int64_t>(data.sample_weight()->size()));
   }
   for (const int64_t count : data.own_examples()) digest->Add(count);
+  if (const uint64_t augments = data.source()->AugmentDigest()) {
+    digest->Add(HexText(augments));
+  }
   return AddExamples(data, all, digest);
 }
 
