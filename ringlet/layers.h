@@ -145,6 +145,24 @@ enum class FlipMode : uint8_t {
 // abcd|abcd|abcd, fill_value, or aaaa|abcd|dddd.
 enum class FillMode : uint8_t { kReflect, kWrap, kConstant, kNearest };
 
+// The numbers of an STFTSpectrogram: of the transform r + i m of a frame
+// log(max(sqrt(p), 1e-7)) with p = max(r^2 + m^2, 1e-7); sqrt(p); r^2 + m^2,
+// twice that between the first and the last frequency; r; m; the angle; all r
+// and then all m.
+enum class SpectrogramMode : uint8_t {
+  kLog,
+  kMagnitude,
+  kPsd,
+  kReal,
+  kImag,
+  kAngle,
+  kStft
+};
+// The window of an STFTSpectrogram, and what it is divided by: the root of the
+// sum of its squares, or its sum. None: ones, and not divided.
+enum class WindowFunction : uint8_t { kHann, kHamming, kNone };
+enum class WindowScaling : uint8_t { kDensity, kSpectrum, kNone };
+
 // Numbers from `lower` to `upper`, from which training draws.
 struct FloatRange {
   FloatRange() = default;        // none
@@ -432,9 +450,11 @@ struct Layer {
   bool invert = false;                  // Normalization
   bool adapt = true;  // Normalization: data give means and variances
 
-  // MelSpectrogram, MFCC. They have no setters: set these fields.
+  // MelSpectrogram, MFCC, STFTSpectrogram. They have no setters: set these
+  // fields. Those without a layer's name are not of STFTSpectrogram, except the
+  // lengths.
   int64_t sampling_rate = 16000;  // samples of a second
-  int64_t fft_length = 2048;      // MFCC: 0: the next power of 2
+  int64_t fft_length = 2048;      // 0, unless Mel: the next power of 2
   int64_t sequence_length = 0;    // samples of a frame; 0: fft_length
   int64_t sequence_stride = 512;  // from one frame to the next
   int64_t num_mel_bins = 128;
@@ -449,6 +469,13 @@ struct Layer {
   float log_offset = 1e-6f;  // MFCC: added before the logarithm
   bool htk = true;           // MFCC: else the mel scale of Slaney
   bool centered = true;      // MFCC: with reflected samples at both ends
+  // STFTSpectrogram. Its sequence_length is Keras's frame_length, and its
+  // sequence_stride frame_step (0: half of a frame).
+  SpectrogramMode spectrogram_mode = SpectrogramMode::kLog;
+  WindowFunction window_function = WindowFunction::kHann;
+  WindowScaling window_scaling = WindowScaling::kDensity;
+  bool periodic = false;     // the window's next value would be its first
+  bool expand_dims = false;  // y is (frames, frequencies, channels)
 
   // Internal.
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
@@ -653,6 +680,10 @@ Layer MelSpectrogram();
 // num_mel_bins); for librosa's melspectrogram and power_to_db: centered, not
 // htk, mag_exp 2, power_to_db, min_freq 0.
 Layer MFCC();
+// Keras's STFTSpectrogram with `trainable` false: (samples, channels) to
+// (frames, channels * frequencies), the Fourier transform of each frame.
+// Padding(kSame) adds zeros at both ends.
+Layer STFTSpectrogram();
 // Row x of a trained matrix (input_dim, output_dim) for each number x, rounded
 // down. Numbers outside of [0, input_dim) are an error.
 Layer Embedding(int64_t input_dim, int64_t output_dim);

@@ -77,10 +77,21 @@ SOUND_LAYERS = [
 ]
 
 
+STFT = {"trainable": False, "frame_length": 100}
+STFT_LAYERS = [("STFTSpectrogram", {**STFT, **config}) for config in (
+    {"mode": "log", "padding": "same"},
+    {"mode": "psd", "expand_dims": True, "window": "hamming",
+     "periodic": True, "scaling": "spectrum"},
+    {"mode": "stft", "frame_step": 33, "fft_length": 120},
+    {"mode": "imag", "window": None, "expand_dims": True, "padding": "same"},
+    {"mode": "magnitude", "scaling": None})]
+
+
 def sound_model(kind, config):
+    shape = [350, 2] if kind == "STFTSpectrogram" else [700]
     return {"class_name": "Sequential", "config": {"name": "sound", "layers": [
-        {"class_name": "InputLayer", "config": {"name": "x",
-                                                "batch_shape": [None, 700]}},
+        {"class_name": "InputLayer", "config": {
+            "name": "x", "batch_shape": [None, *shape]}},
         {"class_name": kind, "config": {"name": "features", **config}},
         {"class_name": "Flatten", "config": {"name": "row"}}]}}
 
@@ -92,7 +103,7 @@ def cases(options):
         far = onnx_test.Case(options.seed, 0, FAR_FROM_ZERO)
         far.x = (1 + 3e-6 + np.round(10 * far.x) / 1024).astype("f4")
         yield "far from zero", far
-        for kind, config in SOUND_LAYERS:
+        for kind, config in SOUND_LAYERS + STFT_LAYERS:
             sound = onnx_test.Case(options.seed, 0, sound_model(kind, config))
             sound.limit = SOUND_LIMIT
             yield kind, sound

@@ -1209,6 +1209,7 @@ class Spectrogram(Layer):
 
 
 LAYERS = {
+    "STFTSpectrogram": lambda config: Spectrogram(config, "STFTSpectrogram"),
     "MelSpectrogram": lambda config: Spectrogram(config, "MelSpectrogram"),
     "MFCC": lambda config: Spectrogram(config, "MFCC"),
     "Bidirectional": Bidirectional, "TimeDistributed": TimeDistributed,

@@ -308,10 +308,14 @@ def host_layer(one):
                                         name="step"),
                                   one, *copy.deepcopy(HEAD))
     elif name in SOUND_LAYERS:  # of 3200 samples
+        channels = name == "STFTSpectrogram"
+        if channels:
+            one["config"].setdefault("trainable", False)
         run["model"] = sequential(
             layer("Reshape", target_shape=[16, 1], name="column"),
             layer("UpSampling1D", size=200, name="longer"),
-            layer("Flatten", name="sound"), one, *copy.deepcopy(HEAD))
+            layer("Reshape", target_shape=[3200, 1][:1 + channels],
+                  name="sound"), one, *copy.deepcopy(HEAD))
     elif name == "RepeatVector":
         run["model"] = sequential(layer("Flatten", name="row"), one,
                                   *copy.deepcopy(HEAD))
@@ -508,10 +512,10 @@ def check_normalization(shop, host):
 
 
 # Numbers of these must fit each other, and the samples.
-SOUND_LAYERS = {"MelSpectrogram", "MFCC"}
+SOUND_LAYERS = {"MelSpectrogram", "MFCC", "STFTSpectrogram"}
 SOUND_NUMBERS = {"sampling_rate", "sequence_stride", "num_mel_bins", "min_freq",
                  "max_freq", "mag_exp", "fft_length", "sequence_length",
-                 "num_mfcc"}
+                 "num_mfcc", "frame_length", "frame_step"}
 
 
 def check_sound_numbers(shop, put, fields, base, what):
@@ -556,6 +560,11 @@ def check_class(shop, title, entry, all_fields, draw):
         check_sound_numbers(shop, put, fields, base, names[0])
         fields = {name: field for name, field in fields.items()
                   if name not in SOUND_NUMBERS}
+    if names[0] == "STFTSpectrogram":  # host_layer makes it false
+        for value in (True, None):
+            shop.refused(put(value, "trainable"), names[0], "must be false")
+        fields = {name: field for name, field in fields.items()
+                  if name != "trainable"}
     for alias in names[1:]:
         check(shop.trained(put(class_name=alias), f"{title} {alias}") == base,
               alias, "is not", names[0])

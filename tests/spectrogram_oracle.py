@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""MelSpectrogram and MFCC in float64, by NumPy, for
-tests/core/layers/spectrogram_test.cc.
+"""MelSpectrogram, MFCC and STFTSpectrogram in float64, by NumPy, for
+tests/core/layers/spectrogram_test.cc and stft_test.cc.
 
     spectrogram_oracle.py FOLDER
 
 For each case of FOLDER/cases.txt, a line "CLASS FIELD=VALUE ... FILE", prints
-the values. FILE has the samples of one example in float32. The formulas are
+the values. FILE has the samples of one example in float32, of one channel if
+there is no field channels. Values of STFTSpectrogram's fields that are names
+are quoted JSON. The formulas are
 those of Keras's MelSpectrogram, of tf.signal (stft,
 linear_to_mel_weight_matrix, mfccs_from_log_mel_spectrograms) and, with htk=0,
 of librosa.filters.mel.
 """
+import json
 import pathlib
 import sys
 
@@ -93,6 +96,56 @@ def mfcc(x, f):
     return log @ dct.T / np.sqrt(2 * mels)
 
 
+def stft_window(f):
+    length = f["frame_length"]
+    if f["window"] is None:
+        return np.ones(length)
+    least = {"hann": 0.5, "hamming": 0.54}[f["window"]]
+    turns = np.arange(length) / (length if f["periodic"] else length - 1)
+    window = least - (1 - least) * np.cos(2 * np.pi * turns)
+    scale = {None: 1, "density": np.sqrt((window ** 2).sum()),
+             "spectrum": np.abs(window).sum()}[f["scaling"]]
+    return window / scale
+
+
+def stft_spectrogram(x, f):
+    """Keras's convolutions: kernels of cosines and sines times the window."""
+    length = f["frame_length"]
+    step = f["frame_step"] or length // 2
+    fft = f["fft_length"] or 1 << (length - 1).bit_length()
+    if f["padding"] == "same":
+        count = -(-len(x) // step)
+        pad = max((count - 1) * step + length - len(x), 0)
+        x = np.pad(x, ((pad // 2, pad - pad // 2), (0, 0)))
+    count = (len(x) - length) // step + 1
+    turns = np.outer(np.arange(length), np.arange(fft // 2 + 1)) / fft
+    kernels = np.exp(-2j * np.pi * turns) * stft_window(f)[:, None]
+    y = np.array([[x[t * step:t * step + length, c] @ kernels
+                   for c in range(x.shape[1])] for t in range(count)])
+    power = np.abs(y) ** 2
+    mode = f["mode"]
+    if mode == "stft":
+        y = np.concatenate([y.real, y.imag], axis=2)
+    elif mode in ("real", "imag"):
+        y = getattr(y, mode)
+    elif mode == "angle":
+        y = np.arctan2(y.imag, y.real)
+    elif mode == "psd":
+        y = power
+        y[:, :, 1:-1] *= 2
+    else:
+        y = np.sqrt(np.maximum(power, 1e-7))
+        if mode == "log":
+            y = np.log(np.maximum(y, 1e-7))
+    if f["expand_dims"]:  # (frames, frequencies, channels)
+        return y.transpose(0, 2, 1)
+    return y.reshape(count, -1)
+
+
+STFT_DEFAULTS = {
+    "mode": "log", "frame_length": 256, "frame_step": None, "fft_length": None,
+    "window": "hann", "periodic": False, "scaling": "density",
+    "padding": "valid", "expand_dims": False}
 MEL_DEFAULTS = {
     "sampling_rate": 16000, "sequence_stride": 512, "num_mel_bins": 128,
     "min_freq": 20, "max_freq": None, "power_to_db": True, "mag_exp": 2,
@@ -107,6 +160,8 @@ MFCC_DEFAULTS = {
 
 def features(kind, config, x):
     """Those of one example, with a layer's class and config."""
+    if kind == "STFTSpectrogram":
+        return stft_spectrogram(x, {**STFT_DEFAULTS, **config})
     mel = kind == "MelSpectrogram"
     f = {**(MEL_DEFAULTS if mel else MFCC_DEFAULTS), **config}
     if f["max_freq"] is None:
@@ -119,9 +174,11 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     for line in (folder / "cases.txt").read_text().splitlines():
         kind, *fields, name = line.split()
-        fields = {key: float(value) for key, value in
+        fields = {key: json.loads(value) for key, value in
                   (field.split("=") for field in fields)}
         x = np.fromfile(folder / name, dtype="<f4").astype(np.float64)
+        if kind == "STFTSpectrogram":
+            x = x.reshape(-1, fields.pop("channels"))
         print(*features(kind, fields, x).ravel())
 
 

@@ -221,7 +221,8 @@ double Expm1(double x);
 double Log(double x);
 double Log1p(double x);
 double Pow(double x, double y);
-double CosPi(double x);  // cos(pi x)
+double CosPi(double x);            // cos(pi x)
+double Atan2(double y, double x);  // its error is at most 4 units
 
 }  // namespace math
 }  // namespace ringlet

@@ -681,6 +681,18 @@ constexpr auto kMFCCFields =
              SoundField("htk", &Layer::htk),
              SoundField("center", &Layer::centered),
          });
+constexpr LayerField kSTFTSpectrogramFields[] = {
+    SoundField("mode", &Layer::spectrogram_mode),
+    SoundField("frame_length", &Layer::sequence_length),
+    SoundField("frame_step", &Layer::sequence_stride).OrZero(),
+    SoundField("fft_length", &Layer::fft_length).OrZero(),
+    SoundField("window", &Layer::window_function),
+    SoundField("periodic", &Layer::periodic),
+    SoundField("scaling", &Layer::window_scaling),
+    kPadding,
+    kChannelsLast,
+    SoundField("expand_dims", &Layer::expand_dims),
+};
 
 }  // namespace ringlet
 

@@ -83,6 +83,7 @@ enum class Layer::Kind : uint8_t {
   kNormalization,
   kMelSpectrogram,
   kMFCC,
+  kSTFTSpectrogram,
   kCustom,
   kModel,
 };

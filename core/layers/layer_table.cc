@@ -16,10 +16,10 @@ OpMaker MakeActivation, MakeAttention, MakeBatchNormalization, MakeColorChange,
     MakeDepthwiseConv, MakeELU, MakeEmbedding, MakeFrame, MakeGlobalPooling,
     MakeLayerNormalization, MakeMerge, MakeMultiHeadAttention, MakeNoise,
     MakeNormalization, MakePReLU, MakePermute, MakePooling, MakeSpectrogram,
-    MakePositionEmbedding, MakeReLU, MakeRecurrent, MakeRecurrentOutput,
-    MakeRepeatVector, MakeRescaling, MakeReshape, MakeResizing,
-    MakeSeparableConv, MakeSoftmax, MakeTimeDistributed, MakeUnitNormalization,
-    MakeUpSampling, MakeWarp;
+    MakeStft, MakePositionEmbedding, MakeReLU, MakeRecurrent,
+    MakeRecurrentOutput, MakeRepeatVector, MakeRescaling, MakeReshape,
+    MakeResizing, MakeSeparableConv, MakeSoftmax, MakeTimeDistributed,
+    MakeUnitNormalization, MakeUpSampling, MakeWarp;
 
 namespace {
 
@@ -228,6 +228,8 @@ constexpr LayerClass kLayers[] = {
     {"MelSpectrogram", "", Kind::kMelSpectrogram, MelSpectrogram, kOne,
      MakeSpectrogram, kMelSpectrogramFields},
     {"MFCC", "", Kind::kMFCC, MFCC, kOne, MakeSpectrogram, kMFCCFields},
+    {"STFTSpectrogram", "", Kind::kSTFTSpectrogram, STFTSpectrogram, kOne,
+     MakeStft, kSTFTSpectrogramFields},
     {"RecurrentOutput", "", Kind::kRecurrentOutput, nullptr, kOne,
      MakeRecurrentOutput, kRecurrentOutputFields},
     {"CustomLayer", "", Kind::kCustom, nullptr, kAny, MakeCustom},

@@ -75,8 +75,9 @@ struct LayerField {
       Constraint Layer::*, Shape Layer::*, std::vector<float> Layer::*,
       std::vector<int64_t> Layer::*, std::shared_ptr<const Layer> Layer::*,
       MergeMode Layer::*, FloatRange Layer::*, FlipMode Layer::*,
-      FillMode Layer::*, Interpolation Layer::*, OnlyNull, OnlyNumber, OnlyText,
-      OnlyFalse, AnyValue, LastAxis>;
+      FillMode Layer::*, Interpolation Layer::*, SpectrogramMode Layer::*,
+      WindowFunction Layer::*, WindowScaling Layer::*, OnlyNull, OnlyNumber,
+      OnlyText, OnlyFalse, AnyValue, LastAxis>;
 
   constexpr LayerField(const char* field_name, Value field_value)
       : name(field_name), value(field_value) {}
@@ -209,6 +210,9 @@ const char* PaddingName(PaddingMode padding);                // "valid"
 const char* FlipName(FlipMode mode);                         // "horizontal"
 const char* FillName(FillMode mode);                         // "reflect"
 const char* InterpolationName(Interpolation interpolation);  // "nearest"
+const char* NameOf(SpectrogramMode mode);                    // "log"
+const char* NameOf(WindowFunction function);                 // "hann"; "": none
+const char* NameOf(WindowScaling scaling);  // "density"; "": none
 
 struct LayerFields {
   template <size_t n>

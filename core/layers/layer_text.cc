@@ -72,6 +72,15 @@ struct Text {
   std::string operator()(Interpolation Layer::*member) const {
     return InterpolationName(layer.*member);
   }
+  std::string operator()(SpectrogramMode Layer::*member) const {
+    return NameOf(layer.*member);
+  }
+  std::string operator()(WindowFunction Layer::*member) const {
+    return NameOf(layer.*member);
+  }
+  std::string operator()(WindowScaling Layer::*member) const {
+    return NameOf(layer.*member);
+  }
   std::string operator()(FloatRange Layer::*member) const {
     const FloatRange& range = layer.*member;
     return range.is_none
@@ -167,6 +176,38 @@ const char* InterpolationName(Interpolation interpolation) {
       return "area";
   }
   return "unknown";
+}
+
+const char* NameOf(SpectrogramMode mode) {
+  switch (mode) {
+    case SpectrogramMode::kLog:
+      return "log";
+    case SpectrogramMode::kMagnitude:
+      return "magnitude";
+    case SpectrogramMode::kPsd:
+      return "psd";
+    case SpectrogramMode::kReal:
+      return "real";
+    case SpectrogramMode::kImag:
+      return "imag";
+    case SpectrogramMode::kAngle:
+      return "angle";
+    case SpectrogramMode::kStft:
+      return "stft";
+  }
+  return "unknown";
+}
+
+const char* NameOf(WindowFunction function) {
+  return function == WindowFunction::kHann      ? "hann"
+         : function == WindowFunction::kHamming ? "hamming"
+                                                : "";
+}
+
+const char* NameOf(WindowScaling scaling) {
+  return scaling == WindowScaling::kDensity    ? "density"
+         : scaling == WindowScaling::kSpectrum ? "spectrum"
+                                               : "";
 }
 
 std::string ValueText(const LayerField& field, const Layer& layer) {

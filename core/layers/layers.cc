@@ -244,6 +244,13 @@ Layer MFCC() {
   layer.centered = false;
   return layer;
 }
+Layer STFTSpectrogram() {
+  Layer layer = MakeLayer(Layer::Kind::kSTFTSpectrogram);
+  layer.trainable = false;
+  layer.sequence_length = 256;
+  layer.sequence_stride = layer.fft_length = 0;
+  return layer;
+}
 Layer Embedding(int64_t input_dim, int64_t output_dim) {
   return MakeLayer(Layer::Kind::kEmbedding, &Layer::input_dim, input_dim,
                    &Layer::units, output_dim);

@@ -390,10 +390,11 @@ static void attend(const float* q, const float* k, const float* v, float* y,
 }
 )"},
     {kCFastPowers, R"(
-/* Squared magnitudes p of the Fourier transform of n numbers, a power of 2.
-   c: the cosines, then the sines, of 2 pi k / n for k up to n / 2. */
-static void fourier_powers(float* x, float* p, int n, const float* c,
-                           int begin, int count) {
+/* Squared magnitudes p of the Fourier transform of n numbers, a power of 2; or
+   its real parts p and imaginary parts q. c: the cosines, then the sines, of
+   2 pi k / n for k up to n / 2. */
+static void fourier(float* x, float* p, float* q, int n, const float* c,
+                    int begin, int count) {
   const int h = n / 2;
   const float* const s = c + h + 1;
   int i, j, k, half;
@@ -427,16 +428,17 @@ static void fourier_powers(float* x, float* p, int n, const float* c,
     const float e = 0.5f * (a[0] + b[0]), f = 0.5f * (a[1] - b[1]),
                 g = 0.5f * (a[1] + b[1]), o = 0.5f * (b[0] - a[0]);
     const float r = e + (g * c[k] + o * s[k]), m = f + (o * c[k] - g * s[k]);
-    p[k] = r * r + m * m;
+    p[k] = q ? r : r * r + m * m;
+    if (q) q[k] = m;
   }
 }
 )"},
     {kCDirectPowers, R"(
 /* Squared magnitudes p of the Fourier transform of n numbers, by its
-   definition; x[begin] and the next are not 0. c: the cosines, then the sines,
-   of 2 pi k / n. */
-static void fourier_powers(float* x, float* p, int n, const float* c,
-                           int begin, int count) {
+   definition; or its real parts p and imaginary parts q. x[begin] and the next
+   are not 0. c: the cosines, then the sines, of 2 pi k / n. */
+static void fourier(float* x, float* p, float* q, int n, const float* c,
+                    int begin, int count) {
   int i, k;
   for (k = 0; k <= n / 2; ++k) {
     float r = 0, m = 0;
@@ -447,7 +449,8 @@ static void fourier_powers(float* x, float* p, int n, const float* c,
       at += k;
       if (at >= n) at -= n;
     }
-    p[k] = r * r + m * m;
+    p[k] = q ? r : r * r + m * m;
+    if (q) q[k] = m;
   }
 }
 )"},
@@ -472,7 +475,7 @@ static void spectrogram(const float* x, float* y, const int* g, const float* f,
       if (at >= g[2]) at = 2 * (g[2] - 1) - at;
       z[g[5] + i] = window[i] * x[at];
     }
-    fourier_powers(z, p, n, c, g[5], g[4]);
+    fourier(z, p, 0, n, c, g[5], g[4]);
     for (k = 0; k < bins && f[0] != 2; ++k) {
       p[k] = f[0] == 1 ? sqrtf(p[k]) : p[k] > 0 ? powf(p[k], f[0] / 2) : 0;
     }
@@ -497,6 +500,41 @@ static void spectrogram(const float* x, float* y, const int* g, const float* f,
     for (i = 1; i < g[0] * width; ++i) most = y[i] > most ? y[i] : most;
     for (i = 0; i < g[0] * width; ++i) {
       y[i] = y[i] < most - f[5] ? most - f[5] : y[i];
+    }
+  }
+}
+)"},
+    {kCStft, R"(
+/* The transform of each frame and channel. g: frames, their stride, samples,
+   padding, window, length of the transform, channels, mode, whether channels
+   are last. */
+static void stft_spectrogram(const float* x, float* y, const int* g,
+                             const float* window, const float* c, float* z) {
+  const int n = g[5], bins = n / 2 + 1, channels = g[6], mode = g[7];
+  const int width = mode == 6 ? 2 * bins : bins, step = g[8] ? channels : 1;
+  float *const p = z + n, *const q = p + bins;
+  int t, h, i, k;
+  for (t = 0; t < g[0]; ++t) {
+    for (h = 0; h < channels; ++h) {
+      float* const to = g[8] ? y + t * width * channels + h
+                             : y + (t * channels + h) * width;
+      for (i = 0; i < n; ++i) z[i] = 0;
+      for (i = 0; i < g[4]; ++i) {
+        const int at = t * g[1] + i - g[3];
+        if (at >= 0 && at < g[2]) z[i] = window[i] * x[at * channels + h];
+      }
+      fourier(z, p, q, n, c, 0, g[4]);
+      for (k = 0; k < bins; ++k) {
+        float v = p[k] * p[k] + q[k] * q[k];
+        if (mode == 2 && k > 0 && k < bins - 1) v *= 2;
+        if (mode < 2) v = sqrtf(v > 1e-7f ? v : 1e-7f);
+        if (mode == 0) v = logf(v);
+        if (mode == 3 || mode == 6) v = p[k];
+        if (mode == 4) v = q[k];
+        if (mode == 5) v = atan2f(q[k], p[k]);
+        to[k * step] = v;
+        if (mode == 6) to[(bins + k) * step] = q[k];
+      }
     }
   }
 }

@@ -46,6 +46,7 @@ enum CHelper : uint32_t {
   kCDirectPowers = 67108864,
   kCSpectrogram = 134217728,
   kCUnitNormalizeBit = 268435456,
+  kCStft = 536870912,
   kCUnitNormalize = kCUnitNormalizeBit | kCRoot,
 };
 

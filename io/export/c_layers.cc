@@ -5,10 +5,9 @@
 #include <climits>
 #include <cmath>
 
-#include "../../core/base/check.h"
-#include "../../core/layers/preprocessing/spectrogram_plan.h"
 #include "c_helpers.h"
 #include "c_model.h"
+#include "c_sound.h"
 #include "int8_kernels.h"
 
 namespace ringlet {
@@ -48,7 +47,8 @@ const CModel::Row CModel::kRows[] = {
     {Kind::kAttend, &CModel::Attend, false},
     {Kind::kPositions, &CModel::Positions, false},
     {Kind::kResize, &CModel::Resize, false},
-    {Kind::kSpectrogram, &CModel::Spectrogram, false},
+    {Kind::kSpectrogram, &CModel::Sound, false},
+    {Kind::kStft, &CModel::Sound, false},
 };
 
 const CModel::Row& CModel::RowOf(Kind kind) {
@@ -318,54 +318,16 @@ void CModel::Gather() {
        static_cast<long long>(p_->kernel->shape[1]));
 }
 
-// --- sound -------------------------------------------------------------------
-
-namespace {
-
-std::vector<float> FloatsOf(const std::vector<double>& values, size_t count) {
-  std::vector<float> floats;
-  for (size_t i = 0; i < count; ++i) {
-    floats.push_back(static_cast<float>(values[i]));
+void CModel::Sound() {
+  const CSoundCall call = SoundCallOf(*p_->layer, XShape());
+  helpers_ |= call.helpers;
+  std::string arguments = X() + ", " + Y();
+  for (const CSoundCall::Array& array : call.arrays) {
+    arguments += ", " + (array.ints.empty() ? Values(array.floats)
+                                            : Numbers(array.ints));
   }
-  return floats;
-}
-
-}  // namespace
-
-void CModel::Spectrogram() {
-  SpectrogramPlan plan;
-  RINGLET_CHECK(MakeSpectrogramPlan(*p_->layer, XShape(), &plan).ok());
-  helpers_ |= kCSpectrogram | (plan.is_fast() ? kCFastPowers : kCDirectPowers);
-  const auto count = static_cast<size_t>(plan.is_fast() ? plan.frequencies()
-                                                        : plan.fft_length);
-  std::vector<float> circle = FloatsOf(plan.cosines, count), weights;
-  for (const float sine : FloatsOf(plan.sines, count)) circle.push_back(sine);
-  CInts bins;
-  for (const SpectrogramPlan::MelBin& bin : plan.mel_bins) {
-    const size_t n = bin.weights.size();
-    bins.push_back(bin.first);
-    bins.push_back(static_cast<int64_t>(n));
-    for (const float weight : FloatsOf(bin.weights, n))
-      weights.push_back(weight);
-  }
-  if (weights.empty()) weights.push_back(0);
-  const std::string n =
-      Numbers({plan.frames, plan.stride, plan.samples, plan.padding,
-               static_cast<int64_t>(plan.window.size()), plan.window_begin,
-               plan.fft_length, plan.mels(), plan.num_mfcc, plan.frames_last,
-               plan.has_log, plan.has_range});
-  const std::string m = Numbers(bins);
-  const std::string f =
-      Values({static_cast<float>(plan.mag_exp), plan.least, plan.log_offset,
-              plan.log_factor, plan.log_of_reference, plan.range});
-  const std::string window = Values(FloatsOf(plan.window, plan.window.size())),
-                    c = Values(circle), w = Values(weights),
-                    dct = Values(FloatsOf(plan.dct, plan.dct.size()));
-  const std::string z =
-      NewBuffer(plan.fft_length + plan.frequencies() + plan.mels());
-  Call("spectrogram(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", X().c_str(),
-       Y().c_str(), n.c_str(), f.c_str(), window.c_str(), c.c_str(), m.c_str(),
-       w.c_str(), dct.c_str(), z.c_str());
+  Call("%s(%s, %s)", call.function, arguments.c_str(),
+       NewBuffer(call.scratch).c_str());
 }
 
 }  // namespace ringlet

@@ -72,7 +72,7 @@ class CModel {
   void Attend();
   void Positions();
   void Resize();
-  void Spectrogram();
+  void Sound();
 
   Status CheckModel() const;
   Status CheckCountable() const;

@@ -168,6 +168,7 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
      0},
     {Is::kMelSpectrogram, Kind::kSpectrogram, &LoweringBuilder::KeepInput, 0},
     {Is::kMFCC, Kind::kSpectrogram, &LoweringBuilder::KeepInput, 0},
+    {Is::kSTFTSpectrogram, Kind::kStft, &LoweringBuilder::KeepInput, 0},
 };
 
 // These work on the last axis of any shape, or on all numbers in their order.

@@ -79,6 +79,7 @@ struct Primitive {
     kResize,          // a box to the output's size, with `fill` outside of the
                       // image; nearest, or between pixels
     kSpectrogram,     // MelSpectrogram or MFCC; the fields of the layer
+    kStft,            // STFTSpectrogram; the fields of the layer
   };
   // Along height and width. With one axis the height is 1, without padding.
   struct Window {

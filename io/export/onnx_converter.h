@@ -15,7 +15,9 @@
 
 namespace ringlet {
 
+struct FramePlan;
 struct SpectrogramPlan;
+struct StftPlan;
 
 class OnnxConverter {
  public:
@@ -73,6 +75,11 @@ class OnnxConverter {
   OnnxValue Positions();
   OnnxValue Resize();
   OnnxValue Spectrogram();
+  OnnxValue Stft();
+  int StftNumbers(const StftPlan& plan, int real, int imaginary);
+  int Part(const char* what, const FramePlan& plan,
+           const std::vector<double>& circle, double sign, int64_t length,
+           const OnnxInts& pads, int rows);
   int Powers(const SpectrogramPlan& plan);
   int Logarithm(const SpectrogramPlan& plan, int y);
 
@@ -119,7 +126,8 @@ class OnnxConverter {
   Lowering lowering_;
   std::vector<OnnxValue> values_;  // the primitives' values
   std::vector<AddedWeight> weights_;
-  std::string unsupported_;  // an activation that a recurrence cannot have
+  // A setting that ONNX's operators lack: "the activation 'elu'".
+  std::string unsupported_;
 
   const Primitive* p_ = nullptr;  // the present one
 };

@@ -49,6 +49,7 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kPositions, &OnnxConverter::Positions},
     {Kind::kResize, &OnnxConverter::Resize},
     {Kind::kSpectrogram, &OnnxConverter::Spectrogram},
+    {Kind::kStft, &OnnxConverter::Stft},
 };
 
 Status OnnxConverter::AddNodes() {
@@ -65,8 +66,7 @@ Status OnnxConverter::AddNodes() {
     RINGLET_CHECK(values_[i].shape == p_->output);
     if (unsupported_.empty()) continue;
     return InvalidArgument(
-        "layer '%s' is %s with the activation '%s', which "
-        "ONNX's operator does not have",
+        "layer '%s' is %s with %s, which ONNX's operators do not have",
         p_->layer->name.c_str(), WithArticle(ClassName(*p_->layer)).c_str(),
         unsupported_.c_str());
   }

@@ -92,7 +92,9 @@ int OnnxConverter::AddRecurrence() {
   if (p_->cell != Cell::kSimple) functions.Add(p_->gate_activation);
   functions.Add(p_->activation);
   if (p_->cell == Cell::kLstm) functions.Add(p_->activation);
-  unsupported_ = functions.missing;
+  if (!functions.missing.empty()) {
+    unsupported_ = "the activation '" + std::string(functions.missing) + "'";
+  }
   const int steps =
       builder_.Node("Transpose", {builder_.Last(&x())}, {{"perm", {1, 0, 2}}});
   const int w = TurnedGates("/W", p_->kernel),

@@ -1,8 +1,11 @@
-// MelSpectrogram and MFCC: the Fourier transform of all frames is two
-// convolutions, of its real and of its imaginary part.
+// MelSpectrogram, MFCC and STFTSpectrogram: the Fourier transform of all frames
+// is two convolutions, of its real and of its imaginary part.
+
+#include <algorithm>
 
 #include "../../core/base/check.h"
 #include "../../core/layers/preprocessing/spectrogram_plan.h"
+#include "../../core/layers/preprocessing/stft.h"
 #include "onnx_converter.h"
 
 namespace ringlet {
@@ -11,15 +14,15 @@ namespace {
 using Plan = SpectrogramPlan;
 
 // The kernel (frequencies, 1, length) of a part.
-std::vector<float> PartKernel(const Plan& plan,
-                              const std::vector<double>& circle,
+std::vector<float> PartKernel(const FramePlan& plan,
+                              const std::vector<double>& circle, double sign,
                               int64_t length) {
   std::vector<float> kernel(static_cast<size_t>(plan.frequencies() * length));
   for (int64_t k = 0; k < plan.frequencies(); ++k) {
     for (size_t i = 0; i < plan.window.size(); ++i) {
       const int64_t at = plan.window_begin + static_cast<int64_t>(i);
       kernel[static_cast<size_t>(k * length + at)] = static_cast<float>(
-          plan.window[i] *
+          sign * plan.window[i] *
           circle[static_cast<size_t>(at * k % plan.fft_length)]);
     }
   }
@@ -48,6 +51,21 @@ int OnnxConverter::Floats(const char* what, const OnnxInts& dims,
                            static_cast<int64_t>(values.size()));
 }
 
+// A part of the transform of `rows`, (rows, frequencies, frames). The kernel
+// has `length` samples.
+int OnnxConverter::Part(const char* what, const FramePlan& plan,
+                        const std::vector<double>& circle, double sign,
+                        int64_t length, const OnnxInts& pads, int rows) {
+  const int kernel = Floats(what, {plan.frequencies(), 1, length},
+                            PartKernel(plan, circle, sign, length));
+  return builder_.Node("Conv", {rows, kernel},
+                       {{"kernel_shape", OnnxInts{length}},
+                        {"strides", OnnxInts{plan.stride}},
+                        {"dilations", OnnxInts{1}},
+                        {"pads", pads},
+                        {"group", int64_t{1}}});
+}
+
 // The squared magnitudes (batch, frequencies, frames).
 int OnnxConverter::Powers(const Plan& plan) {
   int row = builder_.Reshaped(&x(), {1, plan.samples}).last;
@@ -60,14 +78,7 @@ int OnnxConverter::Powers(const Plan& plan) {
                              ? plan.fft_length
                              : static_cast<int64_t>(plan.window.size());
   const auto square = [&](const char* what, const std::vector<double>& circle) {
-    const int kernel = Floats(what, {plan.frequencies(), 1, length},
-                              PartKernel(plan, circle, length));
-    const int part = builder_.Node("Conv", {row, kernel},
-                                   {{"kernel_shape", OnnxInts{length}},
-                                    {"strides", OnnxInts{plan.stride}},
-                                    {"dilations", OnnxInts{1}},
-                                    {"pads", OnnxInts{0, 0}},
-                                    {"group", int64_t{1}}});
+    const int part = Part(what, plan, circle, 1, length, {0, 0}, row);
     return builder_.Node("Mul", {part, part});
   };
   const int real = square("/cosines", plan.cosines),
@@ -115,6 +126,65 @@ OnnxValue OnnxConverter::Spectrogram() {
     y = builder_.Node("Transpose", {y}, {{"perm", OnnxInts{0, 2, 1}}});
   }
   return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
+}
+
+// (rows, numbers, frames) of the two parts.
+int OnnxConverter::StftNumbers(const StftPlan& plan, int real, int imaginary) {
+  switch (plan.mode) {
+    case SpectrogramMode::kReal:
+      return real;
+    case SpectrogramMode::kImag:
+      return imaginary;
+    case SpectrogramMode::kStft:
+      return builder_.Node("Concat", {real, imaginary}, {{"axis", int64_t{1}}});
+    default:
+      break;
+  }
+  int y = builder_.Node("Add", {builder_.Node("Mul", {real, real}),
+                                builder_.Node("Mul", {imaginary, imaginary})});
+  if (plan.mode == SpectrogramMode::kPsd) {
+    std::vector<float> twice(static_cast<size_t>(plan.frequencies()), 2);
+    twice.front() = twice.back() = 1;
+    return builder_.Node("Mul",
+                         {y, Floats("/twice", {plan.frequencies(), 1}, twice)});
+  }
+  y = builder_.Node("Max", {y, builder_.Scalar(1e-7f)});
+  y = builder_.Node("Sqrt", {y});
+  return plan.mode == SpectrogramMode::kLog ? builder_.Node("Log", {y}) : y;
+}
+
+OnnxValue OnnxConverter::Stft() {
+  StftPlan plan;
+  RINGLET_CHECK(MakeStftPlan(*p_->layer, x().shape, &plan).ok());
+  if (plan.mode == SpectrogramMode::kAngle) unsupported_ = "mode 'angle'";
+  OnnxValue channels =
+      OnnxBuilder::MakeValue({plan.channels, plan.samples},
+                             AxisOrder::kChannelsLast, builder_.First(&x()));
+  const int rows = builder_.Reshaped(&channels, {1, plan.samples}, -1).last;
+  const auto length = static_cast<int64_t>(plan.window.size());
+  const int64_t after =
+      (plan.frames - 1) * plan.stride + length - plan.samples - plan.padding;
+  const OnnxInts pads = {plan.padding, std::max<int64_t>(after, 0)};
+  const bool has_real = plan.mode != SpectrogramMode::kImag,
+             has_imaginary = plan.mode != SpectrogramMode::kReal;
+  const int real =
+      has_real ? Part("/cosines", plan, plan.cosines, 1, length, pads, rows)
+               : -1;
+  const int imaginary =
+      has_imaginary ? Part("/sines", plan, plan.sines, -1, length, pads, rows)
+                    : -1;
+  OnnxValue y = OnnxBuilder::MakeValue({plan.numbers(), plan.frames},
+                                       AxisOrder::kChannelsLast,
+                                       StftNumbers(plan, real, imaginary));
+  const Shape whole = plan.channels_last
+                          ? Shape{plan.channels, plan.numbers(), plan.frames}
+                          : Shape{plan.channels * plan.numbers(), plan.frames};
+  const int joined = builder_.Reshaped(&y, whole, -1).last;
+  const OnnxInts turn =
+      plan.channels_last ? OnnxInts{0, 3, 2, 1} : OnnxInts{0, 2, 1};
+  return OnnxBuilder::MakeValue(
+      p_->output, AxisOrder::kChannelsLast,
+      builder_.Node("Transpose", {joined}, {{"perm", turn}}));
 }
 
 }  // namespace ringlet

@@ -16,6 +16,7 @@
 #include "image_names.h"
 #include "number_list_json.h"
 #include "operation_json.h"
+#include "sound_names.h"
 #include "weight_settings_json.h"
 
 namespace ringlet {
@@ -244,6 +245,22 @@ struct ReadValue {
   }
   void operator()(Interpolation Layer::*member) const {
     fields->Choice(field.name, kInterpolations, &(entry->layer.*member));
+  }
+  void operator()(SpectrogramMode Layer::*member) const {
+    fields->Choice(field.name, kSpectrogramModes, &(entry->layer.*member));
+  }
+  void operator()(WindowFunction Layer::*member) const {
+    ReadOrNull(kWindowFunctions, member, WindowFunction::kNone);
+  }
+  void operator()(WindowScaling Layer::*member) const {
+    ReadOrNull(kWindowScalings, member, WindowScaling::kNone);
+  }
+  template <typename T, size_t n>
+  void ReadOrNull(const Named<T> (&table)[n], T Layer::*member, T null) const {
+    if (fields->Has(field.name)) {
+      return fields->Choice(field.name, table, &(entry->layer.*member));
+    }
+    if (fields->Take(field.name)) entry->layer.*member = null;
   }
   void operator()(std::shared_ptr<const Layer> Layer::*member) const {
     std::shared_ptr<const Layer>* const inner = &(entry->layer.*member);

@@ -150,10 +150,23 @@ struct WriteValue {
   void operator()(Interpolation Layer::*member) const {
     w->String(InterpolationName(layer.*member));
   }
+  void operator()(SpectrogramMode Layer::*member) const {
+    w->String(NameOf(layer.*member));
+  }
+  void operator()(WindowFunction Layer::*member) const {
+    WriteOrNull(NameOf(layer.*member));
+  }
+  void operator()(WindowScaling Layer::*member) const {
+    WriteOrNull(NameOf(layer.*member));
+  }
+  void WriteOrNull(const char* name) const {
+    *name == '\0' ? w->Null() : w->String(name);
+  }
   void operator()(std::shared_ptr<const Layer> Layer::*member) const {
     Layer inner = *(layer.*member);
-    // The graph has one flag for both.
-    if (layer.kind == Layer::Kind::kTimeDistributed) {
+    // The graph has one flag for both, and an STFTSpectrogram is never trained.
+    if (layer.kind == Layer::Kind::kTimeDistributed &&
+        inner.kind != Layer::Kind::kSTFTSpectrogram) {
       inner.trainable = layer.trainable;
     }
     WriteKerasObject(w, ModuleOfClass(inner), ClassName(inner),

@@ -7,6 +7,7 @@
 #include "../../compute/functions.h"
 #include "../layer_table.h"
 #include "../op.h"
+#include "fourier.h"
 #include "spectrogram_plan.h"
 
 namespace ringlet {
@@ -14,85 +15,10 @@ namespace {
 
 using Plan = SpectrogramPlan;
 
-// Puts complex number i of `count`, a power of 2, at the place with the bits of
-// i in reverse.
-void ReverseBits(double* z, int64_t count) {
-  for (int64_t i = 1, j = 0; i < count; ++i) {
-    int64_t bit = count / 2;
-    for (; (j & bit) != 0; bit /= 2) j ^= bit;
-    j ^= bit;
-    if (i >= j) continue;
-    std::swap(z[2 * i], z[2 * j]);
-    std::swap(z[2 * i + 1], z[2 * j + 1]);
-  }
-}
-
-// The Fourier transform of fft_length / 2 complex numbers, in place.
-void TransformComplex(const Plan& plan, double* z) {
-  const int64_t count = plan.fft_length / 2;
-  ReverseBits(z, count);
-  for (int64_t half = 1; half < count; half *= 2) {
-    const int64_t step = count / half;  // of the circle
-    for (int64_t begin = 0; begin < count; begin += 2 * half) {
-      for (int64_t k = 0; k < half; ++k) {
-        const double c = plan.cosines[static_cast<size_t>(k * step)],
-                     s = plan.sines[static_cast<size_t>(k * step)];
-        double* const a = z + 2 * (begin + k);
-        double* const b = a + 2 * half;
-        const double real = b[0] * c + b[1] * s, imag = b[1] * c - b[0] * s;
-        b[0] = a[0] - real;
-        b[1] = a[1] - imag;
-        a[0] += real;
-        a[1] += imag;
-      }
-    }
-  }
-}
-
-// Squared magnitudes of the transform of fft_length numbers: pairs of them are
-// taken as complex numbers, and the transform of these is divided.
-void FastPowers(const Plan& plan, double* x, double* powers) {
-  const int64_t count = plan.fft_length / 2;
-  TransformComplex(plan, x);
-  for (int64_t k = 0; k <= count; ++k) {
-    const double* const p = x + 2 * (k % count);
-    const double* const q = x + 2 * ((count - k) % count);
-    const double even_r = 0.5 * (p[0] + q[0]), even_i = 0.5 * (p[1] - q[1]),
-                 odd_r = 0.5 * (p[1] + q[1]), odd_i = 0.5 * (q[0] - p[0]);
-    const double c = plan.cosines[static_cast<size_t>(k)],
-                 s = plan.sines[static_cast<size_t>(k)];
-    const double real = even_r + (odd_r * c + odd_i * s),
-                 imag = even_i + (odd_i * c - odd_r * s);
-    powers[k] = real * real + imag * imag;
-  }
-}
-
-// The same by the definition.
-void DirectPowers(const Plan& plan, const double* x, double* powers) {
-  const auto window = static_cast<int64_t>(plan.window.size());
-  for (int64_t k = 0; k < plan.frequencies(); ++k) {
-    double real = 0, imag = 0;
-    int64_t at = plan.window_begin * k % plan.fft_length;  // of the circle
-    for (int64_t i = plan.window_begin; i < plan.window_begin + window; ++i) {
-      real += x[i] * plan.cosines[static_cast<size_t>(at)];
-      imag -= x[i] * plan.sines[static_cast<size_t>(at)];
-      at += k;
-      if (at >= plan.fft_length) at -= plan.fft_length;
-    }
-    powers[k] = real * real + imag * imag;
-  }
-}
-
 double Magnitude(double power, double exponent) {
   if (exponent == 2) return power;
   if (exponent == 1) return std::sqrt(power);
   return power > 0 ? math::Pow(power, 0.5 * exponent) : power;
-}
-
-// The first place for a double.
-double* FirstDouble(float* floats) {
-  const bool fits = reinterpret_cast<uintptr_t>(floats) % sizeof(double) == 0;
-  return reinterpret_cast<double*>(fits ? floats : floats + 1);
 }
 
 class SpectrogramOp final : public Op {
@@ -133,15 +59,10 @@ class SpectrogramOp final : public Op {
                   float* y) const {
     double* const powers = scratch + plan_.fft_length;
     double* const mels = powers + plan_.frequencies();
-    ReadFrame(x, frame, scratch);
-    if (plan_.is_fast()) {
-      FastPowers(plan_, scratch, powers);
-    } else {
-      DirectPowers(plan_, scratch, powers);
-    }
-    for (int64_t k = 0; k < plan_.frequencies(); ++k) {
-      powers[k] = Magnitude(powers[k], plan_.mag_exp);
-    }
+    TransformFrame(
+        plan_, x, 1, frame, scratch, [&](int64_t k, double real, double imag) {
+          powers[k] = Magnitude(real * real + imag * imag, plan_.mag_exp);
+        });
     for (int64_t m = 0; m < plan_.mels(); ++m) {
       mels[m] = MelValue(plan_.mel_bins[static_cast<size_t>(m)], powers);
     }
@@ -152,17 +73,6 @@ class SpectrogramOp final : public Op {
     float* const first = y + (plan_.frames_last ? frame : frame * plan_.mels());
     for (int64_t m = 0; m < plan_.mels(); ++m) {
       first[m * step] = static_cast<float>(mels[m]);
-    }
-  }
-
-  // The samples of a frame times the window.
-  void ReadFrame(const float* x, int64_t frame, double* to) const {
-    std::fill_n(to, plan_.fft_length, 0.0);
-    const int64_t begin = frame * plan_.stride + plan_.window_begin;
-    for (size_t i = 0; i < plan_.window.size(); ++i) {
-      const auto at = static_cast<int64_t>(i);
-      to[plan_.window_begin + at] =
-          plan_.window[i] * double{x[plan_.SampleAt(begin + at)]};
     }
   }
 

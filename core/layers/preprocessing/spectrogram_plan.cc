@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
-#include <cstring>
 
 #include "../../compute/functions.h"
 #include "../layer_table.h"
@@ -13,9 +12,7 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMaxFftLength = 65536, kMaxMelBins = 1024;
-// Of a length that is no power of 2. Its transform takes fft_length² steps.
-constexpr int64_t kMaxDirectLength = 8192;
+constexpr int64_t kMaxMelBins = 1024;
 constexpr double kDecibels = 4.3429448190325182765;  // 10 / ln 10
 
 // --- the mel scale -----------------------------------------------------------
@@ -81,15 +78,6 @@ void AddWindow(int64_t length, SpectrogramPlan* plan) {
   }
 }
 
-void AddCircle(SpectrogramPlan* plan) {
-  const auto period = static_cast<double>(plan->fft_length);
-  for (int64_t k = 0; k < plan->fft_length; ++k) {
-    const double angle = 2 * static_cast<double>(k) / period;
-    plan->cosines.push_back(math::CosPi(angle));
-    plan->sines.push_back(math::CosPi(angle - 0.5));
-  }
-}
-
 // DCT-II with the factor of tf.signal.mfccs_from_log_mel_spectrograms.
 void AddCosineTransform(int64_t coefficients, SpectrogramPlan* plan) {
   const auto count = static_cast<double>(plan->mels());
@@ -120,36 +108,6 @@ void SetLogarithm(const Layer& layer, SpectrogramPlan* plan) {
 
 // --- checks ------------------------------------------------------------------
 
-Status CheckField(const char* name, int64_t value, int64_t least,
-                  int64_t most) {
-  if (value >= least && value <= most) return Status();
-  return InvalidArgument("%s is %" PRId64 "; must be from %" PRId64
-                         " to %" PRId64,
-                         name, value, least, most);
-}
-
-// An error for a field of another layer of sound that the program has set. They
-// have no setters, which Op::Make would check.
-Status CheckForeignFields(const Layer& layer) {
-  const LayerClass& row = ClassOf(layer);
-  const Layer standard = row.make();
-  for (const LayerClass& other : AllLayers()) {
-    if (other.make_op != row.make_op) continue;
-    for (const LayerField& field : other.fields) {
-      const auto is_it = [&](const LayerField& own) {
-        return std::strcmp(own.name, field.name) == 0;
-      };
-      if (std::any_of(row.fields.begin(), row.fields.end(), is_it) ||
-          ValueText(field, layer) == ValueText(field, standard)) {
-        continue;
-      }
-      return InvalidArgument("%s has no %s, which is of %s; leave it out",
-                             row.name, field.name, other.name);
-    }
-  }
-  return Status();
-}
-
 Status CheckFrequencies(const Layer& layer, double max_freq) {
   const double half = static_cast<double>(layer.sampling_rate) / 2;
   if (layer.min_freq >= 0 && layer.min_freq < max_freq && max_freq <= half) {
@@ -161,12 +119,6 @@ Status CheckFrequencies(const Layer& layer, double max_freq) {
       layer.min_freq, max_freq, half);
 }
 
-int64_t NextPowerOf2(int64_t number) {
-  int64_t power = 1;
-  while (power < number) power *= 2;
-  return power;
-}
-
 Status SetLengths(const Layer& layer, const Shape& input,
                   SpectrogramPlan* plan) {
   const bool mfcc = layer.kind == Layer::Kind::kMFCC;
@@ -175,17 +127,11 @@ Status SetLengths(const Layer& layer, const Shape& input,
   const int64_t length =
       is_transform ? layer.fft_length : layer.sequence_length;
   RINGLET_RETURN_IF_ERROR(
-      CheckField(is_transform ? "fft_length" : "sequence_length", length, 1,
-                 kMaxFftLength));
+      CheckSoundField(is_transform ? "fft_length" : "sequence_length", length,
+                      1, kMaxFftLength));
   plan->fft_length = layer.fft_length;
   if (plan->fft_length == 0 && mfcc) plan->fft_length = NextPowerOf2(length);
-  RINGLET_RETURN_IF_ERROR(
-      CheckField("fft_length", plan->fft_length, length, kMaxFftLength));
-  if (plan->fft_length > kMaxDirectLength && !plan->is_fast()) {
-    return InvalidArgument("fft_length is %" PRId64 "; above %" PRId64
-                           " it must be a power of 2",
-                           plan->fft_length, kMaxDirectLength);
-  }
+  RINGLET_RETURN_IF_ERROR(CheckFftLength(*plan, length));
   const bool centered = !mfcc || layer.centered;
   plan->samples = input[0];
   plan->stride = layer.sequence_stride;
@@ -206,23 +152,18 @@ Status SetLengths(const Layer& layer, const Shape& input,
 }  // namespace
 
 int64_t SpectrogramPlan::multiply_adds() const {
-  const auto length = static_cast<int64_t>(window.size());
-  int64_t each = 2 * length * frequencies();
-  if (is_fast()) {
-    each = 4 * fft_length;  // of dividing the transform, and the powers
-    for (int64_t half = 1; half < fft_length / 2; half *= 2) each += fft_length;
-  }
-  each += length + static_cast<int64_t>(dct.size());
+  auto each = static_cast<int64_t>(dct.size());
   for (const MelBin& bin : mel_bins) {
     each += static_cast<int64_t>(bin.weights.size());
   }
-  return frames * each;
+  return frame_multiply_adds() + frames * each;
 }
 
 uint64_t SpectrogramPlan::table_bytes() const {
-  size_t numbers = window.size() + cosines.size() + sines.size() + dct.size();
+  size_t numbers = dct.size();
   for (const MelBin& bin : mel_bins) numbers += bin.weights.size();
-  return numbers * sizeof(double) + mel_bins.size() * sizeof(MelBin);
+  return frame_table_bytes() + numbers * sizeof(double) +
+         mel_bins.size() * sizeof(MelBin);
 }
 
 Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
@@ -234,13 +175,12 @@ Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
         input.ToString().c_str());
   }
   RINGLET_RETURN_IF_ERROR(CheckForeignFields(layer));
-  constexpr int64_t kMaxInt = int64_t{1} << 30;
   RINGLET_RETURN_IF_ERROR(
-      CheckField("sampling_rate", layer.sampling_rate, 1, kMaxInt));
+      CheckSoundField("sampling_rate", layer.sampling_rate, 1, kMaxSoundInt));
+  RINGLET_RETURN_IF_ERROR(CheckSoundField(
+      "sequence_stride", layer.sequence_stride, 1, kMaxSoundInt));
   RINGLET_RETURN_IF_ERROR(
-      CheckField("sequence_stride", layer.sequence_stride, 1, kMaxInt));
-  RINGLET_RETURN_IF_ERROR(
-      CheckField("num_mel_bins", layer.num_mel_bins, 1, kMaxMelBins));
+      CheckSoundField("num_mel_bins", layer.num_mel_bins, 1, kMaxMelBins));
   const int64_t half_rate = layer.sampling_rate / 2;  // as int() in Keras
   const double max_freq = std::isinf(layer.max_freq)
                               ? static_cast<double>(half_rate)
@@ -249,12 +189,12 @@ Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
   RINGLET_RETURN_IF_ERROR(SetLengths(layer, input, plan));
   plan->mag_exp = layer.mag_exp;
   plan->frames_last = layer.kind == Layer::Kind::kMelSpectrogram;
-  AddCircle(plan);
+  plan->AddCircle();
   AddMelBins(layer, max_freq, plan);
   SetLogarithm(layer, plan);
   if (plan->frames_last || layer.num_mfcc == 0) return Status();
   RINGLET_RETURN_IF_ERROR(
-      CheckField("num_mfcc", layer.num_mfcc, 1, layer.num_mel_bins));
+      CheckSoundField("num_mfcc", layer.num_mfcc, 1, layer.num_mel_bins));
   AddCosineTransform(layer.num_mfcc, plan);
   return Status();
 }

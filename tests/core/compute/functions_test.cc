@@ -266,6 +266,22 @@ TEST(FunctionsTest, CosPi_Quarters_IsExact) {
 }
 
 // The bits must not depend on how the compiler vectorizes the loops.
+TEST(FunctionsTest, Atan2_AllQuadrants_ErrsByFourUlpsAtMost) {
+  for (int i = -2000; i <= 2000; ++i) {
+    const double angle = 3.14159 * i / 2000;
+    for (const double radius : {1e-30, 0.37, 5e20}) {
+      const double y = radius * std::sin(angle), x = radius * std::cos(angle);
+      const double exact = std::atan2(y, x);
+      EXPECT_NEAR(math::Atan2(y, x), exact, 4 * 0x1p-52 * std::fabs(exact))
+          << y << " " << x;
+    }
+  }
+  EXPECT_EQ(math::Atan2(0, -1), std::atan2(0.0, -1.0));
+  EXPECT_EQ(math::Atan2(2, 0), std::atan2(2.0, 0.0));
+  EXPECT_EQ(math::Atan2(-2, 0), std::atan2(-2.0, 0.0));
+  EXPECT_EQ(math::Atan2(0, 0), 0);
+}
+
 TEST(FunctionsTest, Functions_EveryBuild_HaveTheSameBits) {
   const std::vector<float> x = Samples();
   const std::vector<double> doubles = DoubleSamples();

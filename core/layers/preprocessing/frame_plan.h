@@ -1,0 +1,61 @@
+// FramePlan: the frames of sound that a layer transforms, and their Fourier
+// transform.
+
+#ifndef RINGLET_CORE_LAYERS_PREPROCESSING_FRAME_PLAN_H_
+#define RINGLET_CORE_LAYERS_PREPROCESSING_FRAME_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ringlet/layers.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// A frame is window.size() samples times the window, among `fft_length`
+// numbers, of which the others are zeros.
+struct FramePlan {
+  int64_t samples = 0;  // of an example
+  int64_t frames = 0, stride = 0;
+  int64_t fft_length = 0;
+  int64_t padding = 0;   // samples before the first sample
+  bool reflects = true;  // the padding has reflected samples, else zeros
+  int64_t window_begin = 0;
+  std::vector<double> window;
+  // cos and sin of 2 pi k / fft_length, for each k of a period.
+  std::vector<double> cosines, sines;
+
+  int64_t frequencies() const { return fft_length / 2 + 1; }
+  // True if the transform is that of fft_length / 2 complex numbers, a power of
+  // 2. Otherwise it is the sum by its definition.
+  bool is_fast() const {
+    return fft_length >= 4 && (fft_length & (fft_length - 1)) == 0;
+  }
+  // The sample at a place that may be in the padding; -1: it is a zero.
+  int64_t SampleAt(int64_t place) const {
+    int64_t at = place - padding;
+    if (!reflects) return at < samples ? at : -1;
+    if (at < 0) at = -at;
+    return at < samples ? at : 2 * (samples - 1) - at;
+  }
+  // Of the frames of one channel.
+  int64_t frame_multiply_adds() const;
+  uint64_t frame_table_bytes() const;
+  void AddCircle();  // from fft_length
+};
+
+// A plan's lengths are limited: an error if one is not.
+Status CheckSoundField(const char* name, int64_t value, int64_t least,
+                       int64_t most);
+Status CheckFftLength(const FramePlan& plan, int64_t length);
+// An error for a field of another layer of sound that the program has set. They
+// have no setters, which Op::Make would check.
+Status CheckForeignFields(const Layer& layer);
+int64_t NextPowerOf2(int64_t number);
+constexpr int64_t kMaxFftLength = 65536;
+constexpr int64_t kMaxSoundInt = int64_t{1} << 30;
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_PREPROCESSING_FRAME_PLAN_H_

@@ -1,0 +1,36 @@
+// StftPlan: the tables of an STFTSpectrogram.
+
+#ifndef RINGLET_CORE_LAYERS_PREPROCESSING_STFT_H_
+#define RINGLET_CORE_LAYERS_PREPROCESSING_STFT_H_
+
+#include <cstdint>
+
+#include "frame_plan.h"
+#include "ringlet/layers.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// Its window is scaled.
+struct StftPlan : FramePlan {
+  int64_t channels = 1;
+  SpectrogramMode mode = SpectrogramMode::kLog;
+  bool channels_last = false;  // y is (frames, numbers, channels)
+
+  // Of a frame and a channel.
+  int64_t numbers() const {
+    return (mode == SpectrogramMode::kStft ? 2 : 1) * frequencies();
+  }
+  Shape output() const {
+    return channels_last ? Shape{frames, numbers(), channels}
+                         : Shape{frames, channels * numbers()};
+  }
+};
+
+// The plan of an STFTSpectrogram for an input of this shape, or an error.
+Status MakeStftPlan(const Layer& layer, const Shape& input, StftPlan* plan);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_PREPROCESSING_STFT_H_
