@@ -33,7 +33,7 @@ class Int8Layer final : public CustomLayer {
         std::vector<const float*> in;
         in.reserve(static_cast<size_t>(model_.num_inputs()));
         for (int k = 0; k < model_.num_inputs(); ++k) {
-          in.push_back(call.x[k] + i * model_.input(k).elements());
+          in.push_back(call.x[k] + i * model_.given(k).elements());
         }
         std::vector<float*> out;
         float* y = call.y + i * Elements();
@@ -76,7 +76,7 @@ Status Measure(Model* model, const Int8Model& int8, const Dataset& data,
   Functional whole;
   std::vector<int> inputs, outputs;
   for (int i = 0; i < int8.num_inputs(); ++i) {
-    inputs.push_back(whole.Add(Input(int8.input(i))));
+    inputs.push_back(whole.Add(Input(int8.given(i))));
   }
   const int64_t all = layer->Elements();
   const int line =

@@ -8,6 +8,7 @@
 
 #include "../files/atomic_file.h"
 #include "c_helpers.h"
+#include "c_sound.h"
 #include "int8_model.h"
 
 namespace ringlet {
@@ -59,6 +60,7 @@ std::string Int8Model::Comment(const CInterface& c) const {
   for (const auto& bytes : bytes_) flash += bytes.size();
   for (const auto& words : words_) flash += 4 * words.size();
   for (const auto& floats : floats_) flash += 4 * floats.size();
+  flash += 4 * static_cast<size_t>(FrontEndFloats());
   std::string text =
       "/* A model in int8 for one example at a time, written by "
       "ringlet " RINGLET_VERSION ".\n\n";
@@ -72,8 +74,12 @@ std::string Int8Model::Comment(const CInterface& c) const {
   for (int i = 0; i < num_inputs(); ++i) {
     const char* const after =
         InputAt(i).factors < 0 ? "" : ", after the normalization";
-    text += CLabel(c.inputs[static_cast<size_t>(i)].name) + numbers(input(i)) +
-            (takes_tokens(i) ? "whole numbers of tokens"
+    text += CLabel(c.inputs[static_cast<size_t>(i)].name) + numbers(given(i));
+    if (const PlainModel::FrontEnd* const front_end = FrontEndOf(i)) {
+      text += std::string("sound in float, or in int8 the ") +
+              ClassName(front_end->layer) + " of it: " + numbers(input(i));
+    }
+    text += (takes_tokens(i) ? "whole numbers of tokens"
                              : as_int8(QuantizationOf(i)) + after) +
             "\n";
   }
@@ -194,6 +200,7 @@ std::string Int8Model::Memory() const {
   add("float", "floats", num_floats_);
   add("int16_t", "state", num_state_);
   add("int32_t", "tokens", num_tokens_);
+  add("float", "features", static_cast<size_t>(FeatureFloats()));
   return text + "\n";
 }
 
@@ -226,6 +233,33 @@ std::string Int8Model::Calls() const {
   }
   return Memory() + "\nstatic void run(void) {\n" + numbers + buffers + calls +
          "}\n";
+}
+
+// For each a function from its samples to `features`.
+std::string Int8Model::FrontEnds() const {
+  std::string text;
+  for (const auto& [i, front_end] : plain_.front_ends) {
+    const CSoundCall call = SoundCallOf(front_end.layer, front_end.samples);
+    std::string arguments = "x, features";
+    for (size_t k = 0; k < call.arrays.size(); ++k) {
+      const CSoundCall::Array& array = call.arrays[k];
+      if (array.ints.empty() && array.floats.empty()) {
+        arguments += ", 0";
+        continue;
+      }
+      const auto index = static_cast<size_t>(100 * i) + k;
+      if (array.ints.empty()) {
+        AppendArray("float", 's', index, array.floats, &text);
+      } else {
+        AppendArray("int", 's', index, array.ints, &text);
+      }
+      arguments += ", s" + std::to_string(index);
+    }
+    text += Text("\nstatic void front_end%d(const float* x) {\n  ", i) +
+            call.function + "(" + arguments + ", features + " +
+            std::to_string(input(i).elements()) + ");\n}\n";
+  }
+  return text;
 }
 
 std::string Int8Model::PlaceOf(int input) const {
@@ -288,7 +322,11 @@ std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
   for (int i = 0; i < num_inputs(); ++i) {
     const std::string& name = c.inputs[static_cast<size_t>(i)].name;
     const int64_t n = input(i).elements();
-    begin += "  " + StoreText(i, name.c_str(), PlaceOf(i), n) + "\n";
+    const bool sound = FrontEndOf(i) != nullptr;
+    if (sound) begin += Text("  front_end%d(", i) + name + ");\n";
+    begin += "  " +
+             StoreText(i, sound ? "features" : name.c_str(), PlaceOf(i), n) +
+             "\n";
     bytes_in += copy(
         n,
         takes_tokens(i)
@@ -333,6 +371,12 @@ uint32_t Int8Model::Kernels() const {
 
 Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
                         const std::string& path) const {
+  if (c.scale && FrontEndOf(0) != nullptr) {
+    return InvalidArgument(
+        "%s: with int8 the preprocessing does not include features of sound; "
+        "leave it out and scale the samples in your program",
+        path.c_str());
+  }
   const uint32_t kernels = Kernels();
   uint32_t helpers = 0;
   if ((kernels & int8::kNormalize) != 0) helpers |= kCRoot;
@@ -348,6 +392,9 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
   for (size_t i = 0; i < words_.size(); ++i) {
     AppendArray("int32_t", 'c', i, words_[i], &text);
   }
+  for (const auto& [i, front_end] : plain_.front_ends) {
+    helpers |= SoundCallOf(front_end.layer, front_end.samples).helpers;
+  }
   std::string functions;
   for (size_t i = 0; i < functions_.size(); ++i) {
     const char* const expression = CExpression(functions_[i], &helpers);
@@ -358,7 +405,7 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
     AppendArray("float", 'f', i, floats_[i], &text);
   }
   text += int8::KernelText(kernels) + CHelpers(helpers) +
-          int8::FloatKernelText(kernels) + functions + Calls() +
+          int8::FloatKernelText(kernels) + functions + Calls() + FrontEnds() +
           Entries(softmax, c) + CDefinitions(c);
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));

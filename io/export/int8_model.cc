@@ -16,6 +16,7 @@
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_kind.h"
 #include "../../core/layers/layer_loops.h"
+#include "c_sound.h"
 
 namespace ringlet {
 namespace {
@@ -46,6 +47,11 @@ bool IsRelu(const Primitive& p) {
   return p.kind == Kind::kRelu && p.slope == 0 && p.threshold == 0;
 }
 
+// The floats of the op's scratch.
+int64_t ScratchAt(const PlainModel::FrontEnd& front_end) {
+  return static_cast<int64_t>(front_end.op->forward_scratch(1, /*threads=*/1));
+}
+
 }  // namespace
 
 // --- ranges ------------------------------------------------------------------
@@ -69,10 +75,16 @@ void Int8Model::UpdateRanges(const float* x, int64_t count) {
   }
 }
 
-const float* Int8Model::ScaledInput(const Batch& batch) {
-  int64_t n = 0;
-  for (int i = 0; i < num_inputs(); ++i) n += batch.count * input(i).elements();
-  scaled_.assign(batch.x, batch.x + n);
+const float* Int8Model::ScaledInput(const Batch& batch, Int8Memory* memory) {
+  scaled_.clear();
+  const float* from = batch.x;
+  for (int i = 0; i < num_inputs(); ++i) {
+    for (int64_t k = 0; k < batch.count; ++k) {
+      const float* const x = InputFrom(i, from, memory);
+      scaled_.insert(scaled_.end(), x, x + input(i).elements());
+      from += given(i).elements();
+    }
+  }
   float* x = scaled_.data();
   for (int i = 0; i < num_inputs(); ++i) {
     const auto& scale = plain_.inputs[static_cast<size_t>(i)];
@@ -94,10 +106,11 @@ Status Int8Model::FindRanges(Model* model, const Dataset& data,
   options.targets = options.background = options.training = false;
   std::unique_ptr<BatchLoader> loader;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(data, options, &loader));
+  Int8Memory memory = NewMemory();
   Batch batch;
   for (int64_t seen = 0; seen < examples && !batch.last; seen += batch.count) {
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
-    const float* const x = ScaledInput(batch);
+    const float* const x = ScaledInput(batch, &memory);
     RINGLET_RETURN_IF_ERROR(
         plain_.model.Forward(x, batch.count, /*training=*/false));
     UpdateRanges(x, batch.count);
@@ -243,12 +256,53 @@ Int8Memory Int8Model::NewMemory() const {
   memory.floats.resize(num_floats_);
   memory.state.resize(num_state_);
   memory.tokens.resize(num_tokens_);
+  int64_t floats = 0;
+  for (const auto& [i, front_end] : plain_.front_ends) {
+    floats = std::max(floats, ScratchAt(front_end) + input(i).elements());
+  }
+  memory.features.resize(static_cast<size_t>(floats));
+  if (floats > 0) memory.pool = std::make_unique<ThreadPool>(1);
   return memory;
+}
+
+const float* Int8Model::InputFrom(int i, const float* given,
+                                  Int8Memory* memory) const {
+  const PlainModel::FrontEnd* const front_end = FrontEndOf(i);
+  if (front_end == nullptr) return given;
+  OpCall call;
+  call.batch = 1;
+  call.x = &given;
+  call.scratch = memory->features.data();
+  call.y = call.scratch + ScratchAt(*front_end);
+  call.pool = memory->pool.get();
+  front_end->op->Forward(call);
+  return call.y;
+}
+
+int64_t Int8Model::FeatureFloats() const {
+  int64_t floats = 0;
+  for (const auto& [i, front_end] : plain_.front_ends) {
+    const CSoundCall call = SoundCallOf(front_end.layer, front_end.samples);
+    floats = std::max(floats, call.scratch + input(i).elements());
+  }
+  return floats;
+}
+
+int64_t Int8Model::FrontEndFloats() const {
+  size_t floats = 0;
+  for (const auto& [i, front_end] : plain_.front_ends) {
+    for (const auto& array :
+         SoundCallOf(front_end.layer, front_end.samples).arrays) {
+      floats += array.floats.size();
+    }
+  }
+  return static_cast<int64_t>(floats);
 }
 
 size_t Int8Model::ram() const {
   return arena_bytes_ + sizeof(float) * num_floats_ +
-         sizeof(int16_t) * num_state_ + sizeof(int32_t) * num_tokens_;
+         sizeof(int16_t) * num_state_ + sizeof(int32_t) * num_tokens_ +
+         sizeof(float) * static_cast<size_t>(FeatureFloats());
 }
 
 void Int8Model::RunFloatStep(const Step& s, int64_t time,
@@ -330,15 +384,16 @@ void Int8Model::Run(const float* const* in, float* const* out,
   for (int i = 0; i < num_inputs(); ++i) {
     const auto count = static_cast<int>(input(i).elements());
     const In& to = InputAt(i);
+    const float* const x = InputFrom(i, in[i], memory);
     if (takes_tokens(i)) {
-      int8::TakeTokens(in[i], memory->tokens.data() + to.first_token, count);
+      int8::TakeTokens(x, memory->tokens.data() + to.first_token, count);
     } else if (to.factors >= 0) {
       const auto& factors = floats_[static_cast<size_t>(to.factors)];
-      int8::QuantizeScaled(in[i], arena + PlaceInArena(i), count,
+      int8::QuantizeScaled(x, arena + PlaceInArena(i), count,
                            static_cast<int>(factors.size()), factors.data(),
                            floats_[static_cast<size_t>(to.shifts)].data());
     } else {
-      int8::Quantize(in[i], arena + PlaceInArena(i), count, FactorTo(i),
+      int8::Quantize(x, arena + PlaceInArena(i), count, FactorTo(i),
                      QuantizationOf(i).zero_point);
     }
   }

@@ -43,6 +43,8 @@ struct Int8Memory {
   std::vector<float> floats;    // the floats of one step
   std::vector<int16_t> state;   // a recurrence's state, for a product
   std::vector<int32_t> tokens;  // the inputs that Embeddings read
+  std::vector<float> features;  // of the front end of one input
+  std::unique_ptr<ThreadPool> pool;
 };
 
 class Int8Model {
@@ -56,6 +58,11 @@ class Int8Model {
   int num_inputs() const { return static_cast<int>(plain_.inputs.size()); }
   int num_outputs() const { return static_cast<int>(plain_.outputs.size()); }
   const Shape& input(int i) const { return plain_.model.output_shape(i); }
+  // What the caller gives for input i: samples, if a front end reads it.
+  const Shape& given(int i) const {
+    const PlainModel::FrontEnd* const front_end = FrontEndOf(i);
+    return front_end == nullptr ? input(i) : front_end->samples;
+  }
   const Shape& output(int k) const {
     return plain_.model.output_shape(EndOf(k).node);
   }
@@ -116,8 +123,18 @@ class Int8Model {
   // True if the output has the quantization of the input.
   static bool KeepsQuantization(const Primitive& primitive);
   static Factors FactorsOf(const std::vector<double>& real);
+  const PlainModel::FrontEnd* FrontEndOf(int i) const {
+    const auto found = plain_.front_ends.find(i);
+    return found == plain_.front_ends.end() ? nullptr : &found->second;
+  }
+  // Returns the numbers of input i: `given`, or their features.
+  const float* InputFrom(int i, const float* given, Int8Memory* memory) const;
+  // Floats for the features of an input, and of its front end's scratch in C.
+  int64_t FeatureFloats() const;
+  int64_t FrontEndFloats() const;  // of all constants
+  std::string FrontEnds() const;
   Status FindRanges(Model* model, const Dataset& data, int64_t examples);
-  const float* ScaledInput(const Batch& batch);
+  const float* ScaledInput(const Batch& batch, Int8Memory* memory);
   void FindTableRanges();
   Status CheckRanges() const;
   Status CheckFinite(size_t first_step, size_t first_floats) const;

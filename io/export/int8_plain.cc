@@ -11,6 +11,7 @@
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_kind.h"
+#include "c_sound.h"
 #include "lowering.h"
 
 namespace ringlet {
@@ -85,12 +86,21 @@ class Builder {
   bool Folds(int index) const;
   void Fold(const Affine& affine);
   void CountReads();
+  Status FindFrontEnds();
+  Status RefuseSound() {
+    return Refuse(
+        "which int8 has only as the one layer that reads an input; export the "
+        "model without int8");
+  }
 
   Model& model_;
   const float* floats_;
   PlainModel& plain_;
   Lowering lowering_;
   std::vector<int> nodes_, reads_;  // by primitive
+  // A front end, or between it and its input: such a primitive has the input's
+  // node.
+  std::vector<bool> in_front_end_;
   // The weights of plain nodes, in their order.
   std::map<int, Weights> weights_;
   // The present primitive.
@@ -125,13 +135,18 @@ const Builder::Row Builder::kRows[] = {
     {Kind::kPositions, &Builder::CopyWithWeights},
     {Kind::kGather, &Builder::Embed},
     {Kind::kAttend, &Builder::Attend},
+    {Kind::kSpectrogram, &Builder::RefuseSound},
+    {Kind::kStft, &Builder::RefuseSound},
 };
 
 // --- nodes -------------------------------------------------------------------
 
 // Primitives without a node in the plain model have that of their root.
 int Builder::Root(int index) const {
-  while (At(index).kind == Kind::kIdentity) index = At(index).inputs[0];
+  while (At(index).kind == Kind::kIdentity ||
+         in_front_end_[static_cast<size_t>(index)]) {
+    index = At(index).inputs[0];
+  }
   return index;
 }
 
@@ -193,7 +208,13 @@ Floats Builder::Values(const Variable* v) const {
 
 // --- primitives --------------------------------------------------------------
 
-Status Builder::AddInput() { return Give(Add(Input(p_->output), {})); }
+Status Builder::AddInput() {
+  const auto front_end = plain_.front_ends.find(index_);
+  return Give(Add(Input(front_end == plain_.front_ends.end()
+                            ? p_->output
+                            : front_end->second.op->output()),
+                  {}));
+}
 
 Status Builder::Copy() {
   std::vector<int> inputs;
@@ -481,11 +502,42 @@ void Builder::CountReads() {
     ++reads_[static_cast<size_t>(RootOfOutput(k))];
   }
   for (const Primitive& p : lowering_.primitives) {
-    if (p.kind == Kind::kIdentity) continue;
+    const auto at = static_cast<size_t>(&p - lowering_.primitives.data());
+    if (p.kind == Kind::kIdentity || in_front_end_[at]) continue;
     for (const int input : p.inputs) {
       ++reads_[static_cast<size_t>(Root(input))];
     }
   }
+}
+
+// Each primitive from the input to a front end is read once.
+Status Builder::FindFrontEnds() {
+  for (int index = 0; index <= last(); ++index) {
+    const Primitive& p = At(index);
+    if (!IsSound(p) || p.steps != 0) continue;
+    std::vector<int> before;
+    bool alone = true;
+    int at = p.inputs[0];
+    for (; IsView(At(at)); at = At(at).inputs[0]) {
+      before.push_back(at);
+      alone = alone && At(at).steps == 0 &&
+              (At(at).kind == Kind::kIdentity ||
+               reads_[static_cast<size_t>(at)] == 1);
+    }
+    if (!alone || At(at).kind != Kind::kInput ||
+        reads_[static_cast<size_t>(at)] != 1) {
+      continue;
+    }
+    std::unique_ptr<Op> op;
+    const Shape& samples = At(p.inputs[0]).output;
+    RINGLET_RETURN_IF_ERROR(Op::Make(*p.layer, {samples}, &op));
+    plain_.front_ends[at] = {*p.layer, samples, std::move(op)};
+    before.push_back(index);
+    for (const int each : before) {
+      in_front_end_[static_cast<size_t>(each)] = true;
+    }
+  }
+  return Status();
 }
 
 // An output is a node that computes, and no other output; else a Rescaling
@@ -508,9 +560,16 @@ Status Builder::Run() {
   floats_ = lowering_.weights;
   plain_.inputs.resize(static_cast<size_t>(model_.num_inputs()));
   plain_.outputs.resize(static_cast<size_t>(model_.num_outputs()));
+  in_front_end_.assign(lowering_.primitives.size(), false);
+  CountReads();
+  RINGLET_RETURN_IF_ERROR(FindFrontEnds());
   CountReads();
   for (index_ = 0; index_ <= last(); ++index_) {
     p_ = &At(index_);
+    if (in_front_end_[static_cast<size_t>(index_)]) {
+      RINGLET_RETURN_IF_ERROR(PassThrough());
+      continue;
+    }
     const Row* const row =
         std::find_if(std::begin(kRows), std::end(kRows),
                      [&](const Row& r) { return r.kind == p_->kind; });

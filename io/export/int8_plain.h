@@ -4,9 +4,11 @@
 #define RINGLET_IO_EXPORT_INT8_PLAIN_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "../../core/layers/op.h"
 #include "ringlet/model.h"
 
 namespace ringlet {
@@ -21,6 +23,13 @@ struct PlainModel {
   struct InputScale {
     std::vector<float> factors, shifts;
   };
+  // A layer of sound that alone reads an input. It stays in float, and the
+  // input of the plain model has its output.
+  struct FrontEnd {
+    Layer layer;
+    Shape samples;
+    std::shared_ptr<const Op> op;
+  };
   struct Output {
     int node;
     Activation end = kLinear;  // an omitted softmax or log_softmax
@@ -28,6 +37,7 @@ struct PlainModel {
   Functional model;        // compiled; its first nodes are the inputs
   std::vector<int> nodes;  // the nodes of the plain model's outputs, in order
   std::vector<InputScale> inputs;
+  std::map<int, FrontEnd> front_ends;  // by input
   std::vector<Output> outputs;
 };
 

@@ -92,6 +92,19 @@ TEST_F(ProgramSoundTest, Folders_TrainedModel_EvaluatesAndPredictsByName) {
   ASSERT_EQ(Run({"export", "m", "-o", "m.onnx"}), 0) << err_;
 }
 
+// The features stay in float, and what follows is int8.
+TEST_F(ProgramSoundTest, ExportInt8_SoundModel_IsAsGoodAsInFloat) {
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "-o", "m.c", "--quantize", "int8", "--data",
+                 "run.json"}),
+            0)
+      << err_;
+  EXPECT_TRUE(Contains(err_, "accuracy 1 -> 1")) << err_;
+  const std::string c = ReadWhole(folder_ / "m.c");
+  EXPECT_TRUE(Contains(c, "sound in float, or in int8 the MFCC of it: "));
+  EXPECT_TRUE(Contains(c, "static void front_end0(const float* x)"));
+}
+
 TEST_F(ProgramSoundTest, Folders_OtherThreadsWorkersOrMemory_GiveSameModel) {
   for (const std::string batch : {"1", "32", "100"}) {
     WriteSoundRun(R"("batch_size": 32, "epochs": 20, "threads": 2})",
