@@ -8,6 +8,7 @@
 
 #include "../support/contains.h"
 #include "../support/program.h"
+#include "../support/python.h"
 
 namespace ringlet {
 namespace {
@@ -122,6 +123,49 @@ TEST_F(SamplesTest, Lora_DoesNotFit_IsAnErrorBeforeTraining) {
   ExpectError({"train", "run.json"}, 2, {"lora.layers"});
   WriteRun(R"("data":)", R"("lora": {"rank": 0}, "data":)");
   ExpectError({"train", "run.json"}, 2, {"lora.rank"});
+}
+
+// The weights of the body stay, and the files for boards are without the layers
+// of augmentation, which one line says.
+TEST_F(SamplesTest, Photos_NewHeadOnAFrozenBody_IsTrained) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  const std::string source = EnvironmentOr("RINGLET_SOURCE", ".");
+  WriteWhole(folder_ / "photos.json",
+             ReadWhole(source + "/samples/photos/photos.json"));
+  RunPython(source + "/samples/photos/make.py " + folder_.path());
+  const Strings train = {"train",     "photos.json", "--init", "body.npz",
+                         "--by-name", "--save",      "m",      "--threads"};
+  const auto with = [&](const std::string& threads) {
+    Strings all = train;
+    all.push_back(threads);
+    return all;
+  };
+  ASSERT_EQ(Run(with("2")), 0) << err_;
+  EXPECT_TRUE(Contains(err_, "260 of 266 weights are taken"));
+  EXPECT_GE(Last("val_accuracy"), 0.6);
+  const std::string model = ReadWhole(folder_ / "m");
+  ASSERT_EQ(Run(with("1")), 0) << err_;
+  EXPECT_TRUE(ReadWhole(folder_ / "m") == model);
+
+  ASSERT_EQ(Run({"summary", "m"}), 0) << err_;
+  EXPECT_TRUE(Contains(out_, "Trainable params: 6,403"));
+  ASSERT_EQ(Run({"export", "m", "-o", "w.npz"}), 0) << err_;
+  EXPECT_EQ(RunPython("-c 'import numpy, sys; "
+                      "a, b = map(numpy.load, sys.argv[1:]); "
+                      "print(all((a[n] == b[[m for m in b.files "
+                      "if m.endswith(n)][0]]).all() for n in a.files))' " +
+                      (folder_ / "body.npz") + " " + (folder_ / "w.npz")),
+            Strings{"True"});
+  ASSERT_EQ(Run({"export", "m", "-o", "m.c"}), 0) << err_;
+  EXPECT_TRUE(Contains(err_,
+                       "note: m.c: is without the layers that only training "
+                       "uses: RandomFlip, RandomRotation, RandomContrast\n"));
+  ASSERT_EQ(Run({"export", "m", "-o", "m.c", "--quantize", "int8", "--data",
+                 "photos.json"}),
+            0)
+      << err_;
+  ASSERT_EQ(Run({"export", "m", "-o", "m.json"}), 0) << err_;
+  EXPECT_FALSE(Contains(err_, "is without"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "../command_line.h"
@@ -13,6 +14,7 @@
 #include "core/base/json.h"
 #include "core/base/state_names.h"
 #include "core/base/text.h"
+#include "core/layers/layer_kind.h"
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
 #include "io/readers/npz.h"
@@ -184,8 +186,8 @@ Status ExportInt8(const std::string& run, const std::string& to,
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(run, &config));
   config.model = std::move(model);
-  RunData data;
   LeaveOutChanges(&config.train.pictures);
+  RunData data;
   RINGLET_RETURN_IF_ERROR(
       OpenRunData(config, 1, &data).Annotate("%s", run.c_str()));
   RINGLET_RETURN_IF_ERROR(CheckNotData("--out", to, config.train));
@@ -214,6 +216,25 @@ const char* WholeModelText(const std::string& format, bool int8) {
   return int8 ? "the model as C, int8" : "the model as C";
 }
 
+// A line with the layers of augmentation, which ONNX and C are without. (A
+// RandomCrop cuts out the middle outside of training.)
+void PrintWithout(const Model& model, const std::string& path) {
+  std::string names;
+  std::set<std::string> seen;
+  for (int i = 0; i < model.num_nodes(); ++i) {
+    const Layer& layer = model.layer(i);
+    const std::string name = ClassName(layer);
+    if (!StartsWith(name, "Random") || layer.kind == Layer::Kind::kRandomCrop ||
+        !seen.insert(name).second) {
+      continue;
+    }
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  if (names.empty()) return;
+  Notice("note: %s: is without the layers that only training uses: %s",
+         path.c_str(), names.c_str());
+}
+
 struct ExportFlags {
   std::string format, out, quantize, data, name, score;
   bool all = false, softmax = false, preprocessing = false, anomaly = false;
@@ -223,6 +244,7 @@ struct ExportFlags {
 Status ExportModel(const std::string& from, const ExportFlags& flags) {
   std::unique_ptr<Model> model;
   RINGLET_RETURN_IF_ERROR(OpenModel(from, flags.init, &model));
+  if (flags.format != "json") PrintWithout(*model, flags.out);
   Status written;
   if (flags.format == "onnx") {
     ExportOnnxOptions options;
