@@ -101,26 +101,15 @@ double QuotaOf(const std::string& folder) {
                        FirstBytesOf(folder + "/cpu.cfs_period_us"));
 }
 
-// The least quota of the group at `path` and the groups above it; 0 if there is
-// none.
-double LeastQuota(const std::string& root, std::string path) {
-  double least = 0;
-  for (;;) {
-    const double quota = QuotaOf(root + path);
-    if (quota > 0 && (least == 0 || quota < least)) least = quota;
-    const size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return least;
-    path.resize(slash);
-  }
-}
-
 }  // namespace
 
 // Lines are "0::/path" in version 2. In version 1 they are
 // "3:cpu,cpuacct:/path", and the folder has the controller's name. A container
 // may see a path that does not exist.
-double CpuQuota(const std::string& memberships, const std::string& root) {
-  double least = 0;
+std::vector<std::string> GroupFolders(const std::string& memberships,
+                                      const std::string& controller,
+                                      const std::string& root) {
+  std::vector<std::string> folders;
   for (size_t at = 0; at < memberships.size();) {
     const size_t end = std::min(memberships.find('\n', at), memberships.size());
     const std::string line = memberships.substr(at, end - at);
@@ -129,14 +118,28 @@ double CpuQuota(const std::string& memberships, const std::string& root) {
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers =
         "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string top = root;
+    if (controllers.find("," + controller + ",") != std::string::npos) {
+      top += "/" + controller;
+    } else if (controllers != ",,") {
+      continue;
+    }
     std::string path = line.substr(second + 1);
     while (!path.empty() && path.back() == '/') path.pop_back();
-    double quota = 0;
-    if (controllers == ",,") {
-      quota = LeastQuota(root, path);
-    } else if (controllers.find(",cpu,") != std::string::npos) {
-      quota = LeastQuota(root + "/cpu", path);
+    for (;;) {
+      folders.push_back(top + path);
+      const size_t slash = path.rfind('/');
+      if (slash == std::string::npos) break;
+      path.resize(slash);
     }
+  }
+  return folders;
+}
+
+double CpuQuota(const std::string& memberships, const std::string& root) {
+  double least = 0;
+  for (const std::string& folder : GroupFolders(memberships, "cpu", root)) {
+    const double quota = QuotaOf(folder);
     if (quota > 0 && (least == 0 || quota < least)) least = quota;
   }
   return least;

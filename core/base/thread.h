@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "ringlet/status.h"
 
@@ -42,11 +43,14 @@ class Thread {
   bool started_ = false;
 };
 
+// The folders of the control groups of this process, and of the groups above
+// them, that may limit `controller` ("cpu"). `memberships` is the text of
+// /proc/self/cgroup, which names the groups. `root` is /sys/fs/cgroup.
+std::vector<std::string> GroupFolders(const std::string& memberships,
+                                      const std::string& controller,
+                                      const std::string& root);
 // The smallest CPU quota of this process, in processors; 0 if there is none.
-// UsableCores (ringlet/compute.h) calls it. `memberships` is the text of
-// /proc/self/cgroup, which names the groups of the process. `root` is
-// /sys/fs/cgroup, which has their folders. Groups above them, below `root`,
-// count too.
+// UsableCores (ringlet/compute.h) calls it.
 double CpuQuota(const std::string& memberships, const std::string& root);
 
 }  // namespace ringlet

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "../../support/temp_folder.h"
 #include "ringlet/compute.h"
@@ -47,6 +48,15 @@ TEST(UsableCoresTest, CpuQuota_NestedGroups_IsTheLeastOfThem) {
   EXPECT_EQ(CpuQuota("0::/\n", root), 0);
   EXPECT_EQ(CpuQuota("0::/c", root), 0);
   EXPECT_EQ(CpuQuota("0::/../..\n", root), 0);
+}
+
+TEST(UsableCoresTest, GroupFolders_BothVersions_GroupsAndThoseAbove) {
+  using Folders = std::vector<std::string>;
+  EXPECT_EQ(GroupFolders("0::/a/b\n", "memory", "/r"),
+            (Folders{"/r/a/b", "/r/a", "/r"}));
+  EXPECT_EQ(GroupFolders("2:cpu,memory:/c\n1:pids:/d\n", "memory", "/r"),
+            (Folders{"/r/memory/c", "/r/memory"}));
+  EXPECT_EQ(GroupFolders("no colons", "memory", "/r"), Folders());
 }
 
 TEST(UsableCoresTest, CpuQuota_CgroupVersionOne_IsRead) {
