@@ -29,23 +29,6 @@ bool LinksAll(const RingOptions& options) {
   return IsFullyConnected(options.size()) || options.min_workers > 0;
 }
 
-Identity IdentityOf(const RingOptions& options, uint64_t incarnation) {
-  Identity out;
-  out.job = options.job;
-  out.worker = options.worker;
-  out.size = options.size();
-  out.incarnation = incarnation;
-  out.cluster_hash = ClusterHash(options.addresses);
-  out.timeout_ms =
-      static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
-  out.implementation = static_cast<uint8_t>(options.implementation);
-  out.dtype = static_cast<uint8_t>(options.wire_dtype);
-  out.links = LinksAll(options) ? 0 : 1;
-  out.min_workers = static_cast<uint8_t>(options.min_workers);
-  out.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
-  return out;
-}
-
 FailureDetector::Options DetectorOptions(const RingOptions& options) {
   FailureDetector::Options out;
   out.worker = options.worker;
@@ -68,6 +51,23 @@ Status ReportedError(const AbortNotice& notice, const std::string& reporter) {
 }
 
 }  // namespace
+
+Identity IdentityOf(const RingOptions& options, uint64_t incarnation) {
+  Identity out;
+  out.job = options.job;
+  out.worker = options.worker;
+  out.size = options.size();
+  out.incarnation = incarnation;
+  out.cluster_hash = ClusterHash(options.addresses);
+  out.timeout_ms =
+      static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
+  out.implementation = static_cast<uint8_t>(options.implementation);
+  out.dtype = static_cast<uint8_t>(options.wire_dtype);
+  out.links = LinksAll(options) ? 0 : 1;
+  out.min_workers = static_cast<uint8_t>(options.min_workers);
+  out.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
+  return out;
+}
 
 Session::Session(const RingOptions& options, uint32_t generation,
                  uint64_t incarnation, Transport* transport, Owner* owner,

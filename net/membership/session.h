@@ -46,6 +46,9 @@
 
 namespace ringlet {
 
+// What this worker says of itself in a hello.
+Identity IdentityOf(const RingOptions& options, uint64_t incarnation);
+
 class Session final : private FramedLink::Owner,
                       private Views::Owner,
                       private Handshakes::Owner {

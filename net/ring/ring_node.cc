@@ -1,8 +1,6 @@
 #include "ring_node.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +10,7 @@
 #include "../../core/base/byte_order.h"
 #include "../cluster/address.h"
 #include "../collective/topology.h"
+#include "../transport/seal_stream.h"
 #include "../transport/shared_stream.h"
 
 namespace ringlet {
@@ -104,19 +103,14 @@ Status RingNode::CheckDescriptors(int waits) const {
   const int size = options_.size();
   const int links =
       waits + static_cast<int>(LinkedWorkers(options_, withdraws_).size());
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Status();
-  int spare = 0;
-  for (rlim_t fd = 0; fd < limit.rlim_cur && spare < links + 2; ++fd) {
-    if (fcntl(static_cast<int>(fd), F_GETFD) < 0) ++spare;
-  }
+  int64_t limit = 0;
+  const int spare = SpareDescriptors(links + 2, &limit);
   if (spare == links + 2) return Status();
   return ResourceExhausted(
       "worker %d of %d can have %d more files and connections open (of %d that "
       "'ulimit -n' allows), but needs %d: %d connections and 2 files; raise "
       "the limit",
-      options_.worker, size, spare, static_cast<int>(limit.rlim_cur), links + 2,
-      links);
+      options_.worker, size, spare, static_cast<int>(limit), links + 2, links);
 }
 
 void RingNode::OnConnection(UvListener* listener) {
@@ -148,22 +142,12 @@ void RingNode::AdmitMore() {
   }
 }
 
-// For TCP: the system identifies the other end of a local socket.
 Status RingNode::Seal(SealedStream::Maker* make, int listens,
                       StreamPtr* stream) {
-  if (options_.keys == nullptr || (*stream)->is_local()) return Status();
-  uint8_t secret[kNoiseKeyBytes];
-  RINGLET_RETURN_IF_ERROR(SecureStart());
-  const int error =
-      uv_random(nullptr, nullptr, secret, sizeof(secret), 0, nullptr);
-  if (error != 0) return UvError(error, "no random numbers");
-  const ListenerIdentity listener{cluster_hash_,
-                                  static_cast<uint16_t>(hosts_.size()),
-                                  static_cast<uint16_t>(listens)};
-  *stream =
-      make(std::move(*stream), options_.keys, listener, secret, &answered_);
-  WipeMemory(secret, sizeof(secret));
-  return Status();
+  return SealStream(make, options_.keys,
+                    {cluster_hash_, static_cast<uint16_t>(hosts_.size()),
+                     static_cast<uint16_t>(listens)},
+                    &answered_, stream);
 }
 
 // Opens a waiting connection at the relay for each linked worker with a higher

@@ -19,6 +19,7 @@
 #include "../transport/socket_address.h"
 #include "../wire/wire_dtype.h"
 #include "mpi_collective.h"
+#include "ring_options_of.h"
 #include "ringlet/collective.h"
 #include "ringlet/status.h"
 
@@ -167,10 +168,19 @@ bool IsInsecure(const StrategyOptions& options) {
   return options.insecure || (said != nullptr && std::string(said) == "1");
 }
 
-RingOptions OptionsOf(const ClusterConfig& cluster,
-                      const StrategyOptions& options, JobKeysPtr keys) {
+std::string WorkerFolder(const ClusterConfig& cluster,
+                         const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  return (slash == std::string::npos ? "" : path.substr(0, slash + 1)) +
+         "workertemp_" + std::to_string(cluster.task_index);
+}
+
+}  // namespace
+
+Status RingOptionsOf(const ClusterConfig& cluster,
+                     const StrategyOptions& options, RingOptions* out) {
   RingOptions ring;
-  ring.keys = std::move(keys);
+  RINGLET_RETURN_IF_ERROR(MakeKeys(cluster, options, &ring.keys));
   ring.insecure = IsInsecure(options);
   ring.relay = options.relay;
   for (const Address& address : cluster.addresses) {
@@ -185,17 +195,9 @@ RingOptions OptionsOf(const ClusterConfig& cluster,
   ring.implementation = RingOf(options.communication.implementation);
   ring.bytes_per_pack = PackOf(options.communication);
   ring.wire_dtype = options.communication.wire_dtype;
-  return ring;
+  *out = std::move(ring);
+  return Status();
 }
-
-std::string WorkerFolder(const ClusterConfig& cluster,
-                         const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  return (slash == std::string::npos ? "" : path.substr(0, slash + 1)) +
-         "workertemp_" + std::to_string(cluster.task_index);
-}
-
-}  // namespace
 
 MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromEnvironment(
     const StrategyOptions& options, const Environment& environment) {
@@ -258,14 +260,13 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
         cluster.world_size);
     return strategy;
   }
-  JobKeysPtr keys;
-  strategy.status_ = MakeKeys(cluster, options, &keys);
+  RingOptions ring;
+  strategy.status_ = RingOptionsOf(cluster, options, &ring);
   if (!strategy.status_.ok())
     return strategy;  // the others would not accept it
   std::unique_ptr<Withdrawal> withdrawal;
   strategy.status_ =
-      OpenRingPatiently(OptionsOf(cluster, options, std::move(keys)),
-                        &strategy.collective_, &withdrawal);
+      OpenRingPatiently(ring, &strategy.collective_, &withdrawal);
   strategy.withdrawal_ = std::move(withdrawal);
   return strategy;
 }
@@ -279,11 +280,10 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::Withdrawn(
   const bool mpi =
       options.communication.implementation == CommunicationImplementation::kMpi;
   // mpirun ends all ranks if one fails. An evaluator is no rank of the job.
-  JobKeysPtr keys;
+  RingOptions ring;
   if (IsPermanent(why) && !mpi && cluster.world_size > 1 &&
-      MakeKeys(cluster, options, &keys).ok()) {
-    strategy.withdrawal_ =
-        Withdrawal::Begin(OptionsOf(cluster, options, std::move(keys)), why);
+      RingOptionsOf(cluster, options, &ring).ok()) {
+    strategy.withdrawal_ = Withdrawal::Begin(ring, why);
   }
   return strategy;
 }

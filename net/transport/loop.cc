@@ -1,10 +1,13 @@
 #include "loop.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -43,6 +46,20 @@ Status InitLoop(uv_loop_t* loop) {
   const int error = uv_loop_init(loop);
   if (error != 0) return UvError(error, "cannot make an event loop");
   return Status();
+}
+
+int SpareDescriptors(int most, int64_t* limit) {
+  rlimit system;
+  if (getrlimit(RLIMIT_NOFILE, &system) != 0) {
+    *limit = INT64_MAX;
+    return most;
+  }
+  *limit = static_cast<int64_t>(std::min<rlim_t>(system.rlim_cur, INT64_MAX));
+  int spare = 0;
+  for (int64_t fd = 0; fd < *limit && spare < most; ++fd) {
+    if (fcntl(static_cast<int>(fd), F_GETFD) < 0) ++spare;
+  }
+  return spare;
 }
 
 Status Loop::Open(std::unique_ptr<Loop>* out) {

@@ -46,6 +46,10 @@ Status UvError(int uv_error, const char* format, ...) RINGLET_PRINTF(2, 3);
 // uv_signal_init directly after this, if it is needed.
 Status InitLoop(uv_loop_t* loop);
 
+// The number of files and connections that this process may still open, at most
+// `most`. *limit is the limit of all ("ulimit -n").
+int SpareDescriptors(int most, int64_t* limit);
+
 class Loop {
  public:
   static Status Open(std::unique_ptr<Loop>* out);
