@@ -30,6 +30,8 @@ const char* FrameTypeName(FrameType type) {
       return "shared";
     case FrameType::kView:
       return "view";
+    case FrameType::kDoctor:
+      return "doctor";
     case FrameType::kAllReduce:
       return "all-reduce";
     case FrameType::kBroadcast:
@@ -47,7 +49,7 @@ const char* FrameTypeName(FrameType type) {
 namespace {
 
 bool IsKnown(uint8_t type) {
-  return (type >= 1 && type <= 11) || IsOperation(uint32_t{type});
+  return (type >= 1 && type <= 12) || IsOperation(uint32_t{type});
 }
 
 // True if a frame of this type may have a root.
@@ -79,6 +81,7 @@ uint32_t MaxPayload(FrameType type) {
     case FrameType::kAllReduceInts:
     case FrameType::kBroadcast:
     case FrameType::kAllGather:
+    case FrameType::kDoctor:
       return kSegmentBytes;
   }
   return 0;

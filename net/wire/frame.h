@@ -64,6 +64,7 @@ enum class FrameType : uint8_t {
       9,         // large rings: how many ranks are known to be connected
   kShared = 10,  // later bytes are in the memory that both sides share
   kView = 11,    // elastic rings: the members of a view
+  kDoctor = 12,  // between two `ringlet doctor`: see net/doctor/exchange.h
   kAllReduce = 16,
   kBroadcast = 17,
   kAllGather = 18,
@@ -77,6 +78,8 @@ constexpr uint32_t kFeatureShares = 1;  // shared memory, see shared_stream.h
 // In a kHello to a higher rank: the sender only compares the two lists. If they
 // are equal, the receiver closes the connection; else it sends a kReject.
 constexpr uint32_t kFeatureProbes = 2;
+// The sender is a `ringlet doctor`. A job answers its kHello as a probe.
+constexpr uint32_t kFeatureDoctor = 4;
 
 // A worker's number as payloads store it. A negative one is kNoWorker.
 constexpr uint16_t kNoWorker = 0xffff;

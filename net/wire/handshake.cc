@@ -256,6 +256,7 @@ bool PhaseMayFollow(LinkPhase from, LinkPhase to) {
     case LinkPhase::kAwaitWelcome:
       return from == LinkPhase::kConnecting || from == LinkPhase::kAwaitHello;
     case LinkPhase::kUp:
+    case LinkPhase::kDoctor:
       return from == LinkPhase::kAwaitWelcome || from == LinkPhase::kAwaitHello;
     case LinkPhase::kLeft:
       return from == LinkPhase::kUp;
@@ -278,7 +279,10 @@ bool FrameIsLegal(LinkPhase phase, FrameType type) {
              type == FrameType::kWithdraw;
     case LinkPhase::kUp:
       return type != FrameType::kHello && type != FrameType::kWelcome &&
-             type != FrameType::kReject && type != FrameType::kWithdraw;
+             type != FrameType::kReject && type != FrameType::kWithdraw &&
+             type != FrameType::kDoctor;
+    case LinkPhase::kDoctor:
+      return type == FrameType::kDoctor;
   }
   return false;
 }

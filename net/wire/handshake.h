@@ -98,13 +98,15 @@ Code CodeOf(uint64_t value);
 
 // The phases of a link. The connecting side has kConnecting -> kAwaitWelcome ->
 // kUp. The listening side has kAwaitHello -> kUp, or kAwaitWelcome after it has
-// answered a hello with its own withdrawal. kLeft follows after a goodbye.
+// answered a hello with its own withdrawal. kDoctor takes the place of kUp
+// between two doctors. kLeft follows after a goodbye.
 // kClosed may follow after every phase.
 enum class LinkPhase : uint8_t {
   kConnecting,    // no byte may arrive
   kAwaitWelcome,  // kHello or kWithdraw was sent
   kAwaitHello,    // accepted; the other side is unknown
-  kUp,            // member: all but the types of the handshake
+  kUp,            // member: all but kDoctor and the types of the handshake
+  kDoctor,        // the other side is a doctor: only kDoctor
   kLeft,          // has sent a goodbye: no byte may arrive
   kClosed,
 };

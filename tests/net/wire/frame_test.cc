@@ -147,7 +147,7 @@ TEST(FrameTest, Decode_PayloadBeyondTheTypesBound_IsRejected) {
   for (int type = 0; type < 256; ++type) {
     FrameHeader h;
     h.type = static_cast<FrameType>(type);
-    const bool known = (type >= 1 && type <= 11) || (type >= 16 && type <= 20);
+    const bool known = (type >= 1 && type <= 12) || (type >= 16 && type <= 20);
     FrameHeader back;
     h.payload_bytes = MaxPayload(h.type);
     EXPECT_EQ(DecodeHeader(Encoded(h).data(), &back).ok(), known) << type;

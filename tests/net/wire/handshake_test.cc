@@ -274,7 +274,7 @@ TEST(HandshakeTest, ClusterHash_ListsDiffer_Differs) {
 TEST(HandshakeTest, FrameIsLegal_EachPhase_AllowsItsTypes) {
   const auto legal = [](LinkPhase phase) {
     std::string types;
-    for (int type : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18, 19, 20}) {
+    for (int type : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 18, 19, 20}) {
       if (!FrameIsLegal(phase, static_cast<FrameType>(type))) continue;
       types += std::to_string(type) + " ";
     }
@@ -284,6 +284,7 @@ TEST(HandshakeTest, FrameIsLegal_EachPhase_AllowsItsTypes) {
   EXPECT_EQ(legal(LinkPhase::kAwaitHello), "1 8 ");
   EXPECT_EQ(legal(LinkPhase::kAwaitWelcome), "2 3 8 ");
   EXPECT_EQ(legal(LinkPhase::kUp), "4 5 6 7 9 16 17 18 19 20 ");
+  EXPECT_EQ(legal(LinkPhase::kDoctor), "12 ");
   EXPECT_EQ(legal(LinkPhase::kLeft), "");
   EXPECT_EQ(legal(LinkPhase::kClosed), "");
 }
