@@ -1,6 +1,7 @@
 // In place of the ring, the launcher and the relay in a build without them.
 
 #include "../core/base/left_out.h"
+#include "doctor/doctor.h"
 #include "launch/launcher.h"
 #include "relay/relay.h"
 #include "ring/withdrawal.h"
@@ -23,6 +24,9 @@ bool IsLoopback(const Address&) { return true; }
 
 Result<int> Launch(const LaunchOptions&) {
   return LeftOut("ringlet launch", "workers");
+}
+Status Examine(const DoctorPlan&, Findings*) {
+  return LeftOut("ringlet doctor", "workers");
 }
 Status Relay::Start(const RelayOptions&, std::unique_ptr<Relay>*) {
   return LeftOut("ringlet relay", "workers");
