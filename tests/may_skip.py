@@ -295,6 +295,7 @@ MAY_SKIP = [
     ("ringlet.make_install", "no make", no_make),
     ("ringlet.elastic_faults*", "no network namespaces, tc or nftables",
      no_networks),
+    ("ringlet.doctor", "no network namespaces, tc or nftables", no_networks),
     ("ringlet.network", "no network namespaces, tc or nftables", no_networks),
     ("ringlet.tiny_parity", "no python3-torch", no_torch),
     ("ringlet.static_chroot", "only root may change the root directory",

@@ -476,8 +476,8 @@ TEST_F(ProgramTest, Name_FarFromAll_ListsAllThatAreKnown) {
   EXPECT_EQ(err_,
             "error: unknown command 'test'; known are 'train', 'evaluate', "
             "'predict', 'launch', 'keygen', 'top', 'relay', 'init', 'plan', "
-            "'verify', 'audit', 'summary', 'inspect', 'diff', 'export' (see "
-            "'ringlet --help')\n");
+            "'doctor', 'verify', 'audit', 'report', 'summary', 'inspect', "
+            "'diff', 'export' (see 'ringlet --help')\n");
   EXPECT_EQ(Run({"inspect", "--layers", "x"}), 2);
   EXPECT_EQ(err_,
             "error: unknown flag '--layers'; known are '--help', '--json', "

@@ -46,6 +46,8 @@ constexpr Command kCommands[] = {
      /*outlives_reader=*/true},
     {"init", "write a RUN.json for a table", ringlet::InitCommand},
     {"plan", "compute memory and work of a step", ringlet::PlanCommand},
+    {"doctor", "check this worker's host and its links, before a job",
+     ringlet::DoctorCommand},
     {"verify", "print a digest of the first steps, to compare machines",
      ringlet::VerifyCommand},
     {"audit", "prove that each example was used once in each pass",

@@ -19,6 +19,7 @@ _ringlet() {
     [top]='--once --help'
     [relay]='--connections --help'
     [init]='--label --out --help'
+    [doctor]='--batch-size --threads --recompute --save --no-save --shrink --insecure --json --help'
     [plan]='--batch-size --threads --recompute --limit --workers --link --latency --step-time --json --help'
     [verify]='--steps --expect --verbose --batch-size --threads --recompute
               --seed --no-shuffle --help'

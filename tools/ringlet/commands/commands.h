@@ -38,6 +38,7 @@ int PlanCommand(const std::vector<std::string>& line);
 int SummaryCommand(const std::vector<std::string>& line);
 int AuditCommand(const std::vector<std::string>& line);
 int InspectCommand(const std::vector<std::string>& line);
+int DoctorCommand(const std::vector<std::string>& line);
 int DiffCommand(const std::vector<std::string>& line);
 int ReportCommand(const std::vector<std::string>& line);
 int ExportCommand(const std::vector<std::string>& line);

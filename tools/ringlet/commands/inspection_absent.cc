@@ -28,6 +28,9 @@ int AuditCommand(const std::vector<std::string>&) {
 int DiffCommand(const std::vector<std::string>&) {
   return Refuse("ringlet diff");
 }
+int DoctorCommand(const std::vector<std::string>&) {
+  return Refuse("ringlet doctor");
+}
 int InspectCommand(const std::vector<std::string>&) {
   return Refuse("ringlet inspect");
 }

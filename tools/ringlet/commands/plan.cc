@@ -16,6 +16,7 @@
 #include "file_summaries.h"
 #include "plan_wire.h"
 #include "ringlet/status.h"
+#include "run_memory.h"
 
 namespace ringlet {
 namespace {
@@ -56,6 +57,7 @@ struct PlanFlags {
 struct Plan {
   int64_t batch = 0;
   MemoryPlan bytes;
+  uint64_t others = 0;  // bytes of local updates for other workers' replicas
   uint64_t copies = 0;  // bytes of copies of the state
   uint64_t tables = 0;  // bytes of the layers' tables
   uint64_t total() const { return bytes.total() + copies + tables; }
@@ -159,10 +161,10 @@ uint64_t BytesOfData(const std::string& path, const RunConfig& config) {
   return 0;
 }
 
-Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
-  RunConfig config;
-  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
-  flags.fit.Apply(&config.fit);
+// All but what --limit adds. Makes the model of *run.
+Status PlanModel(const std::string& path, const PlanFlags& flags,
+                 RunConfig* run, Plan* plan) {
+  RunConfig& config = *run;
   const int replicas = config.strategy.options.replicas;
   if (replicas != 0 && replicas < flags.wire.workers) {
     return InvalidArgument(
@@ -193,15 +195,23 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   plan->forward_flops = flops(model.MultiplyAdds());
   plan->recomputed_flops = flops(plan->bytes.recomputed_multiply_adds);
   plan->wire = PlanWire(model, config.strategy.options, flags.wire);
-  if (flags.limit > 0) {
-    plan->data = BytesOfData(path, config);
-    const auto left = static_cast<int64_t>(
-        std::min<uint64_t>(SIZE_MAX / 2, static_cast<uint64_t>(flags.limit)));
-    const auto other_bytes = static_cast<int64_t>(
-        others + plan->copies + plan->tables + plan->data + kProgramBytes);
-    plan->largest_batch =
-        LargestBatch(model, std::max<int64_t>(0, left - other_bytes));
-  }
+  plan->others = others;
+  return Status();
+}
+
+Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
+  RunConfig config;
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  flags.fit.Apply(&config.fit);
+  RINGLET_RETURN_IF_ERROR(PlanModel(path, flags, &config, plan));
+  if (flags.limit == 0) return Status();
+  plan->data = BytesOfData(path, config);
+  const auto left = static_cast<int64_t>(
+      std::min<uint64_t>(SIZE_MAX / 2, static_cast<uint64_t>(flags.limit)));
+  const auto other_bytes = static_cast<int64_t>(
+      plan->others + plan->copies + plan->tables + plan->data + kProgramBytes);
+  plan->largest_batch =
+      LargestBatch(*config.model, std::max<int64_t>(0, left - other_bytes));
   return Status();
 }
 
@@ -312,6 +322,16 @@ Status PlanMemoryRows(const std::string& path, int64_t* batch,
                      : key == "shared" ? MemoryRow::Kind::kSubtracted
                                        : MemoryRow::Kind::kPart});
   }
+  return Status();
+}
+
+Status MemoryOfRun(const std::string& path, int64_t workers, RunConfig* config,
+                   uint64_t* bytes) {
+  PlanFlags flags;
+  flags.wire.workers = workers;
+  Plan plan;
+  RINGLET_RETURN_IF_ERROR(PlanModel(path, flags, config, &plan));
+  *bytes = plan.total() + kProgramBytes;
   return Status();
 }
 
