@@ -476,7 +476,7 @@ TEST_F(ProgramTest, Name_FarFromAll_ListsAllThatAreKnown) {
   EXPECT_EQ(err_,
             "error: unknown command 'test'; known are 'train', 'evaluate', "
             "'predict', 'launch', 'keygen', 'top', 'relay', 'init', 'plan', "
-            "'doctor', 'verify', 'audit', 'report', 'summary', 'inspect', "
+            "'doctor', 'verify', 'audit', 'summary', 'inspect', 'report', "
             "'diff', 'export' (see 'ringlet --help')\n");
   EXPECT_EQ(Run({"inspect", "--layers", "x"}), 2);
   EXPECT_EQ(err_,

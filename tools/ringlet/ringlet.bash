@@ -14,7 +14,7 @@ _ringlet() {
     [evaluate]="$use --labels --y --json --report"
     [predict]="$use --out --anomaly --score --threshold --threshold-quantile
                --threshold-data"
-    [launch]='--workers --restart --max-restarts --healthy --backoff --grace --help'
+    [launch]='--workers --print --hosts --restart --max-restarts --healthy --backoff --grace --help'
     [keygen]='--out --help'
     [top]='--once --help'
     [relay]='--connections --help'

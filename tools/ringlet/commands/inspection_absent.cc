@@ -2,6 +2,7 @@
 
 #include "../command_line.h"
 #include "../report/evaluate_report.h"
+#include "../run/launch_files.h"
 #include "commands.h"
 #include "core/base/left_out.h"
 
@@ -33,6 +34,13 @@ int DoctorCommand(const std::vector<std::string>&) {
 }
 int InspectCommand(const std::vector<std::string>&) {
   return Refuse("ringlet inspect");
+}
+Status LaunchFile(const std::string&, const JobToLaunch&, std::string*) {
+  return LeftOut("ringlet launch --print", "inspection");
+}
+Status ReadHosts(const std::string&, const std::string&,
+                 std::vector<Address>*) {
+  return LeftOut("ringlet launch --hosts", "inspection");
 }
 int PlanCommand(const std::vector<std::string>&) {
   return Refuse("ringlet plan");

@@ -1,14 +1,19 @@
 // ringlet launch: several workers on this machine, one command.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 
 #include "../command_line.h"
+#include "../run/launch_files.h"
 #include "commands.h"
+#include "io/files/atomic_file.h"
 #include "net/launch/launcher.h"
 #include "ringlet/compute.h"
+#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -26,7 +31,11 @@ failed first (128 + signal if it was killed). 2 for wrong usage, 127 if COMMAND
 is not found, 126 if it cannot be run. A worker that ends with 2, a wrong
 configuration, is not started again.
 
+With --print nothing is started. The file is to be looked at: names of images,
+folders and the key's place are examples (docs/porting.md).
+
 Example: ringlet launch -n 2 -- ringlet train RUN.json
+ringlet launch --print slurm -n 4 -- ringlet train RUN.json > job.sh
 )";
 
 // A shell's exit codes for a command that cannot be run.
@@ -87,6 +96,39 @@ void WarnOfFewCores(const LaunchOptions& options, int64_t threads) {
          cores == 1 ? "core" : "cores");
 }
 
+struct PrintFlags {
+  std::string kind, hosts;
+};
+
+// Prints the file that starts the job elsewhere.
+Status PrintFile(const PrintFlags& flags, int64_t workers,
+                 const std::vector<std::string>& command) {
+  if (flags.kind.empty()) {
+    return InvalidArgument(
+        "--hosts: needs --print: systemd, k8s, slurm, compose or ssh");
+  }
+  JobToLaunch job;
+  job.command = command;
+  char folder[4096];
+  job.folder = getcwd(folder, sizeof(folder)) != nullptr ? folder : ".";
+  if (!flags.hosts.empty()) {
+    constexpr int64_t kMostBytes = 1 << 20;
+    std::string text;
+    RINGLET_RETURN_IF_ERROR(
+        ReadWholeFile(FileSystem::Posix(), flags.hosts, kMostBytes, &text));
+    RINGLET_RETURN_IF_ERROR(ReadHosts(text, flags.hosts, &job.hosts));
+    workers = static_cast<int64_t>(job.hosts.size());
+  }
+  if (workers == 0) {
+    return InvalidArgument("-n is missing: how many workers?");
+  }
+  job.workers = static_cast<int>(workers);
+  std::string text;
+  RINGLET_RETURN_IF_ERROR(LaunchFile(flags.kind, job, &text));
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return Status();
+}
+
 }  // namespace
 
 int LaunchCommand(const std::vector<std::string>& line) {
@@ -112,9 +154,19 @@ int LaunchCommand(const std::vector<std::string>& line) {
   flags.Number("--grace", "SECONDS", 0, 1e6, &options.grace_seconds,
                "time for workers to end before they are killed, and\n"
                "before they are stopped after one has failed (5)");
+  PrintFlags print;
+  flags.Text("--print", "KIND", &print.kind,
+             "start nothing: print the file that starts the job\n"
+             "elsewhere: systemd, k8s, slurm, compose or ssh");
+  flags.Text("--hosts", "FILE", &print.hosts,
+             "with --print: a host, or host:port, a line");
   int code = 0;
   if (!flags.Parse(line, 0, SIZE_MAX, &code)) return code;
-  if (workers == 0) {
+  const bool prints = !print.kind.empty() || !print.hosts.empty();
+  if (prints && !flags.arguments().empty()) {
+    return InputExitCode(PrintFile(print, workers, flags.arguments()));
+  }
+  if (workers == 0 && !prints) {
     return flags.UsageError(
         InvalidArgument("-n is missing: how many workers?"));
   }

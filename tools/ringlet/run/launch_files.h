@@ -1,0 +1,35 @@
+// LaunchFile: the files by which a service manager or a scheduler starts the
+// workers of a job.
+//
+// Pure. Examples to start from are in docs/porting.md.
+
+#ifndef RINGLET_TOOLS_RINGLET_RUN_LAUNCH_FILES_H_
+#define RINGLET_TOOLS_RINGLET_RUN_LAUNCH_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "ringlet/status.h"
+#include "ringlet/strategy.h"
+
+namespace ringlet {
+
+struct JobToLaunch {
+  int workers = 0;
+  std::vector<Address> hosts;        // of --hosts; empty: not given
+  std::vector<std::string> command;  // not empty
+  std::string folder;                // in which it is to run
+};
+
+// `text`: a host, or a host and port, a line; "#" begins a comment. A host
+// without a port gets the first free one from 8888 on. `where` names the file.
+Status ReadHosts(const std::string& text, const std::string& where,
+                 std::vector<Address>* hosts);
+
+// `kind`: systemd, k8s, slurm, compose or ssh.
+Status LaunchFile(const std::string& kind, const JobToLaunch& job,
+                  std::string* text);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_RUN_LAUNCH_FILES_H_
