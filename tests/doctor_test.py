@@ -472,6 +472,72 @@ def big_data(folder, size):
         os.truncate(path, path.stat().st_size + more)
 
 
+class Group:
+    """A control group with limits, below that of this process; `folder` is None
+    if none can be made."""
+
+    def __init__(self, controller, limits_2, limits_1):
+        self.folder = None
+        for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+            number, kinds, path = line.split(":", 2)
+            if number == "0":
+                self.make("/sys/fs/cgroup" + path, limits_2)
+            elif controller in kinds.split(","):
+                self.make(f"/sys/fs/cgroup/{controller}{path}", limits_1)
+
+    def make(self, parent, limits):
+        folder = pathlib.Path(parent) / f"ringlet-doctor-{random.random()}"
+        try:
+            folder.mkdir()
+        except OSError:
+            return
+        if self.folder is not None or not all(
+                (folder / name).exists() for name in limits):
+            folder.rmdir()
+            return
+        for name, value in limits.items():
+            (folder / name).write_text(value)
+        self.folder = folder
+
+    def __enter__(self):
+        if self.folder is None:
+            print("  (no control group can be made)")
+        return self
+
+    def __exit__(self, *_):
+        if self.folder is not None:
+            self.folder.rmdir()
+
+    def command(self):
+        return ["sh", "-c", f'echo 0 >{self.folder}/cgroup.procs; exec "$@"',
+                "sh"]
+
+
+def test_memory_group():
+    """A control group allows less memory than the data take."""
+    with Group("memory", {"memory.max": "67108864"},
+               {"memory.limit_in_bytes": "67108864"}) as group, \
+            Hosts(2) as hosts:
+        if group.folder is None:
+            return
+        big_data(hosts.folder(0), 200 << 20)
+        hosts.wrapped[0] = group.command()
+        expect(hosts.examine()[0], "memory", "error", "the control group",
+               "memory.max")
+
+
+def test_processor_group():
+    """A control group allows half of a processor's time."""
+    with Group("cpu", {"cpu.max": "50000 100000"},
+               {"cpu.cfs_period_us": "100000",
+                "cpu.cfs_quota_us": "50000"}) as group, Hosts(2) as hosts:
+        if group.folder is None:
+            return
+        hosts.wrapped[0] = group.command()
+        expect(hosts.examine()[0], "cores", "warning", "0.5 processors",
+               "cpu.max")
+
+
 def test_small_disk():
     """A disk without room for the model."""
     with Hosts(2) as hosts:

@@ -487,6 +487,28 @@ DEFECTS = {
          "for (size_t r = 0; r < peers_.size(); ++r) {",
          "for (size_t r = 0; r + 1 < peers_.size(); ++r) {",
          ("net_process", "RingProcessTest.Start_WorkersAreMissing_NamesThem")),
+    # net/doctor
+    "doctor: silent connections stay open":
+        ("net/doctor/exchange.cc",
+         "const bool late = greets &&",
+         "const bool late = greets && options_.sealed &&",
+         ("net_doctor",
+          "ExchangeTest.HostileConnections_AreBoundedAndHarmless")),
+    "doctor: the settings of another doctor have no bound":
+        ("net/doctor/exchange.cc",
+         "report.settings.size() + header.payload_bytes > kSettingsBytes",
+         "header.payload_bytes > kSettingsBytes",
+         ("net_doctor", "ExchangeTest.HostileDoctor_EndsOnlyItsConnection")),
+    "doctor: large frames that do not arrive are no fault":
+        ("net/doctor/exchange.cc",
+         "if (stalls) EndData(peer, true);",
+         "if (stalls) EndData(peer, false);",
+         ("net_doctor", "ExchangeTest.LargeFramesDoNotArrive_IsStalled")),
+    "doctor: the greatest limit of memory counts":
+        ("net/doctor/host_checks.cc",
+         "return a.left < b.left;",
+         "return a.left > b.left;",
+         ("net_doctor", "HostChecksTest.CheckMemory_LeastLimit_IsNamed")),
     # net/relay
     "relay: the timer of silent connections fires once":
         ("net/relay/relay.cc",

@@ -326,12 +326,19 @@ TEST(ExchangeTest, HostileDoctor_EndsOnlyItsConnection) {
     send(hello, EncodeIdentity(self));
     for (int i = 0; i < 20; ++i) {
       FrameHeader header;
-      header.type =
-          draw() % 8 == 0 ? FrameType::kAllReduce : FrameType::kDoctor;
+      header.type = FrameType::kDoctor;
       header.chunk = draw() % 9;
       header.sequence = draw();
-      send(header,
-           std::vector<uint8_t>(draw() % 3 == 0 ? 9000 : draw() % 2000));
+      size_t bytes = draw() % 2000;
+      if (round % 4 == 0) {  // too much in all
+        header.chunk = static_cast<uint32_t>(DoctorMessage::kSettings);
+        bytes = 8000;
+      } else if (draw() % 8 == 0) {
+        header.type = FrameType::kAllReduce;
+      } else if (draw() % 8 == 0) {
+        bytes = 9000;  // too much at a time
+      }
+      send(header, std::vector<uint8_t>(bytes));
     }
     job.Run(5);
     EXPECT_EQ(job.Report(0, 2).reach, Reach::kDoctor);
