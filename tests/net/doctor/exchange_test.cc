@@ -15,6 +15,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/fake_clock.h"
+#include "core/base/crc32c.h"
 
 namespace ringlet {
 namespace {
@@ -314,6 +315,7 @@ TEST(ExchangeTest, HostileDoctor_EndsOnlyItsConnection) {
     const auto end = job.Dial(0);
     const auto send = [&](FrameHeader header, std::vector<uint8_t> payload) {
       header.payload_bytes = static_cast<uint32_t>(payload.size());
+      header.payload_crc = Crc32c(payload.data(), payload.size());
       uint8_t bytes[kFrameHeaderBytes];
       EncodeHeader(header, bytes);
       end->out.insert(end->out.end(), bytes, bytes + sizeof(bytes));
@@ -342,6 +344,7 @@ TEST(ExchangeTest, HostileDoctor_EndsOnlyItsConnection) {
     }
     job.Run(5);
     EXPECT_EQ(job.Report(0, 2).reach, Reach::kDoctor);
+    EXPECT_TRUE(job.Report(0, 1).reaches_this);
     EXPECT_LE(job.Report(0, 1).settings.size(), kSettingsBytes);
     EXPECT_LE(job.Report(0, 1).facts.size(), kFactsBytes);
   }
