@@ -2,7 +2,7 @@
 // other processes.
 //
 // Internal. The callback ProgressRecorder keeps it. ToJson and ToPrometheus
-// write it; docs/watching.md has the fields.
+// write it; docs/status.md has the fields.
 
 #ifndef RINGLET_IO_LOGS_LIVE_PROGRESS_H_
 #define RINGLET_IO_LOGS_LIVE_PROGRESS_H_

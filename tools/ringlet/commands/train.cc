@@ -22,7 +22,7 @@
 #include "../run/output_plan.h"
 #include "../run/run.h"
 #include "../run/trails.h"
-#include "../run/watched_training.h"
+#include "../run/training_status.h"
 #include "commands.h"
 #include "core/base/text.h"
 #include "core/fit/run_state.h"
@@ -274,7 +274,7 @@ struct Prepared {
   OutputPlan output;
   bool prints = false;  // this worker prints the run's messages
   int replicas = 0;     // that this worker asks for
-  std::unique_ptr<WatchedTraining> watched;
+  std::unique_ptr<TrainingStatus> status;
   std::shared_ptr<Callback> end_report;  // null: no evaluator waits for it
 };
 
@@ -405,7 +405,7 @@ Status FitAndReport(const std::string& path, const TrainFlags& flags,
                     const Prepared& run) {
   FitOptions options =
       OptionsOf(run.config, run.data, flags, run.output, run.end_report);
-  options.callbacks.push_back(run.watched->recorder());
+  options.callbacks.push_back(run.status->recorder());
   const auto notes = std::make_shared<SavedModelRecorder>();
   options.callbacks.insert(options.callbacks.begin(), notes);
   const Status trained =
@@ -455,8 +455,7 @@ Status TrainRun(const std::string& path, TrainFlags flags,
   if (cluster.is_evaluator) return RunEvaluator(path, flags, cluster);
   Status prepared = OpenTrail(flags.trail, cluster, trail);
   if (prepared.ok()) {
-    prepared =
-        WatchedTraining::Start(path, cluster, flags.status, &run.watched);
+    prepared = TrainingStatus::Start(path, cluster, flags.status, &run.status);
   }
   if (prepared.ok()) prepared = flags.init.TakeNewest();
   if (prepared.ok()) prepared = PrepareRun(path, flags, cluster, &run);

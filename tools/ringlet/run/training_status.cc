@@ -1,4 +1,4 @@
-#include "watched_training.h"
+#include "training_status.h"
 
 #include <unistd.h>
 
@@ -84,21 +84,21 @@ std::string Page(const LiveProgress& p) {
 
 }  // namespace
 
-Status WatchedTraining::Start(const std::string& run,
-                              const ClusterConfig& cluster,
-                              const std::string& address,
-                              std::unique_ptr<WatchedTraining>* out) {
-  auto watched = std::make_unique<WatchedTraining>();
+Status TrainingStatus::Start(const std::string& run,
+                             const ClusterConfig& cluster,
+                             const std::string& address,
+                             std::unique_ptr<TrainingStatus>* out) {
+  auto training = std::make_unique<TrainingStatus>();
   LiveProgress begin;
   begin.run = run;
   begin.process = getpid();
   begin.worker = cluster.worker;
   begin.workers = cluster.world_size;
   begin.address = address;
-  watched->file_.Write(ToJson(begin, Now()));
-  watched->recorder_ = std::make_shared<ProgressRecorder>(begin);
-  WatchedTraining* const self = watched.get();
-  watched->recorder_->on_change = [self](const LiveProgress& progress) {
+  training->file_.Write(ToJson(begin, Now()));
+  training->recorder_ = std::make_shared<ProgressRecorder>(begin);
+  TrainingStatus* const self = training.get();
+  training->recorder_->on_change = [self](const LiveProgress& progress) {
     const int64_t now = Now();
     const bool running = progress.phase == LiveProgress::Phase::kTraining;
     if (running && now - self->last_write_ < kWriteNanos) return;
@@ -114,14 +114,14 @@ Status WatchedTraining::Start(const std::string& run,
         StatusServer::Start(
             options,
             [self](const std::string& path) { return self->AnswerTo(path); },
-            &watched->server_)
+            &training->server_)
             .Annotate("--status"));
   }
-  *out = std::move(watched);
+  *out = std::move(training);
   return Status();
 }
 
-StatusServer::Answer WatchedTraining::AnswerTo(const std::string& path) const {
+StatusServer::Answer TrainingStatus::AnswerTo(const std::string& path) const {
   const LiveProgress progress = recorder_->Latest();
   if (path == "/") return {200, "text/html; charset=utf-8", Page(progress)};
   if (path == "/status.json") {

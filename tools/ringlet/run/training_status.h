@@ -1,8 +1,8 @@
-// WatchedTraining: shows where a training is, to `ringlet top` and at the
-// address of --status. docs/watching.md has the pages.
+// TrainingStatus: shows where a training is, to `ringlet top` and at the
+// address of --status. docs/status.md has the pages.
 
-#ifndef RINGLET_TOOLS_RINGLET_RUN_WATCHED_TRAINING_H_
-#define RINGLET_TOOLS_RINGLET_RUN_WATCHED_TRAINING_H_
+#ifndef RINGLET_TOOLS_RINGLET_RUN_TRAINING_STATUS_H_
+#define RINGLET_TOOLS_RINGLET_RUN_TRAINING_STATUS_H_
 
 #include <memory>
 #include <string>
@@ -15,12 +15,12 @@
 
 namespace ringlet {
 
-class WatchedTraining {
+class TrainingStatus {
  public:
   // `address`: of --status; "": none. `run` is the path of RUN.json.
   static Status Start(const std::string& run, const ClusterConfig& cluster,
                       const std::string& address,
-                      std::unique_ptr<WatchedTraining>* out);
+                      std::unique_ptr<TrainingStatus>* out);
 
   // The callback that follows the fit.
   const std::shared_ptr<ProgressRecorder>& recorder() const {
@@ -38,4 +38,4 @@ class WatchedTraining {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_RUN_WATCHED_TRAINING_H_
+#endif  // RINGLET_TOOLS_RINGLET_RUN_TRAINING_STATUS_H_
