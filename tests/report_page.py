@@ -1,8 +1,15 @@
 """Reads the pages of `ringlet report` and `ringlet evaluate --report`."""
 import html.parser
+import os
+import pathlib
 import re
+import subprocess
+import sys
+import tempfile
 import xml.etree.ElementTree as ElementTree
 
+PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() / "tools/ringlet/ringlet"
+EVIL = "<script>alert(1)</script>&\"'"
 VOID = {"meta", "img", "br"}
 
 
@@ -88,3 +95,19 @@ def titles(elements, chart):
                 found[float(x[1]), float(x[2] or x[1])] = values
     assert found, chart
     return found
+
+
+def run(folder, *arguments, code=0):
+    done = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, timeout=300)
+    assert done.returncode == code, (arguments, done.returncode, done.stderr)
+    return done
+
+
+def run_tests(names):
+    """Runs the functions test_... of a program, or those that its arguments name."""
+    for name, test in sorted(names.items()):
+        if not name.startswith("test_") or (sys.argv[1:] and name not in sys.argv[1:]):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            test(pathlib.Path(folder))
+        print("ok", name, flush=True)

@@ -25,7 +25,7 @@ class ClassifierFigures {
     int64_t label = 0, predicted = 0;
     double p_label = 0, p_predicted = 0;
   };
-  // The predictions whose probability (confidence) is in [i / 10, (i + 1) /
+  // The predictions with a probability (confidence) in [i / 10, (i + 1) /
   // 10), the last one with 1.
   struct Bin {
     int64_t count = 0, correct = 0;

@@ -67,7 +67,7 @@ int64_t LabelOf(const Reading& reading, const void* y, int64_t row) {
   return std::max_element(targets, targets + reading.width) - targets;
 }
 
-// Adds the predictions of a batch whose first example is `first` of the data.
+// Adds the predictions of a batch. `first`: the place of its first example.
 void Take(const Model& model, const Reading& reading, const Dataset& data,
           const Batch& batch, int64_t first, EvaluationReport* report) {
   std::vector<double> p;
@@ -87,8 +87,8 @@ void Take(const Model& model, const Reading& reading, const Dataset& data,
     const float* const targets =
         static_cast<const float*>(batch.y) + i * reading.width;
     for (int64_t k = 0; k < reading.width; ++k) {
-      report->regression->Add(index, row * reading.width + k,
-                              double{targets[k]}, double{output[k]});
+      report->regression->Add(index, row * reading.width + k, targets[k],
+                              output[k]);
     }
   }
 }

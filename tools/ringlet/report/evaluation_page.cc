@@ -227,7 +227,7 @@ std::string RegressionHtml(const EvaluationReport& report) {
   HtmlTable table({"example", report.has_rows ? "value" : "", "true",
                    "predicted", "predicted − true"},
                   0);
-  for (const RegressionFigures::Example& each : figures.Worst()) {
+  for (const RegressionFigures::Example& each : figures.worst()) {
     table.Row({std::to_string(each.index),
                report.has_rows ? std::to_string(each.value) : "",
                ExactText(each.truth), ExactText(each.predicted),

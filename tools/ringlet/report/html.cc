@@ -140,7 +140,7 @@ overflow-wrap:anywhere;font-variant-numeric:tabular-nums}
 background:#7f7f7f22;margin-bottom:6px}
 .bad{color:var(--c1);font-weight:600}
 @media (max-width:640px){body{padding:10px 12px 40px;font-size:14.5px}.key{display:block}
-.plot,.plot.alone{margin:20px 6px 0 50px;height:200px}.xl,.xl.alone{margin:24px 6px 0 50px}.e{display:none}
+.plot,.plot.alone{margin:20px 16px 0 50px;height:200px}.xl,.xl.alone{margin:24px 16px 0 50px}.e{display:none}
 .x.o{display:none}th,td{padding:3px 7px}.tiles{grid-template-columns:1fr 1fr}.tile b{font-size:16px}
 .row{grid-template-columns:1fr}.cm td,.cm th{padding:3px 4px}.cm td{min-width:30px}}
 @media print{details{display:none}}

@@ -4,73 +4,65 @@
 #include <cmath>
 
 namespace ringlet {
-namespace {
-
-double ErrorOf(const RegressionFigures::Example& example) {
-  return example.predicted - example.truth;
-}
 
 template <typename Function>
-double MeanOf(const std::vector<RegressionFigures::Example>& values,
-              const Function& function) {
+double RegressionFigures::MeanOf(const Function& function) const {
   double sum = 0;
-  for (const RegressionFigures::Example& each : values) sum += function(each);
-  return values.empty() ? std::nan("")
-                        : sum / static_cast<double>(values.size());
+  for (const Value& each : values_) sum += function(each);
+  return values_.empty() ? std::nan("")
+                         : sum / static_cast<double>(values_.size());
 }
 
-}  // namespace
-
-void RegressionFigures::Add(int64_t index, int64_t value, double truth,
-                            double predicted) {
+void RegressionFigures::Add(int64_t index, int64_t value, float truth,
+                            float predicted) {
   if (!std::isfinite(truth) || !std::isfinite(predicted)) {
     ++not_finite_;
     return;
   }
-  values_.push_back({index, value, truth, predicted});
+  values_.push_back({truth, predicted});
+  KeepWorst({index, value, double{truth}, double{predicted}});
+}
+
+void RegressionFigures::KeepWorst(const Example& example) {
+  const auto is_worse = [](const Example& a, const Example& b) {
+    return std::fabs(a.predicted - a.truth) > std::fabs(b.predicted - b.truth);
+  };
+  if (worst_.size() == kWorst && !is_worse(example, worst_.back())) return;
+  worst_.insert(
+      std::upper_bound(worst_.begin(), worst_.end(), example, is_worse),
+      example);
+  if (worst_.size() > kWorst) worst_.pop_back();
 }
 
 double RegressionFigures::mean_error() const {
-  return MeanOf(values_, ErrorOf);
+  return MeanOf([](const Value& value) { return value.error(); });
 }
 
 double RegressionFigures::mean_absolute_error() const {
-  return MeanOf(values_,
-                [](const Example& e) { return std::fabs(ErrorOf(e)); });
+  return MeanOf([](const Value& value) { return std::fabs(value.error()); });
 }
 
 double RegressionFigures::root_mean_squared_error() const {
-  return std::sqrt(MeanOf(
-      values_, [](const Example& e) { return ErrorOf(e) * ErrorOf(e); }));
+  return std::sqrt(
+      MeanOf([](const Value& value) { return value.error() * value.error(); }));
 }
 
 double RegressionFigures::r2() const {
-  const double mean = MeanOf(values_, [](const Example& e) { return e.truth; });
-  const double variance = MeanOf(values_, [mean](const Example& e) {
-    return (e.truth - mean) * (e.truth - mean);
+  const double mean =
+      MeanOf([](const Value& value) { return double{value.truth}; });
+  const double variance = MeanOf([mean](const Value& value) {
+    const double difference = double{value.truth} - mean;
+    return difference * difference;
   });
   const double rmse = root_mean_squared_error();
   return variance > 0 ? 1 - rmse * rmse / variance : std::nan("");
-}
-
-std::vector<RegressionFigures::Example> RegressionFigures::Worst() const {
-  std::vector<Example> worst(std::min(kWorst, values_.size()));
-  std::partial_sort_copy(values_.begin(), values_.end(), worst.begin(),
-                         worst.end(), [](const Example& a, const Example& b) {
-                           const double error_a = std::fabs(ErrorOf(a)),
-                                        error_b = std::fabs(ErrorOf(b));
-                           if (error_a != error_b) return error_a > error_b;
-                           return a.index != b.index ? a.index < b.index
-                                                     : a.value < b.value;
-                         });
-  return worst;
 }
 
 void RegressionFigures::Histogram(std::vector<double>* edges,
                                   std::vector<double>* counts) const {
   double low = 0, high = 0;
   for (size_t i = 0; i < values_.size(); ++i) {
-    const double error = ErrorOf(values_[i]);
+    const double error = values_[i].error();
     low = i == 0 ? error : std::min(low, error);
     high = i == 0 ? error : std::max(high, error);
   }
@@ -80,8 +72,8 @@ void RegressionFigures::Histogram(std::vector<double>* edges,
   for (size_t i = 0; i <= kBars; ++i) {
     edges->push_back(low + width * static_cast<double>(i));
   }
-  for (const Example& each : values_) {
-    const double at = (ErrorOf(each) - low) / width;
+  for (const Value& each : values_) {
+    const double at = (each.error() - low) / width;
     ++(*counts)[std::min(kBars - 1, static_cast<size_t>(std::max(at, 0.0)))];
   }
 }
@@ -90,7 +82,7 @@ std::vector<Curve::Point> RegressionFigures::Points() const {
   const size_t every = (values_.size() + kPoints - 1) / kPoints;
   std::vector<Curve::Point> points;
   for (size_t i = 0; i < values_.size(); i += every) {
-    points.push_back({values_[i].truth, values_[i].predicted});
+    points.push_back({double{values_[i].truth}, double{values_[i].predicted}});
   }
   return points;
 }

@@ -24,7 +24,7 @@ class RegressionFigures {
 
   // `value`: which of the example's values. One that is not finite is counted
   // and left out.
-  void Add(int64_t index, int64_t value, double truth, double predicted);
+  void Add(int64_t index, int64_t value, float truth, float predicted);
 
   int64_t count() const { return static_cast<int64_t>(values_.size()); }
   int64_t not_finite() const { return not_finite_; }
@@ -33,15 +33,25 @@ class RegressionFigures {
   double root_mean_squared_error() const;
   // The coefficient of determination; NaN if all true values are equal.
   double r2() const;
-  // The largest absolute error first.
-  std::vector<Example> Worst() const;
+  // The largest absolute error first; of equal ones the first.
+  const std::vector<Example>& worst() const { return worst_; }
   // Predicted - true in bars of equal width: kBars + 1 edges and kBars counts.
   void Histogram(std::vector<double>* edges, std::vector<double>* counts) const;
   // At most kPoints examples, evenly chosen, as (true, predicted).
   std::vector<Curve::Point> Points() const;
 
  private:
-  std::vector<Example> values_;
+  // An autoencoder has thousands for each example.
+  struct Value {
+    float truth, predicted;
+    double error() const { return double{predicted} - double{truth}; }
+  };
+  template <typename Function>
+  double MeanOf(const Function& function) const;
+  void KeepWorst(const Example& example);
+
+  std::vector<Value> values_;
+  std::vector<Example> worst_;
   int64_t not_finite_ = 0;
 };
 

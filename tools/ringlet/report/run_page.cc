@@ -49,6 +49,7 @@ std::string RowsHtml(const LogTable& table) {
   HtmlTable rows(headings, 0);
   for (const std::vector<std::string>& row : table.shown) {
     std::vector<std::string> cells;
+    cells.reserve(row.size());
     for (const std::string& field : row) cells.push_back(EscapeHtml(field));
     rows.Row(cells);
   }
