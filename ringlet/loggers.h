@@ -1,4 +1,4 @@
-// Loggers: files that a running fit writes. Trail: a worker's last events.
+// Loggers: files that a running fit writes. EventLog: a worker's rare events.
 
 #ifndef RINGLET_LOGGERS_H_
 #define RINGLET_LOGGERS_H_
@@ -137,36 +137,46 @@ struct ProfilerOptions {
 // the fit; a failure is reported on stderr, and the fit continues.
 std::shared_ptr<Callback> Profiler(const ProfilerOptions& options = {});
 
-// --- trails ------------------------------------------------------------------
+// --- the event log -----------------------------------------------------------
 
-// A file that keeps a worker's last events, however the worker ends. The events
-// before a SIGKILL are in the file. After a loss of power the file may be half
-// a minute old. `ringlet inspect` combines the trails of a job's workers into a
-// report. docs/trail.md has the format.
-class Trail {
+struct EventLogOptions {
+  std::string path;
+  std::string run;  // the run's file, for the log
+  // This worker's number in the job's list, the number of workers in the list,
+  // and this worker's address.
+  int worker = 0, workers = 1;
+  std::string address;
+  // Bytes of the file and the one before, <path>.1, together.
+  int64_t max_bytes = 1000000;
+  Clock* clock = Clock::System();
+};
+
+// A file of JSON lines with this process's rare events, each a line that is
+// written immediately. docs/events.md has the format. A process has one log.
+class EventLog {
  public:
-  // Records the process's events in "<folder>/worker-<worker>.trail" until it
-  // is destroyed. A process has one trail. A missing folder is created.
-  // `address` is for messages. Create the trail before the objects that compute
-  // and communicate, and destroy it after them.
-  //   kInvalidArgument  a file of that name is not a trail, belongs to another
-  //                     user, or is a trail of another version
-  //   kUnavailable      another process keeps its trail there
-  //   kAlreadyExists    this process keeps another trail
-  static Status Open(const std::string& folder, int worker, int workers,
-                     const std::string& address, std::unique_ptr<Trail>* out,
-                     Clock* clock = Clock::System());
-  virtual ~Trail() = default;
-  Trail(const Trail&) = delete;
-  Trail& operator=(const Trail&) = delete;
+  // Appends to the file until the EventLog is destroyed. Create it before the
+  // objects that compute and communicate, and destroy it after them.
+  //   kInvalidArgument  the file is not an event log
+  //   kUnavailable      another process writes the file
+  //   kAlreadyExists    this process has another event log
+  static Status Open(const EventLogOptions& options,
+                     std::unique_ptr<EventLog>* out);
+  virtual ~EventLog() = default;
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
 
   // Sets the result of the process for the last event, which the destructor
   // records. Without this call the exit code is 0.
   virtual void SetResult(const Status& status, int exit_code) = 0;
 
  protected:
-  Trail() = default;
+  EventLog() = default;
 };
+
+// Records a fit in the process's event log: its position, step times and logs.
+// It does nothing without a log. Callbacks that restore or save come before it.
+std::shared_ptr<Callback> EventLogger();
 
 }  // namespace ringlet
 

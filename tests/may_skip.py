@@ -284,8 +284,6 @@ MAY_SKIP = [
      "a CPU without AES instructions", no_aes),
     ("PosixFileSystemTest.Commit_GroupCannotBeKept_DropsItsPermissions",
      "only root can give files away", not_root),
-    ("TrailTest.Open_FileOfAnotherUser_IsRefused",
-     "only root can give files away", not_root),
     ("Widths/FunctionLoopsTest.*", "a CPU without AVX2 or AVX-512", no_avx512),
     ("TrainingTest.Fit_KerasTutorialOnMnist_LearnsAsInPyTorch",
      "no MNIST in ../shared/data/mnist", no_mnist),

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "events.h"
 #include "notice_now.h"
 #include "open_line.h"
 #include "same_file.h"
@@ -97,6 +98,13 @@ void WriteLine(FILE* out, bool after_open, bool marks_level, const char* format,
   if (line != short_line) std::free(line);
 }
 
+void RecordNotice(const char* format, va_list arguments) {
+  char text[Event::kMaxText];
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  const bool warns = LevelMark(text)[1] != '5';
+  RecordEvent(Event(warns ? "warning" : "notice").Text("text", text));
+}
+
 }  // namespace
 
 void Print(const char* format, ...) {
@@ -117,6 +125,11 @@ void PrintTo(FILE* out, const char* format, ...) {
 
 void Notice(const char* format, ...) {
   va_list arguments;
+  if (g_events != nullptr) {
+    va_start(arguments, format);
+    RecordNotice(format, arguments);
+    va_end(arguments);
+  }
   va_start(arguments, format);
   WriteLine(stderr, CloseOpenLine(kOnStderr), JournalReadsStderr(), format,
             arguments);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "../base/check.h"
+#include "../base/events.h"
 #include "../base/guarded.h"
 #include "../base/ieee_arithmetic.h"
 #include "../compute/convert.h"
@@ -215,6 +216,7 @@ void DatasetLoader::Loop() {
 // The source reads in the same floating-point mode as in the background thread.
 Status DatasetLoader::Next(Batch* batch) {
   const IeeeArithmetic ieee;
+  const PartTimer timer(EventSink::kRead);
   if (!options_.background) {
     if (result_.ok()) result_ = Read();
   } else {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../base/collective_numbers.h"
+#include "../base/events.h"
 #include "../base/guarded.h"
 #include "../base/ieee_arithmetic.h"
 #include "evaluation.h"
@@ -412,7 +413,11 @@ Status Fitter::SavePoint(bool epoch_ended) {
     fit_.interrupted = false;
   }
   if (fit_.interrupted) RINGLET_RETURN_IF_ERROR(EndInterruptedRounds());
-  RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnSavePoint, epoch_ended));
+  {
+    const PartTimer timer(EventSink::kSave);
+    RINGLET_RETURN_IF_ERROR(
+        NotifyCallbacks(&Callback::OnSavePoint, epoch_ended));
+  }
   recovery_.OnBoundary();
   if (fit_.interrupted) return InterruptedStatus();
   // If a callback compared the replicas for its file, this state becomes the

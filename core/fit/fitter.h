@@ -108,6 +108,7 @@ class Fitter {
   }
   int64_t CheckEvery() const;  // in steps, if checks do not follow time
   Status ChooseCheckPace();
+  void RecordCheck(const Status& status);
   void ReportToOthers(const Status& status);
   void NotifyReturn(const Status& status);
   void RecordSignal();
@@ -140,6 +141,7 @@ class Fitter {
   Logs step_logs_;   // the logs of the last step
   Logs epoch_logs_;  // the logs of the last epoch
   CheckPace check_pace_;
+  int64_t next_check_event_ = 0;       // a time
   bool all_ranks_have_error_ = false;  // of the error that ends the fit
   bool round_steps_chosen_ = false;  // ChooseRoundSteps was called in this view
 };

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "../base/collective_numbers.h"
+#include "../base/events.h"
+#include "../base/text.h"
 #include "fitter.h"
 #include "ringlet/collective.h"
 #include "run_state.h"
@@ -40,10 +42,30 @@ Status Fitter::CheckReplicas() {
   check_pace_.BeginCheck(model_->iterations(), clock->MonotonicNanos());
   const Status status = model_->CheckReplicas();
   all_ranks_have_error_ = status.code() == Code::kOutOfSync;
+  RecordCheck(status);
   RINGLET_RETURN_IF_ERROR(status);
   recovery_.PassCheck();
   check_pace_.EndCheck(model_->iterations(), clock->MonotonicNanos());
   return checks_by_time() ? ChooseCheckPace() : Status();
+}
+
+// Of the checks that agreed, which may come with every step, one in 10 s.
+void Fitter::RecordCheck(const Status& status) {
+  const bool agreed = status.ok();
+  if (g_events == nullptr || alone()) return;
+  if (!agreed && !all_ranks_have_error_ && !parts_.consistency().check_failed())
+    return;  // no check
+  const int64_t now = Clock::System()->MonotonicNanos();
+  if (agreed && now < next_check_event_) return;
+  next_check_event_ = now + 10000000000;
+  Event event("check");
+  event.Int("epoch", fit_.epoch).Int("step", model_->iterations());
+  if (model_->collective()->elastic() && agreed) {
+    event.Text(
+        "digest",
+        HexText(static_cast<uint64_t>(parts_.consistency().passed_digest())));
+  }
+  RecordEvent(event.Add("agreed", JsonWriter().Bool(agreed)));
 }
 
 Status Fitter::ChooseCheckPace() {

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <mutex>
 
+#include "../base/events.h"
 #include "../base/notice_now.h"
-#include "../base/trail.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -24,12 +24,20 @@ std::atomic<int> g_signal{0};
 std::atomic<bool> g_prints{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
+// An Event would allocate memory. The signals' numbers have one or two digits.
+void RecordSignal(int number) {
+  EventSink* const sink = g_events;
+  if (sink == nullptr) return;
+  char fields[] = "\"event\":\"signal\",\"signal\":00";
+  size_t end = sizeof(fields) - 3;
+  if (number > 9) fields[end++] = static_cast<char>('0' + number / 10);
+  fields[end++] = static_cast<char>('0' + number % 10);
+  sink->Write(fields, end);
+}
+
 void HandleSignal(int number) {
   const int error = errno;
-  TrailEvent event;
-  event.kind = TrailKind::kSignal;
-  event.code = number;
-  RecordEvent(event);
+  RecordSignal(number);
   int none = 0;
   if (!g_signal.compare_exchange_strong(none, number)) {
     // The signal is delivered after this handler has returned.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../base/collective_numbers.h"
+#include "../base/events.h"
 
 namespace ringlet {
 namespace {
@@ -18,6 +19,7 @@ void ReplicaBalancer::EnterView(const FitState& fit) {
   view_began_ = fit.model->iterations();
   reported_at_ = INT64_MIN / 2;  // no line yet
   reported_ = config.job_replicas.assignment();
+  RecordReplicas();
   if (config.job_replicas.assigned_by_speed() && fit.epoch < fit.epochs) {
     messages_.ReportAssignment(fit, reported_);
   }
@@ -85,6 +87,20 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
   return Status();
 }
 
+void ReplicaBalancer::RecordReplicas() const {
+  const int workers = reported_.workers();
+  if (workers == 1) return;
+  const std::vector<Member>& members = parts_.consistency().members();
+  JsonWriter replicas;
+  replicas.BeginObject();
+  for (int rank = 0; rank < workers; ++rank) {
+    const auto r = static_cast<size_t>(rank);
+    const int64_t worker = r < members.size() ? members[r].worker : rank;
+    replicas.Key(std::to_string(worker)).Int(reported_.range(rank).count);
+  }
+  RecordEvent(Event("view").Add("replicas", replicas.EndObject()));
+}
+
 // If a board is slow from time to time, a line is printed from time to time.
 // The last line has the assignment that stays.
 void ReplicaBalancer::Report(const FitState& fit) {
@@ -96,6 +112,7 @@ void ReplicaBalancer::Report(const FitState& fit) {
   }
   reported_at_ = steps;
   reported_ = assignment;
+  RecordReplicas();
   messages_.ReportAssignment(fit, assignment);
 }
 

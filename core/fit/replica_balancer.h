@@ -35,6 +35,7 @@ class ReplicaBalancer {
   Status BalanceByRounds(const FitState& fit, ReplicaAssignment* next,
                          bool* moved);
   void Report(const FitState& fit);
+  void RecordReplicas() const;
 
   const ModelParts parts_;
   const FitMessages& messages_;

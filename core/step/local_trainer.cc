@@ -45,7 +45,6 @@ Status LocalTrainer::TrainRound(const Batch& batch, int64_t steps,
   stepper_.CancelStep();
   if (!status.ok()) Abandon();
   if (!*taken) round_.Undo();
-  if (status.ok()) stepper_.RecordStepEnd();
   return status;
 }
 

@@ -19,7 +19,6 @@
 
 #include "../base/check.h"
 #include "../base/ieee_arithmetic.h"
-#include "../base/trail.h"
 #include "../layers/layer_loops.h"
 #include "../objective/batch_loss.h"
 #include "ringlet/collective.h"
@@ -70,15 +69,7 @@ void Stepper::WarnOfNothingToTrain() const {
 }
 
 void Stepper::BeginStep() {
-  const auto step = static_cast<uint64_t>(updater_.iterations()) + 1;
-  RecordEvent(TrailKind::kStepBegan, step);
-  config_.collective->SetStep(step);
-}
-
-// If the step was given up, it records the step before once more.
-void Stepper::RecordStepEnd() const {
-  RecordEvent(TrailKind::kStepEnded,
-              static_cast<uint64_t>(updater_.iterations()));
+  config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
 }
 
 Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
@@ -104,7 +95,6 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   const bool is_short = batch.global_count < last_examples_;
   last_examples_ = batch.global_count;
   report_.SetReplicaNanos(is_short ? 0 : nanos);
-  RecordStepEnd();
   return Status();
 }
 
@@ -179,7 +169,6 @@ Status Stepper::GiveUp(unsigned char request) {
   if (exchange_->failed()) return FinishGradients();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   CancelStep();
-  RecordStepEnd();
   return Status();
 }
 

@@ -60,10 +60,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   // Forward, loss and backward of such a step: computes the gradients and
   // *report, without an update. Drops a step under way.
   Status ComputePassAlone(int replica, const Batch& batch, StepReport* report);
-  // Each records the step in the trail; BeginStep also sends its number to the
-  // other workers.
+  // Sends the number of the step to the other workers.
   void BeginStep();
-  void RecordStepEnd() const;
   void WarnOfNothingToTrain() const;
 
   // The parts of a step; see Model. `for_loss`: the output is left as the loss

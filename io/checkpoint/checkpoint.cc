@@ -1,8 +1,10 @@
 #include "ringlet/checkpoint.h"
 
+#include <atomic>
 #include <cstring>
 #include <set>
 
+#include "../../core/base/events.h"
 #include "../../core/base/json.h"
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
@@ -83,20 +85,57 @@ Status ReadSpans(const SafetensorsReader& file,
 
 }  // namespace
 
-Status SaveCheckpoint(const std::string& path, const Saveables& state,
-                      const Metadata& metadata, const SaveOptions& options,
-                      bool* replaced) {
-  if (replaced != nullptr) *replaced = false;
+namespace {
+
+Status Save(const std::string& path, const Saveables& state,
+            const Metadata& metadata, const SaveOptions& options,
+            bool* replaced, uint64_t* bytes) {
   SafetensorsWriter writer;
   SafetensorsWriter::Options layout;
   layout.weights = options.weights;
   RINGLET_RETURN_IF_ERROR(writer.Plan(SpansOf(state), metadata, layout)
                               .Annotate("%s", path.c_str()));
   AtomicFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(options.files, path, writer.file_bytes(),
-                                    /*is_private=*/true));
+  *bytes = writer.file_bytes();
+  RINGLET_RETURN_IF_ERROR(
+      file.Open(options.files, path, *bytes, /*is_private=*/true));
   RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
   return file.Commit(replaced, options.replace);
+}
+
+// Saves may come with every step: of those that succeed, one a second is
+// recorded.
+void RecordSave(const std::string& path, uint64_t bytes, int64_t begin,
+                const Status& saved) {
+  EventSink* const sink = g_events;
+  if (sink == nullptr) return;
+  static std::atomic<int64_t> recorded{0}, others{0};
+  const int64_t now = Clock::System()->MonotonicNanos();
+  if (saved.ok() && recorded != 0 && now - recorded < 1000000000) {
+    ++others;
+    return;
+  }
+  recorded = now;
+  Event event("save");
+  event.Text("file", path).Int("epoch", sink->epoch).Int("step", sink->step);
+  event.Seconds("save_seconds", now - begin)
+      .Int("bytes", static_cast<int64_t>(bytes));
+  if (!saved.ok()) event.Text("error", saved.message());
+  if (others > 0) event.Int("saves", others.exchange(0) + 1);
+  RecordEvent(event);
+}
+
+}  // namespace
+
+Status SaveCheckpoint(const std::string& path, const Saveables& state,
+                      const Metadata& metadata, const SaveOptions& options,
+                      bool* replaced) {
+  if (replaced != nullptr) *replaced = false;
+  const int64_t begin = Clock::System()->MonotonicNanos();
+  uint64_t bytes = 0;
+  const Status saved = Save(path, state, metadata, options, replaced, &bytes);
+  RecordSave(path, bytes, begin, saved);
+  return saved;
 }
 
 Status LoadCheckpoint(const std::string& path, const Saveables& state,

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "../../core/base/check.h"
-#include "../../core/base/trail.h"
 #include "../files/atomic_file.h"
 #include "checkpoint_list.h"
 #include "ringlet/status.h"
@@ -31,15 +30,6 @@ Status CheckName(const std::string& name) {
     }
   }
   return name.empty() ? InvalidArgument("checkpoint_name is empty") : Status();
-}
-
-void RecordSave(TrailKind kind, int64_t number, const Status& status) {
-  TrailEvent event;
-  event.kind = kind;
-  event.operation = static_cast<uint64_t>(number);
-  event.code = static_cast<int>(status.code());
-  if (!status.ok()) event.text = status.message();
-  RecordEvent(event);
 }
 
 }  // namespace
@@ -156,11 +146,9 @@ Status CheckpointDirectory::Save(const Saveables& state,
                            directory_.c_str(), number, latest_);
   }
   const std::string path = PathOf(number);
-  RecordSave(TrailKind::kSaveBegan, number, Status());
   bool replaced = false;
   const Status saved = SaveCheckpoint(
       path, state, metadata, {options_.weights, options_.files}, &replaced);
-  RecordSave(TrailKind::kSaved, number, saved);
   if (replaced) Keep(number);
   RINGLET_RETURN_IF_ERROR(saved);
   latest_ = number;

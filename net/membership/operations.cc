@@ -39,6 +39,11 @@ Status Operations::Progress(bool* completed) {
   RINGLET_RETURN_IF_ERROR(schedule_.Progress());
   *completed = schedule_.completed() != completed_;
   completed_ = schedule_.completed();
+  if (!*completed && schedule_.moved_bytes() == moved_bytes_) return Status();
+  constexpr int64_t kShort = 1000000;
+  if (now_ - progress_at_ >= kShort) idle_nanos_ += now_ - progress_at_;
+  moved_bytes_ = schedule_.moved_bytes();
+  progress_at_ = now_;
   return Status();
 }
 

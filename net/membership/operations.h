@@ -8,6 +8,7 @@
 #ifndef RINGLET_NET_MEMBERSHIP_OPERATIONS_H_
 #define RINGLET_NET_MEMBERSHIP_OPERATIONS_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "../cluster/ring_options.h"
@@ -31,7 +32,10 @@ class Operations final : private CollectiveSchedule::Wire {
   // Call it when the ring has other members, and before the first call of an
   // operation.
   void Reset() { schedule_.Reset(members_->rank(worker_), members_->count()); }
-  void Start(const Call& call) { schedule_.Start(call); }
+  void Start(const Call& call) {
+    if (schedule_.idle()) progress_at_ = now_;
+    schedule_.Start(call);
+  }
   // Drops all operations, and no longer uses the memory of any call.
   void Clear() { schedule_.Clear(); }
   // Another process takes the worker's place, before the ring has formed.
@@ -63,6 +67,12 @@ class Operations final : private CollectiveSchedule::Wire {
   // The worker that the oldest operation waits for; -1: none.
   int waiting_on() const;
 
+  // The sum of all times of 1 ms or more in which this worker's operations made
+  // no progress. May be called from any thread.
+  int64_t idle_nanos() const { return idle_nanos_; }
+  // Call it before Start and Progress.
+  void SetTime(int64_t now) { now_ = now; }
+
   // Reports this worker's activity to the failure detector.
   void UpdateActivity(int64_t now);
   // The chain of this worker's present wait, by ranks, for the caller of the
@@ -83,6 +93,10 @@ class Operations final : private CollectiveSchedule::Wire {
   FailureDetector* const detector_;
   uint64_t step_ = 0;
   uint64_t completed_ = 0;
+  int64_t now_ = 0;          // see SetTime
+  int64_t progress_at_ = 0;  // the time of the last progress
+  uint64_t moved_bytes_ = 0;
+  std::atomic<int64_t> idle_nanos_{0};
   CollectiveSchedule schedule_;
 };
 

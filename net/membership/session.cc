@@ -101,8 +101,8 @@ Session::Session(const RingOptions& options, uint32_t generation,
       withdrawals_(options_, identity_, &state_, &links_, &dialer_,
                    &missing_report_, &strangers_, &handshakes_, this),
       shutdown_(&state_, &members_, &links_, &detector_),
-      trail_([owner](const TrailEvent& event) { owner->OnEvent(event); },
-             options.size()) {}
+      events_([owner](const Event& event) { owner->OnEvent(event); },
+              options.size(), Nanos(options.timeout_seconds)) {}
 
 // The start.
 
@@ -148,7 +148,6 @@ void Session::OnConnected(FramedLink* link, int64_t now) {
 void Session::OnJoined(int peer, uint32_t proposal) {
   operations_.DropUnexpected(peer);
   detector_.AddPeer(peer, now_);
-  trail_.Record(TrailKind::kJoined, peer);
   if (views_.active()) return views_.AddPeer(peer, proposal, now_);
   formation_.AddLink(peer, proposal);
   CheckFormed();
@@ -170,7 +169,7 @@ void Session::CheckFormed(const AbortNotice* lowered) {
   members_.SetFormed(generation);
   links_.SetGeneration(generation);
   detector_.SetGeneration(generation);
-  trail_.SetGeneration(generation);
+  events_.SetView(generation);
   OnFormed("");
 }
 
@@ -178,12 +177,12 @@ void Session::OnFormed(const std::string& line) {
   state_.Set(SessionState::kRunning);
   transport_->TickEvery(detector_.tick_nanos());
   notify_(line.empty() ? missing_report_.CompletionLine(now_) : line);
-  trail_.RecordFormed(members_.workers());
+  events_.RecordView(members_.rank(worker_), members_.workers());
   owner_->OnRunning();
 }
 
 void Session::OnNewView() {
-  trail_.SetGeneration(ViewCount(members_.generation()));
+  events_.SetView(ViewCount(members_.generation()));
   if (members_.count() > 0) operations_.Reset();
 }
 
@@ -192,7 +191,7 @@ void Session::OnMemberAbsent(int member) {
 }
 
 void Session::OnJoiner(bool waits) {
-  if (waits) trail_.Record(TrailKind::kJoinerWaits);
+  if (waits) events_.RecordJoin();
   owner_->OnJoiner(waits);
 }
 
@@ -209,8 +208,7 @@ void Session::Tick(int64_t now) {
     return;
   }
   operations_.UpdateActivity(now);
-  trail_.RecordTick(state_.running(), links_,
-                    Nanos(options_.timeout_seconds) / 2, detector_, now);
+  events_.RecordTick(state_.running(), links_, detector_, now);
   bool beat = false;
   const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
   if (beat) {
@@ -297,6 +295,7 @@ void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
 void Session::Start(const Call* calls, size_t count, int64_t now) {
   now_ = now;
   if (!state_.running()) return;
+  operations_.SetTime(now);
   for (size_t i = 0; i < count; ++i) operations_.Start(calls[i]);
   Advance();
 }
@@ -321,6 +320,7 @@ bool Session::all_shared() const {
 void Session::Advance() {
   if (!state_.live()) return;
   bool completed = false;
+  operations_.SetTime(now_);
   const Status status = operations_.Progress(&completed);
   if (status.code() == Code::kCorruption) {
     return FailByLoss({operations_.faulty_worker(), LossCause::kProtocol, 0},
@@ -343,7 +343,7 @@ WaitChain Session::CurrentWait(int64_t now) {
 void Session::SetStep(uint64_t step) {
   operations_.SetStep(step);
   links_.SetStep(step);
-  trail_.SetStep(step);
+  events_.SetStep(step);
 }
 
 uint32_t Session::newest_generation() const {
@@ -478,7 +478,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   }
   const bool join_pending = state_.running() && !members_.is_member(peer);
   if (join_pending || state_.lingering()) return DropPeer(peer, "");
-  trail_.Record(TrailKind::kLeft, peer);
+  events_.RecordLeave(peer);
   members_.SetLeft(peer);
   detector_.RemovePeer(peer);
   link->SetPhase(LinkPhase::kLeft);
@@ -539,7 +539,7 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
   const bool by_tcp = !link->stream().is_local();
   // A connection that ends without a goodbye means an ended process, unless the
   // peer is not in this view yet, or has this worker's goodbye.
-  const bool said_goodbye = state_.leaving() && !trail_.recorded_end();
+  const bool said_goodbye = state_.leaving() && !events_.recorded_end();
   if (up && cause == LossCause::kExited && operations_.completed() > 0 &&
       !said_goodbye) {
     members_.SetEnded(peer);
@@ -621,8 +621,7 @@ void Session::Fail(const Status& status, int origin) {
   // the abort of another rank. Any other error concerns this rank alone.
   const bool ran = state_.running();
   const bool sends_abort = ran || reported_by_other_ || IsPermanent(status);
-  if (!trail_.recorded_end())
-    trail_.Record(TrailKind::kAborted, -1, status.message());
+  events_.RecordAbort(status.message());
   const bool lingers = ran && views_.active() && origin != worker_ &&
                        status.code() == Code::kPeerLost;
   state_.Set(lingers ? SessionState::kLingering : SessionState::kFailed);
@@ -645,7 +644,7 @@ void Session::Fail(const Status& status, int origin) {
 void Session::FailByLoss(const FailureDetector::Suspect& suspect,
                          const char* detail) {
   if (!state_.live()) return;
-  trail_.RecordLost(suspect, detail, detector_, now_);
+  events_.RecordLost(suspect, detail, detector_, now_);
   Fail(detector_.LossError(suspect, detail));
 }
 
@@ -653,7 +652,7 @@ void Session::FailByLoss(const FailureDetector::Suspect& suspect,
 void Session::FailAsReported(int reporter, const AbortNotice& notice,
                              const Status& why) {
   operations_.UpdateActivity(now_);
-  trail_.RecordReported(reporter, notice, detector_, now_);
+  events_.RecordReported(reporter, notice, detector_, now_);
   // Fail closes this worker's own link to the lost rank before its end is seen.
   // So the end is recorded here.
   if (notice.ended && notice.worker != worker_ && operations_.completed() > 0) {

@@ -37,8 +37,8 @@
 #include "operations.h"
 #include "peer_table.h"
 #include "ring_members.h"
+#include "session_events.h"
 #include "session_state.h"
-#include "session_trail.h"
 #include "shutdown.h"
 #include "strangers.h"
 #include "views.h"
@@ -69,8 +69,8 @@ class Session final : private FramedLink::Owner,
     virtual void OnJoiner(bool) {}
     // A line for the user.
     virtual void OnNotice(const std::string& line) = 0;
-    // An event for the worker's trail.
-    virtual void OnEvent(const TrailEvent&) {}
+    // An event for the worker's event log.
+    virtual void OnEvent(const Event&) {}
 
    protected:
     ~Owner() = default;
@@ -116,6 +116,7 @@ class Session final : private FramedLink::Owner,
 
   void SetStep(uint64_t step);
   WaitChain CurrentWait(int64_t now);
+  int64_t idle_nanos() const { return operations_.idle_nanos(); }
   // True while the session makes its first connections.
   bool connecting() const { return state_.connecting(); }
   // The ring's generation; 0 until the ring has formed.
@@ -199,7 +200,7 @@ class Session final : private FramedLink::Owner,
   Handshakes handshakes_;
   Withdrawals withdrawals_;
   Shutdown shutdown_;
-  SessionTrail trail_;
+  SessionEvents events_;
 };
 
 }  // namespace ringlet

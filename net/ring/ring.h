@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/trail.h"
+#include "../../core/base/events.h"
 #include "../collective/wait_report.h"
 #include "../transport/loop.h"
 #include "ring_collective.h"
@@ -144,6 +144,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   // the loop. Returns true if it did.
   bool RunLoop(Ticket ticket);
   Status RunAndWait(const Call& call);
+  Status WaitUntimed(Ticket ticket);
 
   // The methods below are called by the loop's owner.
   void TakeSubmitted();
@@ -168,7 +169,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     std::lock_guard<std::mutex> lock(mutex_);
     return step_;
   }
-  void OnEvent(const TrailEvent& event) override { RecordEvent(event); }
+  void OnEvent(const Event& event) override { RecordEvent(event); }
   void OnNotice(const std::string& line) override {
     UpdateAndNotify([&] {
       if (notices_.size() < kMaxNotices) notices_.push_back(line);

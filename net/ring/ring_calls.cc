@@ -89,7 +89,22 @@ Status Ring::RunAndWait(const Call& call) {
   return Wait(ticket);
 }
 
+// Times of 1 ms or more without progress are waits, the others transfers.
 Status Ring::Wait(Ticket ticket) {
+  if (g_events == nullptr || size() == 1 || node_ == nullptr) {
+    return WaitUntimed(ticket);
+  }
+  const Steady::time_point begin = Steady::now();
+  const int64_t idle = node_->idle_nanos();
+  const Status status = WaitUntimed(ticket);
+  const auto nanos = static_cast<int64_t>(SecondsSince(begin) * 1e9);
+  const int64_t waited = std::min(nanos, node_->idle_nanos() - idle);
+  AddTime(EventSink::kWait, waited);
+  AddTime(EventSink::kTransfer, nanos - waited);
+  return status;
+}
+
+Status Ring::WaitUntimed(Ticket ticket) {
   if (size() > 1 && node_ != nullptr) RunLoop(ticket);
   std::unique_lock<std::mutex> lock(mutex_);
   if (ticket > issued_) {
@@ -100,12 +115,9 @@ Status Ring::Wait(Ticket ticket) {
   // loss of the awaited rank. WaitWithReports bounds the wait for a running
   // rank that does not join the call.
   const Steady::time_point begin = Steady::now();
-  const bool blocks = completed_ < ticket && failure_.ok();
-  if (blocks) RecordEvent(TrailKind::kBlocked, step_, ticket);
   if (!WaitUntil(&lock, begin, options_.timeout_seconds, ticket)) {
     WaitWithReports(&lock, begin, ticket);
   }
-  if (blocks) RecordEvent(TrailKind::kResumed, step_, ticket);
   PrintNotices(&lock);
   if (completed_ < ticket) return failure_;
   lock.unlock();

@@ -60,6 +60,8 @@ class RingNode final : private Transport,
   void PollUntilEnded(uint64_t sequence);
   bool all_shared() const { return session_.all_shared(); }
   void SetStep(uint64_t step) { session_.SetStep(step); }
+  // May be called from any thread.
+  int64_t idle_nanos() const { return session_.idle_nanos(); }
   WaitChain CurrentWait() { return session_.CurrentWait(UvNanos()); }
   void Leave() { session_.Leave(UvNanos()); }
   // On the loop's thread, or once that has ended.

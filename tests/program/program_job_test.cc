@@ -216,7 +216,8 @@ TEST_F(ProgramTest, Train_Insecure_WaitsForWorkersOfOtherHosts) {
                       "task": {"type": "worker", "index": 0}})"}};
   const std::string strategy = "\"strategy\": {\"start_timeout\": 0.3";
   WriteRun("\"callbacks\": []", strategy + "}");
-  ExpectError({"train", "run.json", "--save", "m"}, 2, {"ringlet keygen"});
+  ExpectError({"train", "run.json", "--save", "m", "--no-events"}, 2,
+              {"ringlet keygen"});
   const auto expect_missing = [this] {
     EXPECT_TRUE(Contains(err_, "missing are worker 1 (192.0.2.7:29876)"));
   };
@@ -236,8 +237,9 @@ TEST_F(ProgramTest, Address_MissingOrTaken_IsNamed) {
                               "\"]}, \"task\": {\"type\": \"worker\", "
                               "\"index\": 0}}";
   environment_ = {{"TF_CONFIG", cluster}};
-  ExpectError({"train", "run.json", "--save", "m", "--log-steps", "s"}, 1,
-              {addresses[1]});
+  ExpectError(
+      {"train", "run.json", "--save", "m", "--log-steps", "s", "--no-events"},
+      1, {addresses[1]});
   // Another program listens on this worker's port.
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
@@ -250,7 +252,7 @@ TEST_F(ProgramTest, Address_MissingOrTaken_IsNamed) {
   const std::string taken =
       "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   environment_ = {{"TF_CONFIG", Replaced(cluster, addresses[0], taken)}};
-  ExpectError({"train", "run.json", "--save", "m"}, 1, {taken});
+  ExpectError({"train", "run.json", "--save", "m", "--no-events"}, 1, {taken});
   close(fd);
 }
 

@@ -387,27 +387,27 @@ TEST_F(ProgramTest, LaunchRestart_WorkerIsKilled_OthersContinue) {
   }
 }
 
-// A worker of three is killed or stopped. The trails report it afterwards.
-class TrailOfLostTest : public ProgramTest,
-                        public testing::WithParamInterface<int> {};
-INSTANTIATE_TEST_SUITE_P(KilledOrStopped, TrailOfLostTest,
+// A worker of three is killed or stopped. The event logs report it afterwards.
+class EventsOfLostTest : public ProgramTest,
+                         public testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(KilledOrStopped, EventsOfLostTest,
                          testing::Values(SIGKILL, SIGSTOP));
 
-TEST_P(TrailOfLostTest, Report_LostWorker_NamesTheWaits) {
+TEST_P(EventsOfLostTest, Report_LostWorker_NamesTheWaits) {
   WriteRun("\"steps_per_epoch\": 3}",
            R"("steps_per_epoch": 1000000}, "strategy": {"timeout": 4})");
   Start({"launch", "-n", "3", "--grace", "30", "--",
-         Program("tools/ringlet/ringlet"), "train", "run.json", "--no-save",
-         "--trail", "trail"});
+         Program("tools/ringlet/ringlet"), "train", "run.json", "--save",
+         "m.safetensors"});
   const auto inspect = [&](const std::string& more) {
     const std::string file = logs_ / "inspected";
     const std::string line = Program("tools/ringlet/ringlet") + " inspect " +
-                             more + " " + (folder_ / "trail/*.trail") + " > " +
-                             file + " 2>&1";
+                             more + " " + (folder_ / "m.worker-*.events") +
+                             " > " + file + " 2>&1";
     return std::system(line.c_str()) == 0 ? ReadWhole(file) : "";
   };
-  ASSERT_TRUE(Eventually(
-      [&] { return inspect("").find("in step") != std::string::npos; }));
+  ASSERT_TRUE(
+      Eventually([&] { return CountOf(inspect(""), "after step") == 3; }));
   std::vector<pid_t> workers = WorkersOf(child_);
   ASSERT_EQ(workers.size(), 3u);
   kill(workers[1], GetParam());
@@ -422,32 +422,38 @@ TEST_P(TrailOfLostTest, Report_LostWorker_NamesTheWaits) {
   const std::string report = inspect("");
   std::vector<std::string> parts = {
       "worker 1 was lost: ", "ended with exit code 75 in step ",
-      "its trail ends here, "};
+      "its log ends here, "};
   // A worker with a closed connection is lost immediately, awaited or not.
   if (GetParam() == SIGSTOP) parts.push_back("waited for worker 1");
   for (const std::string& part : parts) {
     EXPECT_TRUE(Contains(report, part));
   }
   const size_t lost = report.find("worker 1 (127");
-  EXPECT_EQ(report.find("its trail ends here, "),
-            report.find("its trail ends here, ", lost))
+  EXPECT_EQ(report.find("its log ends here, "),
+            report.find("its log ends here, ", lost))
       << report;
   const std::string events = inspect("--verbose");
-  EXPECT_TRUE(Contains(events, "ring formed"));
-  EXPECT_TRUE(Contains(events, "  lost  worker 1"));
-  // A file that is empty, cut off or no trail hides none of the others.
-  WriteWhole(folder_ / "empty.trail", "");
-  WriteWhole(folder_ / "torn.trail",
-             ReadWhole(folder_ / "trail/worker-1.trail").substr(0, 100));
-  EXPECT_EQ(Run({"inspect", "empty.trail", "torn.trail", "run.json",
-                 "trail/worker-0.trail"}),
+  EXPECT_TRUE(Contains(events, "\"event\":\"view\",\"rank\":0,"));
+  EXPECT_TRUE(Contains(events, "\"event\":\"loss\",\"lost\":[\"1\"],"));
+  // A file that is empty, cut off or no log hides none of the others.
+  WriteWhole(folder_ / "empty.events", "");
+  WriteWhole(folder_ / "torn.events",
+             ReadWhole(folder_ / "m.worker-1.events").substr(0, 100));
+  WriteWhole(folder_ / "old.trail", "RLTRAIL1" + std::string(100, '\0'));
+  EXPECT_EQ(Run({"inspect", "empty.events", "torn.events", "run.json",
+                 "old.trail", "m.worker-0.events"}),
             1);
-  for (const char* file : {"empty.trail: ", "torn.trail: ", "run.json: "}) {
-    EXPECT_TRUE(Contains(err_, file));
+  for (const char* file : {"empty.events: ", "run.json: "}) {
+    EXPECT_TRUE(Contains(
+        err_, std::string(file) + "is not the event log of a worker; skipped"));
   }
-  EXPECT_TRUE(Contains(err_, "is not a trail of a worker; skipped\n"));
+  EXPECT_TRUE(Contains(err_, "old.trail: is a trail, which this version"));
+  EXPECT_TRUE(Contains(out_, "  1 damaged lines are skipped\n"));
   EXPECT_TRUE(Contains(out_, "\nworker 0 (127"));
-  EXPECT_EQ(Run({"inspect", "--json", "trail/worker-0.trail"}), 2);
+  EXPECT_EQ(Run({"inspect", "--json", "m.worker-0.events"}), 2);
+  ExpectError({"inspect", "old.trail"}, 2,
+              {"old.trail: is a trail, which this version of ringlet no "
+               "longer reads"});
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ _ringlet() {
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
              --recompute --no-shuffle --init --init-layout --by-name --skip-mismatch --save
-             --no-save --log-steps --log-digests --log-examples --trail
+             --no-save --log-steps --log-digests --log-examples --events --no-events
              --continue-with --shrink --sealed --insecure --status --watch
              --round-examples --round-minutes --replay --scan-seconds --help'
     [evaluate]="$use --labels --y --json --report"

@@ -12,7 +12,6 @@
 #include "../../support/random_cases.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "core/base/trail.h"
 #include "ringlet/fit.h"
 
 namespace ringlet {
@@ -251,45 +250,6 @@ TEST(StopRequestsTest, Stop_DataAfterItUnreadable_DoesNotFail) {
           << status.message();
       EXPECT_EQ(model->iterations(), 3);
     });
-  }
-}
-
-class StepsEnded final : public TrailSink {
- public:
-  StepsEnded() { g_trail = this; }
-  ~StepsEnded() { g_trail = nullptr; }
-  void Record(const TrailEvent& event) override {
-    if (event.kind != TrailKind::kStepEnded) return;
-    uint64_t last = last_;
-    while (last < event.step &&
-           !last_.compare_exchange_weak(last, event.step)) {
-    }
-  }
-  uint64_t last() const { return last_; }
-
- private:
-  std::atomic<uint64_t> last_{0};
-};
-
-// One rank requests a stop and drops the next step. The others drop what they
-// have computed of it.
-TEST(StopRequestsTest, Trail_StepWasGivenUp_DoesNotShowItAsDone) {
-  for (const int64_t local_steps : {0, 2}) {
-    SCOPED_TRACE(local_steps);
-    const StepsEnded ended;
-    RunRanks(kRanks, [&](Collective* collective) {
-      CompileOptions compile(collective);
-      compile.local.steps = local_steps;
-      auto model = TinyModel(SGD(0.1f), 0, compile);
-      const Request request = {Where::kBatchEnd, What::kInterrupts, 2};
-      FitOptions options = Quiet(2);
-      options.callbacks = {std::make_shared<Requests>(
-          collective->rank() == 0 ? &request : nullptr, false)};
-      const Status status = model->Fit(Points(40).Batch(8), options).status();
-      EXPECT_EQ(status.code(), Code::kCancelled) << status.message();
-      EXPECT_EQ(model->iterations(), 2);
-    });
-    EXPECT_EQ(ended.last(), 2u);
   }
 }
 

@@ -143,14 +143,7 @@ class FakeTransport : public Transport, public Session::Owner {
   void OnDelivered() override { delivered_ = true; }
   void OnJoiner(bool has_joiner) override { has_joiner_ = has_joiner; }
   void OnNotice(const std::string& line) override { notice_ = line; }
-  void OnEvent(const TrailEvent& event) override {
-    char text[128];
-    std::snprintf(text, sizeof(text), "%d: %d %d, operation %d; ",
-                  static_cast<int>(event.kind), event.peer, event.other,
-                  static_cast<int>(event.operation));
-    events_ += text;
-    last_text_ = event.text;
-  }
+  void OnEvent(const Event& event) override { events_ += event.fields() + ";"; }
 
   int64_t now_ = 5 * kSecond;
   bool running_ = false;
@@ -160,7 +153,7 @@ class FakeTransport : public Transport, public Session::Owner {
   uint64_t completed_ = 0;
   Status failure_;
   std::string notice_;
-  std::string events_, last_text_;
+  std::string events_;
 };
 
 // Rank 0; rank 1 has greeted it.
@@ -355,16 +348,16 @@ TEST_F(SessionTest, Frame_OfAnotherGeneration_IsDropped) {
   EXPECT_TRUE(failure_.ok());
 }
 
-TEST_F(FourSessionTest, Trail_ChainOfWaits_NamesEachRank) {
-  EXPECT_EQ(events_,
-            "3: 1 -1, operation 0; 3: 2 -1, operation 0; "
-            "3: 3 -1, operation 0; 2: -1 -1, operation 0; ");
-  EXPECT_EQ(last_text_, "0 1 2 3");
+TEST_F(FourSessionTest, Events_ChainOfWaits_NamesEachWorker) {
+  EXPECT_EQ(
+      events_,
+      "\"event\":\"view\",\"rank\":0,\"members\":[\"0\",\"1\",\"2\",\"3\"],"
+      "\"view\":1,\"step\":0;");
   events_.clear();
   StartBarrier();
   session_.Tick(now_);
   EXPECT_EQ(events_, "");  // no news within a tick
-  now_ += kSecond / 4;
+  now_ += kSecond / 2;
   Activity activity;
   activity.sequence = 1;
   activity.type = FrameType::kBarrier;
@@ -376,14 +369,18 @@ TEST_F(FourSessionTest, Trail_ChainOfWaits_NamesEachRank) {
   Receive(FrameType::kHeartbeat, 1, 1, {payload, payload + kHeartbeatBytes});
   session_.Tick(now_);
   const std::string waits = events_;
-  EXPECT_EQ(waits.substr(0, 5), "66: 1") << waits;
+  EXPECT_EQ(waits,
+            "\"event\":\"wait\",\"for\":\"1\",\"last\":\"3\","
+            "\"waited_seconds\":0.5,\"operation\":1,\"view\":1,\"step\":0;");
   session_.Tick(now_);
   EXPECT_EQ(events_, waits);  // once
   from_ = 3;
   streams_[3].owner->OnEnded(LossCause::kExited, Status(), now_);
   EXPECT_EQ(failure_.rank(), 3);
-  EXPECT_EQ(events_.substr(waits.size()), "4: 3 1, operation 1; ");
-  EXPECT_EQ(last_text_.substr(0, 6), "exited");
+  EXPECT_EQ(events_.substr(waits.size()),
+            "\"event\":\"loss\",\"lost\":[\"3\"],\"reason\":\"exited\","
+            "\"last_heard_seconds\":0.125,\"waiting_for\":\"1\","
+            "\"waited_seconds\":0.125,\"operation\":1,\"view\":1,\"step\":0;");
 }
 
 TEST_F(SessionTest, Goodbye_AfterTheLastOperation_IsNoLoss) {

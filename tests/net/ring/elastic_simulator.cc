@@ -65,7 +65,7 @@ class SimWorker final : public SimProcess, public Session::Owner {
   void OnDelivered() override {}
   void OnJoiner(bool has_joiner) override { has_joiner_ = has_joiner; }
   void OnNotice(const std::string& line) override;
-  void OnEvent(const TrailEvent& event) override;
+  void OnEvent(const Event& event) override;
   void Closed() override;
 
   void MakeSession();
@@ -81,7 +81,7 @@ class SimWorker final : public SimProcess, public Session::Owner {
   uint32_t last_ = 0;  // generation of a view of this process
   bool running_ = false, has_joiner_ = false, leaving_ = false;
   bool failed_ = false, restart_ = false;
-  bool said_why_ = false;  // to the trail
+  bool said_why_ = false;  // to the event log
   int64_t runs_since_ = 0;
   std::vector<int> members_;
   uint32_t generation_ = 0;
@@ -180,10 +180,8 @@ bool SimWorker::InView(const std::vector<int>& members,
 }
 
 void SimWorker::OnNotice(const std::string& line) { job_->Trace(rank_, line); }
-void SimWorker::OnEvent(const TrailEvent& event) {
-  const TrailKind kind = event.kind;
-  said_why_ |= kind == TrailKind::kLost || kind == TrailKind::kReported ||
-               kind == TrailKind::kAborted;
+void SimWorker::OnEvent(const Event& event) {
+  said_why_ |= event.is("loss") || event.is("abort");
 }
 
 void SimWorker::OnRunning() {

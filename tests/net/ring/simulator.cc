@@ -62,7 +62,7 @@ class Worker final : public SimProcess, public Session::Owner {
   void OnFailed(const Status& status) override;
   void OnDelivered() override;
   void OnNotice(const std::string& line) override;
-  void OnEvent(const TrailEvent& event) override;
+  void OnEvent(const Event& event) override;
 
   void MakeSession(double start_seconds = kStartSeconds);
   void Later(int64_t delay, void (Worker::*what)());
@@ -80,7 +80,7 @@ class Worker final : public SimProcess, public Session::Owner {
   bool finished_ = false;
   bool leaving_ = false;
   bool delivered_ = false;
-  bool said_why_ = false;  // to the trail
+  bool said_why_ = false;  // to the event log
   Status failure_;
   size_t started_ = 0;  // operations
   size_t completed_ = 0;
@@ -339,10 +339,8 @@ void Worker::OnFailed(const Status& status) {
 
 void Worker::OnDelivered() { delivered_ = true; }
 void Worker::OnNotice(const std::string& line) { job_->Trace(rank_, line); }
-void Worker::OnEvent(const TrailEvent& event) {
-  const TrailKind kind = event.kind;
-  said_why_ |= kind == TrailKind::kLost || kind == TrailKind::kReported ||
-               kind == TrailKind::kAborted;
+void Worker::OnEvent(const Event& event) {
+  said_why_ |= event.is("loss") || event.is("abort");
 }
 
 void Worker::Leave() {

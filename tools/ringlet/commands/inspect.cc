@@ -1,4 +1,4 @@
-// ringlet inspect and diff: files of weights, tables and trails.
+// ringlet inspect and diff: files of weights, tables and event logs.
 
 #include <algorithm>
 #include <cstdio>
@@ -6,8 +6,8 @@
 #include "../command_line.h"
 #include "../data/picture_summary.h"
 #include "../data/table_summary.h"
+#include "../run/events.h"
 #include "../run/run.h"
-#include "../run/trails.h"
 #include "commands.h"
 #include "core/base/text.h"
 #include "io/checkpoint/inspect.h"
@@ -42,6 +42,7 @@ Status InspectSound(const std::string& path) {
 }
 
 Status Inspect(const std::string& path, bool json) {
+  RINGLET_RETURN_IF_ERROR(CheckNotTrail(path));
   if (!json && (EndsWith(path, ".csv") || EndsWith(path, ".csv.gz"))) {
     TableSummary summary;
     RINGLET_RETURN_IF_ERROR(SummarizeTable(path, &summary));
@@ -79,24 +80,24 @@ int InspectCommand(const std::vector<std::string>& line) {
   CommandLine flags(
       "inspect", "FILE...",
       "Shows layers, tensors and metadata of a safetensors, npz or npy file,\n"
-      "and verifies every byte by its checksums. For the trails of a job's\n"
-      "workers (ringlet train --trail) it reports which worker waited for "
-      "which,\n"
-      "which was lost, and how each ended. For a CSV it shows each column. It\n"
-      "names the kind of other files.\n",
+      "and verifies every byte by its checksums. For the event logs of a\n"
+      "job's workers (ringlet train --events) it reports which worker waited\n"
+      "for which, which was lost, and how each ended. For a CSV it shows each\n"
+      "column. It names the kind of other files.\n",
       "\nExit code: 1 if a file is damaged.\n");
-  flags.Switch("--json", &json, "print JSON; not for trails");
-  flags.Switch("--verbose", &verbose, "for trails: print each event");
+  flags.Switch("--json", &json,
+               "print JSON; not for event logs, which are JSON");
+  flags.Switch("--verbose", &verbose, "for event logs: print each event");
   int code = 0;
   if (!flags.Parse(line, 1, SIZE_MAX, &code)) return code;
   const std::vector<std::string>& files = flags.arguments();
-  // One trail is enough: an empty or damaged file beside it does not matter.
-  const bool trails = std::any_of(files.begin(), files.end(), IsTrailFile);
-  if (trails && !json) return InspectTrails(files, verbose);
-  if (files.size() > 1 || trails || verbose) {
+  // One log is enough: an empty or damaged file beside it does not matter.
+  const bool logs = std::any_of(files.begin(), files.end(), IsEventLogFile);
+  if (logs && !json) return InspectEventLogs(files, verbose);
+  if (files.size() > 1 || logs || verbose) {
     return flags.UsageError(
-        InvalidArgument("several files and --verbose are only for trails of "
-                        "workers, and --json only for other files"));
+        InvalidArgument("several files and --verbose are only for event logs "
+                        "of workers, and --json only for other files"));
   }
   return InputExitCode(Inspect(files[0], json));
 }

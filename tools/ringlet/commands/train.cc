@@ -19,9 +19,9 @@
 #include "../command_line.h"
 #include "../config/run_config.h"
 #include "../run/evaluator.h"
+#include "../run/events.h"
 #include "../run/output_plan.h"
 #include "../run/run.h"
-#include "../run/trails.h"
 #include "../run/training_status.h"
 #include "commands.h"
 #include "core/base/text.h"
@@ -62,7 +62,8 @@ struct TrainFlags {
   std::string log_steps;
   bool log_digests = false;
   std::string log_examples;
-  std::string trail;
+  std::string events;
+  bool no_events = false;
   std::string continue_with;
   std::string status;
   bool insecure = false, sealed = false, shrink = false;
@@ -89,13 +90,15 @@ void TrainFlags::AddAll(CommandLine* flags) {
   flags->Text("--log-examples", "FILE.csv", &log_examples,
               "write a row per step: the numbers of its examples,\n"
               "for `ringlet audit`");
-  flags->Text("--trail", "FOLDER", &trail,
-              "record each worker's last events for `ringlet\n"
-              "inspect`, in FOLDER/worker-0.trail and so on");
   flags->Text("--status", "ADDRESS", &status,
               "tell over HTTP where the training is: at a\n"
               "port of 127.0.0.1, or at host:port or *:port with\n"
               "the token in RINGLET_STATUS_TOKEN");
+  flags->Text("--events", "FILE", &events,
+              "write an event log for `ringlet inspect`; a job of\n"
+              "several workers writes one beside --save's model:\n"
+              "MODEL.worker-0.events and so on");
+  flags->Switch("--no-events", &no_events, "write no event log");
   flags->Text("--continue-with", "CHANGE", &continue_with,
               "continue from the backup of a run with another\n"
               "optimizer or seed: optimizer, seed or\n"
@@ -124,7 +127,8 @@ Status TrainFlags::Check() const {
   const std::pair<const char*, bool> others[] = {
       {"--log-steps", !log_steps.empty()},
       {"--log-examples", !log_examples.empty()},
-      {"--trail", !trail.empty()},
+      {"--events", !events.empty()},
+      {"--status", !status.empty()},
       {"--continue-with", !continue_with.empty()},
       {"--shrink", shrink}};
   for (const auto& [flag, given] : others) {
@@ -203,6 +207,7 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   if (!flags.log_examples.empty()) {
     options.callbacks.push_back(ExampleLogger(flags.log_examples));
   }
+  options.callbacks.push_back(EventLogger());
   // SaveWhenTrained comes behind callbacks that restore the best weights. Every
   // rank has it, since all must have the same callbacks.
   options.callbacks.push_back(SaveWhenTrained(output.path, output.options));
@@ -284,7 +289,8 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
   std::vector<std::pair<const char*, std::string>> outputs = {
       {"--save", flags.save.path},
       {"--log-steps", flags.log_steps},
-      {"--log-examples", flags.log_examples}};
+      {"--log-examples", flags.log_examples},
+      {"--events", flags.events}};
   for (const std::string& log : config.logs)
     outputs.push_back({"the log", log});
   for (const auto& [what, file] : outputs) {
@@ -446,16 +452,17 @@ Status RunEvaluator(const std::string& path, TrainFlags flags,
 // After the return the strategy reports the error to the other workers: print
 // the error first.
 Status TrainRun(const std::string& path, TrainFlags flags,
-                std::unique_ptr<Trail>* trail,
+                std::unique_ptr<EventLog>* log,
                 MultiWorkerMirroredStrategy* strategy) {
   Prepared run;
   ClusterConfig cluster;
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(ProcessEnvironment(), &cluster));
   if (cluster.is_evaluator) return RunEvaluator(path, flags, cluster);
-  Status prepared = OpenTrail(flags.trail, cluster, trail);
-  if (prepared.ok()) {
-    prepared = TrainingStatus::Start(path, cluster, flags.status, &run.status);
+  Status prepared =
+      TrainingStatus::Start(path, cluster, flags.status, &run.status);
+  if (prepared.ok() && !flags.no_events) {
+    prepared = OpenEventLog(flags.events, flags.save.path, path, cluster, log);
   }
   if (prepared.ok()) prepared = flags.init.TakeNewest();
   if (prepared.ok()) prepared = PrepareRun(path, flags, cluster, &run);
@@ -572,7 +579,7 @@ int TrainCommand(const std::vector<std::string>& line) {
   CommandLine flags("train", "RUN.json", kAbout, kMore);
   values.AddAll(&flags);
   int code = 0;
-  std::unique_ptr<Trail> trail;          // outlives the strategy
+  std::unique_ptr<EventLog> log;         // outlives the strategy
   MultiWorkerMirroredStrategy strategy;  // outlives the model
   bool right = flags.Parse(line, 1, 1, &code);
   const Status together = right ? values.Check() : Status();
@@ -587,11 +594,11 @@ int TrainCommand(const std::vector<std::string>& line) {
   const std::string& path = flags.arguments()[0];
   const Status trained = values.watch.on
                              ? Watch(path, values)
-                             : TrainRun(path, values, &trail, &strategy);
+                             : TrainRun(path, values, &log, &strategy);
   code = InputExitCode(trained);
   // The caller reports an unwritable stdout.
   if (code == 0 && !StdoutIsWritten()) code = 1;
-  if (trail != nullptr) trail->SetResult(trained, code);
+  if (log != nullptr) log->SetResult(trained, code);
   return code;
 }
 

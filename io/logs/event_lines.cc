@@ -1,0 +1,141 @@
+#include "event_lines.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+#include <utility>
+
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
+#include "event_words.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kHead[] = "{\"time\":\"";
+static_assert(sizeof(kHead) - 1 == kEventLogHeadBytes);
+constexpr int kMaxWorker = 32767;
+
+std::string Shown(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 32 || byte > 126) c = '?';
+  }
+  return text;
+}
+
+int64_t NumberOf(const Json& value, int64_t other) {
+  int64_t number;
+  return value.ToInt64(&number) ? number : other;
+}
+
+int64_t NanosOf(const Json& value) {
+  constexpr double kMost = 9e18;
+  const double nanos = value.number() * 1e9;
+  return std::isfinite(nanos)
+             ? static_cast<int64_t>(std::clamp(nanos, -kMost, kMost))
+             : 0;
+}
+
+int WorkerOf(const Json& value) {
+  return static_cast<int>(ParseWholeNumber(value.text(), kMaxWorker));
+}
+
+// The first of these fields that the line has.
+Json FirstOf(const Json& line, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (Json value = line[key]) return value;
+  }
+  return Json();
+}
+
+bool ParseRecord(const std::string& text, EventRecord* out, Json* line) {
+  if (!Json::Parse(text, "", line).ok() || !line->is_object() ||
+      !ParseTime((*line)["time"].text(), &out->wall)) {
+    return false;
+  }
+  const Json& at = *line;
+  out->event = Shown(at["event"].text());
+  out->monotonic = NanosOf(at["seconds"]);
+  out->step = NumberOf(FirstOf(at, {"last_step", "step"}), -1);
+  out->view = NumberOf(at["view"], -1);
+  out->operation = NumberOf(at["operation"], -1);
+  out->nanos = NanosOf(
+      FirstOf(at, {"waited_seconds", "silent_seconds", "save_seconds"}));
+  out->peer = WorkerOf(FirstOf(at, {"for", "of", "left"}));
+  if (const Json lost = at["lost"]) out->peer = WorkerOf(lost.first());
+  out->other = WorkerOf(FirstOf(at, {"last", "waiting_for"}));
+  out->reporter = WorkerOf(at["reported_by"]);
+  const int64_t code = NumberOf(FirstOf(at, {"exit_code", "signal"}), 0);
+  out->code = static_cast<int>(std::clamp<int64_t>(code, -1, 255));
+  out->continued = at["continued"].as_bool();
+  out->text = Shown(FirstOf(at, {"reason", "error", "text", "address"}).text());
+  out->line = Shown(text);
+  return true;
+}
+
+// A board without a hardware clock gets the time after its start. So the wall
+// clock of a process's newest record gives the times of all its records.
+void UseNewestClock(std::vector<EventRecord>* records) {
+  bool last = true;
+  int64_t behind = 0;  // the wall clock less than the monotonic one
+  for (auto record = records->rbegin(); record != records->rend(); ++record) {
+    if (last) behind = NanosBetween(record->wall, record->monotonic);
+    record->wall = NanosBetween(behind, record->monotonic);
+    last = record->is("start") && !record->continued;
+  }
+}
+
+}  // namespace
+
+size_t MakeEventLine(int64_t wall, int64_t nanos, int worker,
+                     const char* fields, size_t bytes, char* out) {
+  char time[kTimeBytes];
+  WriteTime(wall, time);
+  const int head = std::snprintf(
+      out, kMaxEventLine, "%s%s\",\"seconds\":%lld.%03d,\"worker\":\"%d\",",
+      kHead, time, static_cast<long long>(nanos / 1000000000),
+      static_cast<int>(nanos / 1000000 % 1000), worker);
+  char* end = out + head;
+  bytes = std::min(bytes, kMaxEventLine - static_cast<size_t>(head) - 2);
+  std::memcpy(end, fields, bytes);
+  end += bytes;
+  *end++ = '}';
+  *end++ = '\n';
+  return static_cast<size_t>(end - out);
+}
+
+bool IsEventLog(const std::string& head) { return StartsWith(head, kHead); }
+
+bool IsTrail(const std::string& head) { return StartsWith(head, "RLTRAIL1"); }
+
+EventLogContent ParseEventLog(const std::string& bytes) {
+  EventLogContent out;
+  bool known = false;
+  for (size_t begin = 0; begin < bytes.size();) {
+    const size_t end = std::min(bytes.find('\n', begin), bytes.size());
+    const std::string text = bytes.substr(begin, end - begin);
+    begin = end + 1;
+    if (text.empty()) continue;
+    EventRecord record;
+    Json line;
+    if (!ParseRecord(text, &record, &line)) {
+      ++out.damaged;
+      continue;
+    }
+    const int worker = WorkerOf(line["worker"]);
+    if (!known && worker >= 0) out.worker = worker;
+    known = known || worker >= 0;
+    const int64_t workers = NumberOf(line["workers"], 0);
+    if (workers > 0 && workers <= kMaxWorker) {
+      out.workers = static_cast<int>(workers);
+    }
+    out.records.push_back(std::move(record));
+  }
+  UseNewestClock(&out.records);
+  return out;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,177 @@
+// The logs have different clocks, and any of them may lack events. Their bytes
+// are not trusted; they are only printed.
+
+#include "event_report.h"
+
+#include <algorithm>
+
+#include "event_words.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kMaxLives = 4, kMaxMissing = 8;
+
+// The records of one process of a worker.
+using Life = std::vector<const EventRecord*>;
+
+bool BeginsLife(const EventRecord& record) {
+  return record.is("start") && !record.continued;
+}
+
+std::vector<Life> LivesOf(const EventLogContent& log) {
+  std::vector<Life> out;
+  for (const EventRecord& record : log.records) {
+    if (out.empty() || BeginsLife(record)) out.emplace_back();
+    out.back().push_back(&record);
+  }
+  return out;
+}
+
+// The activity of a process at its last record.
+struct Doing {
+  explicit Doing(const Life& life) {
+    for (const EventRecord* record : life) Take(record);
+  }
+  void Take(const EventRecord* record) {
+    const bool waiting = record->is("wait") || record->is("waited");
+    const bool ends = record->is("loss") || record->is("abort");
+    if (waiting || ends) {
+      within = record->step > after;
+      step = std::max(record->step, after);
+    } else if (record->is("steps") || record->is("epoch") ||
+               record->is("fit") || record->is("save") || record->is("check")) {
+      // A "fit" may be a rollback to an earlier step.
+      if (record->is("fit")) step = after = 0;
+      within = within && record->step < step;
+      after = std::max(after, record->step);
+      step = std::max(step, after);
+    }
+    if (record->is("fit")) fits = true;
+    if (waiting || ends) waits = record->is("wait") ? record : nullptr;
+    if (ends) ended = record;
+    if (record->is("view") && record->view >= 0) waits = ended = nullptr;
+  }
+  int64_t after = 0;    // the last step that was certainly completed
+  int64_t step = 0;     // the last known step
+  bool within = false;  // it was not completed
+  bool fits = false;    // training has begun
+  const EventRecord* waits = nullptr;
+  const EventRecord* ended = nullptr;  // what ended its view; it has no other
+};
+
+// Returns the worker's position and, with `with_activity`, its activity.
+std::string DoingText(const Doing& doing, bool with_activity) {
+  std::string out = doing.step > 0
+                        ? (doing.within ? "in step " : "after step ") +
+                              std::to_string(doing.step)
+                    : doing.fits ? "in its first second of training"
+                                 : "before the first step";
+  if (!with_activity) return out;
+  if (doing.ended != nullptr) {
+    out += ", in no view since " + TimeText(doing.ended->wall);
+  } else if (doing.waits != nullptr) {
+    const EventRecord& event = *doing.waits;
+    out += ", waiting for " + WorkerName(event.peer) + " since " +
+           TimeText(NanosBetween(event.nanos, event.wall));
+    if (event.other >= 0 && event.other != event.peer) {
+      out += ", which waited in turn, at last for " + WorkerName(event.other);
+    }
+  }
+  return out;
+}
+
+std::string EndText(const Life& life) {
+  const EventRecord& last = *life.back();
+  const EventRecord* signal = nullptr;
+  for (const EventRecord* record : life) {
+    if (record->is("signal")) signal = record;
+  }
+  const Doing doing(life);
+  std::string out = TimeText(last.wall) + "  ";
+  if (last.is("end")) {
+    out += "ended with exit code " + std::to_string(last.code) + " " +
+           DoingText(doing, false);
+  } else {
+    out += "its log ends here, " + DoingText(doing, true) +
+           ": it was killed or stopped, or lost its power, or still runs";
+  }
+  if (signal != nullptr) {
+    out += "; signal " + std::to_string(signal->code) + " came at " +
+           TimeText(signal->wall);
+  }
+  if (last.is("end") && !last.text.empty()) out += ": " + last.text;
+  return out;
+}
+
+std::string WorkerText(const EventLogContent& log) {
+  std::string name = WorkerName(log.worker);
+  const std::vector<Life> lives = LivesOf(log);
+  for (const EventRecord& record : log.records) {
+    if (!record.is("start") || record.text.empty()) continue;
+    name = WorkerName(log.worker) + " (" + record.text + ")";
+  }
+  std::string out;
+  const size_t shown = std::min(lives.size(), kMaxLives);
+  if (!log.records.empty() && !BeginsLife(log.records.front())) {
+    out += "  its events before " + TimeText(log.records.front().wall) +
+           " are no longer in the log\n";
+  }
+  if (shown < lives.size()) {
+    out += "  the last " + std::to_string(shown) + " of " +
+           std::to_string(lives.size()) + " processes:\n";
+  }
+  for (size_t i = lives.size() - shown; i < lives.size(); ++i) {
+    out += "  " + EndText(lives[i]) + "\n";
+  }
+  if (lives.empty()) out = "  no events\n";
+  if (log.damaged > 0) {
+    out += "  " + std::to_string(log.damaged) + " damaged lines are skipped\n";
+  }
+  return name + ":\n" + out;
+}
+
+// Reports logs that do not fit together. A folder may have logs of an earlier,
+// larger job, and each board has only its own.
+std::string JobText(const std::vector<EventLogContent>& logs) {
+  const EventLogContent* newest = nullptr;
+  for (const EventLogContent& log : logs) {
+    if (log.records.empty()) continue;
+    if (newest == nullptr ||
+        log.records.back().wall > newest->records.back().wall) {
+      newest = &log;
+    }
+  }
+  if (newest == nullptr) return "";
+  std::string out, missing;
+  std::vector<bool> has(static_cast<size_t>(newest->workers));
+  for (const EventLogContent& log : logs) {
+    const auto worker = static_cast<size_t>(log.worker);
+    if (worker < has.size()) has[worker] = true;
+    if (log.workers == newest->workers) continue;
+    out += WorkerName(log.worker) + "'s log is of a job of " +
+           std::to_string(log.workers) + " workers, and the newest, " +
+           WorkerName(newest->worker) + "'s, of " +
+           std::to_string(newest->workers) + "\n";
+  }
+  size_t lacks = 0;
+  for (size_t w = 0; w < has.size(); ++w) {
+    if (has[w] || ++lacks > kMaxMissing) continue;
+    missing += (lacks > 1 ? ", " : "") + WorkerName(static_cast<int>(w));
+  }
+  if (lacks == 0) return out;
+  if (lacks > kMaxMissing) {
+    missing += " and " + std::to_string(lacks - kMaxMissing) + " more";
+  }
+  return out + "there is no log of " + missing + "\n";
+}
+
+}  // namespace
+
+std::string DescribeEventLogs(const std::vector<EventLogContent>& logs) {
+  std::string out = IncidentLines(logs) + JobText(logs);
+  for (const EventLogContent& log : logs) out += WorkerText(log);
+  return out;
+}
+
+}  // namespace ringlet
