@@ -182,7 +182,7 @@ class Source {
   // The columns of a table, and how they became the values.
   virtual std::vector<TableColumn> Columns() const { return {}; }
   virtual TableEncoding Encoding() const { return {}; }
-  // How the only column, of text, became x.
+  // How text became x.
   virtual std::optional<TextVectorization> Text() const { return std::nullopt; }
   // How pictures became x.
   virtual std::optional<ImageResizing> Resizing() const { return std::nullopt; }
@@ -191,8 +191,8 @@ class Source {
   // The path of an example's file, if each example has its own.
   virtual std::string ExamplePath(int64_t /*index*/) const { return ""; }
 
-  // The options that made windows from rows. Fields that depend on the file
-  // keep their defaults, and `groups` is empty.
+  // The options that made the examples from rows, if they are windows. Fields
+  // that depend on the file keep their defaults, and `groups` is empty.
   virtual std::optional<TimeseriesOptions> Windows() const {
     return std::nullopt;
   }
@@ -332,6 +332,7 @@ class Dataset {
   bool batches_cross_passes() const { return batches_cross_passes_; }
   bool drop_remainder() const { return drop_remainder_; }
   AutoShardPolicy policy() const { return policy_; }
+  // Empty: without OwnExamples.
   const std::vector<int64_t>& own_examples() const { return own_; }
   // A checksum of the numbers of examples in the files.
   int64_t files_checksum() const;

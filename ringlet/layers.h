@@ -213,7 +213,8 @@ struct Layer {
   // Convolutions: the distance of a window's taps.
   Layer& DilationRate(int64_t height, int64_t width);
   Layer& DilationRate(int64_t both) { return DilationRate(both, both); }
-  // Conv1D, Conv2D: groups of channels and filters, which are multiples of it.
+  // Conv1D, Conv2D: divides channels and filters into groups. Both numbers are
+  // multiples of it.
   Layer& Groups(int64_t number);
 
   // Conv1DTranspose, Conv2DTranspose: less than the strides. If not set, the
@@ -321,7 +322,7 @@ struct Layer {
   // Normalization: computes the original values from normalized ones.
   Layer& Invert(bool invert);
 
-  // --- what the factories and setters have set ---
+  // --- fields: what the factories and setters have set ---
 
   // Every layer.
   enum class Kind : uint8_t;  // core/layers/layer_kind.h

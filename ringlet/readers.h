@@ -2,8 +2,8 @@
 //
 // Each reader makes a Dataset, which keeps the error of a bad file. Files may
 // be .gz. A user-defined reader is a Source (dataset.h). Data that are larger
-// than the memory can stay in their files (`in_memory`), with the same bits as
-// results.
+// than the memory can stay in their files (`in_memory`); the results have the
+// same bits.
 
 #ifndef RINGLET_READERS_H_
 #define RINGLET_READERS_H_
@@ -45,8 +45,8 @@ Dataset IdxDataset(const std::vector<std::string>& images,
                    const ArrayOptions& options = {});
 
 // NPY and NPZ: NumPy's array files (numpy/lib/format.py), versions 1 to 3. The
-// path "mnist.npz:x_train" is an array of an npz, which may be omitted if it is
-// the only one; "points.npy:height" is a field of a structured array. In memory
+// path "mnist.npz:x_train" is an array of an npz; an npz with one array needs
+// no name. "points.npy:height" is a field of a structured array. In memory
 // float16 becomes float32, bool uint8; int8, int16 and uint16 int32; uint32 and
 // uint64 int64, or an error if a number does not fit. Other numbers keep their
 // type. Text (<U5, |S5) is read as labels: a class's number is the index of its
@@ -91,11 +91,11 @@ struct CsvOptions {
   char comment = '\0';  // begins a comment, to the end of its line; 0: none
   // True if the first line has names. Without a value it has them unless its
   // fields (except a text label) are all numbers; "0,1,2" counts as names. A
-  // line on stderr reports a unclear case.
+  // line on stderr reports an unclear case.
   std::optional<bool> header;
   bool has_label = true;  // false: all columns are values, and y is empty
   // If not 0: the number of columns of x. A file with one more column has
-  // labels.
+  // labels, and one with just these columns has none.
   int64_t values = 0;
   // The label's column: by name (needs a header), or by number from 0, negative
   // from the end. Without both it is that of the training data, or else the
