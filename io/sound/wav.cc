@@ -200,16 +200,16 @@ Status ReadWavSamples(File* file, const WavFormat& format, int64_t channels,
   }
   const int64_t count = std::min(frames, format.frames);
   const int64_t frame_bytes = format.frame_bytes();
-  constexpr int64_t kBlock = 2048;  // frames
-  std::string block;
-  for (int64_t i = 0; i < count; i += kBlock) {
-    const int64_t now = std::min(kBlock, count - i);
-    const auto bytes = static_cast<size_t>(now * frame_bytes);
-    RINGLET_RETURN_IF_ERROR(
-        ReadUpTo(file, format.begin + i * frame_bytes, bytes, &block));
-    if (block.size() < bytes) return Corruption("ends early");
+  char block[4096];  // (No frame has more bytes.)
+  const auto most = static_cast<int64_t>(sizeof(block)) / frame_bytes;
+  for (int64_t i = 0; i < count; i += most) {
+    const int64_t now = std::min(most, count - i);
+    const Status read = file->Read(format.begin + i * frame_bytes, block,
+                                   static_cast<size_t>(now * frame_bytes));
+    if (read.code() == Code::kCorruption) return Corruption("ends early");
+    RINGLET_RETURN_IF_ERROR(read);
     for (int64_t k = 0; k < now; ++k) {
-      if (WriteFrame(format, block.data() + k * frame_bytes, channels,
+      if (WriteFrame(format, block + k * frame_bytes, channels,
                      samples + (i + k) * channels)) {
         continue;
       }

@@ -126,7 +126,7 @@ void CommandLine::Number(const char* names, const char* value_shown, double low,
 void CommandLine::Bytes(const char* names, int64_t* bytes, const char* help) {
   Add(names, "BYTES", help,
       [=](const std::string& flag, const std::string& text) {
-        if (ReadByteCount(text, bytes)) return Status();
+        if (ReadScaled(text, 1024, bytes)) return Status();
         return WrongNumber(flag, text, "bytes, as 64M, 512K, 1G or 1000000");
       });
 }
