@@ -98,9 +98,11 @@ void WriteLine(FILE* out, bool after_open, bool marks_level, const char* format,
   if (line != short_line) std::free(line);
 }
 
+// Notes may come with every few steps.
 void RecordNotice(const char* format, va_list arguments) {
   char text[Event::kMaxText];
   std::vsnprintf(text, sizeof(text), format, arguments);
+  if (std::strncmp(text, "note:", 5) == 0) return;
   const bool warns = LevelMark(text)[1] != '5';
   RecordEvent(Event(warns ? "warning" : "notice").Text("text", text));
 }

@@ -19,7 +19,7 @@ void ReplicaBalancer::EnterView(const FitState& fit) {
   view_began_ = fit.model->iterations();
   reported_at_ = INT64_MIN / 2;  // no line yet
   reported_ = config.job_replicas.assignment();
-  RecordReplicas();
+  RecordReplicas(/*enters=*/true);
   if (config.job_replicas.assigned_by_speed() && fit.epoch < fit.epochs) {
     messages_.ReportAssignment(fit, reported_);
   }
@@ -87,9 +87,13 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
   return Status();
 }
 
-void ReplicaBalancer::RecordReplicas() const {
+// Of the assignments within a view, one in 10 s is recorded.
+void ReplicaBalancer::RecordReplicas(bool enters) {
   const int workers = reported_.workers();
-  if (workers == 1) return;
+  const int64_t now = Clock::System()->MonotonicNanos();
+  if (g_events == nullptr || workers == 1) return;
+  if (!enters && now < next_event_) return;
+  next_event_ = now + 10000000000;
   const std::vector<Member>& members = parts_.consistency().members();
   JsonWriter replicas;
   replicas.BeginObject();
@@ -112,7 +116,7 @@ void ReplicaBalancer::Report(const FitState& fit) {
   }
   reported_at_ = steps;
   reported_ = assignment;
-  RecordReplicas();
+  RecordReplicas(/*enters=*/false);
   messages_.ReportAssignment(fit, assignment);
 }
 

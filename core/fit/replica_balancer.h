@@ -35,11 +35,12 @@ class ReplicaBalancer {
   Status BalanceByRounds(const FitState& fit, ReplicaAssignment* next,
                          bool* moved);
   void Report(const FitState& fit);
-  void RecordReplicas() const;
+  void RecordReplicas(bool enters);
 
   const ModelParts parts_;
   const FitMessages& messages_;
   int64_t view_began_ = 0;      // iterations at EnterView
+  int64_t next_event_ = 0;      // a time
   int64_t reported_at_ = 0;     // iterations at the last line of Report
   ReplicaAssignment reported_;  // by that line, or at EnterView
 };
