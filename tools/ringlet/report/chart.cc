@@ -85,7 +85,7 @@ std::string FigureHtml(const std::string& title, const std::string& about,
 std::string PathOf(const ChartLine& line, const Frame& frame) {
   std::string path, y_before;
   bool drawing = false;
-  const auto add = [&](const Curve::Point& point) {
+  const auto add = [&](const SampledCurve::Point& point) {
     const std::string x = frame.X(point.x), y = frame.Y(point.y);
     if (!drawing) {
       path += "M" + x + " " + y + "h0";  // a point without neighbours is a dot
@@ -96,7 +96,7 @@ std::string PathOf(const ChartLine& line, const Frame& frame) {
     }
     drawing = true;
   };
-  for (const Curve::Column& column : line.curve->columns()) {
+  for (const SampledCurve::Column& column : line.curve->columns()) {
     if (column.values == 0) {
       drawing = false;
       continue;
@@ -112,7 +112,7 @@ std::string PathOf(const ChartLine& line, const Frame& frame) {
 // The intervals of x that show their values under the pointer: one for each
 // point if these are few.
 std::vector<double> HoverEdges(const LineChart& chart, const Range& x) {
-  const std::vector<Curve::Column>* most = nullptr;
+  const std::vector<SampledCurve::Column>* most = nullptr;
   for (const ChartLine& line : chart.lines) {
     const auto& columns = line.curve->columns();
     if (most == nullptr || columns.size() > most->size()) most = &columns;
@@ -281,7 +281,7 @@ std::string LineChartHtml(const LineChart& chart) {
   Range x, y;
   bool reduced = false;
   for (const ChartLine& line : chart.lines) {
-    const Curve& curve = *line.curve;
+    const SampledCurve& curve = *line.curve;
     if (curve.values() == 0) continue;
     x.Take(curve.columns().front().first_x);
     x.Take(curve.columns().back().last_x);
@@ -315,7 +315,7 @@ std::string LineChartHtml(const LineChart& chart) {
                     labels + EndLabelsHtml(chart, frame), chart.x_name, true);
 }
 
-std::string HistogramHtml(const Histogram& histogram) {
+std::string HistogramHtml(const BarChart& histogram) {
   double most = 1;
   for (const double count : histogram.counts) most = std::max(most, count);
   const Frame frame = {Axis(Axis::Kind::kNumber, histogram.edges.front(),

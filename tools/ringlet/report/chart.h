@@ -20,8 +20,8 @@ constexpr int kColors = 6;
 
 struct ChartLine {
   std::string name;
-  const Curve* curve = nullptr;  // not null
-  int color = 0;                 // below kColors
+  const SampledCurve* curve = nullptr;  // not null
+  int color = 0;                        // below kColors
   bool dashed = false;
   bool constant = false;  // a value stays until the next point
 };
@@ -49,17 +49,17 @@ struct LineChart {
 std::string LineChartHtml(const LineChart& chart);
 
 // Bars of counts between edges: edges.size() == counts.size() + 1.
-struct Histogram {
+struct BarChart {
   std::string title, x_name;
   std::vector<double> edges;
   std::vector<double> counts;
 };
-std::string HistogramHtml(const Histogram& histogram);
+std::string HistogramHtml(const BarChart& histogram);
 
 // Points in a square of equal axes, with the line y = x.
 struct Scatter {
   std::string title, x_name, y_name;
-  std::vector<Curve::Point> points;
+  std::vector<SampledCurve::Point> points;
   double low = 0, high = 1;  // of both axes
   bool bars = false;         // a bar below each point, as of a calibration
   double bar_width = 0;      // in units of x

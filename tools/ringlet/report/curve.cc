@@ -4,7 +4,7 @@
 
 namespace ringlet {
 
-void Curve::AddTo(Column* column, double x, double y) {
+void SampledCurve::AddTo(Column* column, double x, double y) {
   if (column->values + column->missing == 0) column->first_x = x;
   column->last_x = x;
   if (!std::isfinite(y)) {
@@ -17,7 +17,7 @@ void Curve::AddTo(Column* column, double x, double y) {
   ++column->values;
 }
 
-void Curve::Merge(const Column& next, Column* column) {
+void SampledCurve::Merge(const Column& next, Column* column) {
   column->last_x = next.last_x;
   column->missing += next.missing;
   if (next.values == 0) return;
@@ -29,7 +29,7 @@ void Curve::Merge(const Column& next, Column* column) {
   column->values += next.values;
 }
 
-void Curve::HalveColumns() {
+void SampledCurve::HalveColumns() {
   for (size_t i = 0; i < columns_.size() / 2; ++i) {
     columns_[i] = columns_[2 * i];
     Merge(columns_[2 * i + 1], &columns_[i]);
@@ -38,7 +38,7 @@ void Curve::HalveColumns() {
   points_per_column_ *= 2;
 }
 
-void Curve::Add(double x, double y) {
+void SampledCurve::Add(double x, double y) {
   if (columns_.empty() || in_last_ == points_per_column_) {
     if (columns_.size() == kMaxColumns) HalveColumns();
     columns_.emplace_back();

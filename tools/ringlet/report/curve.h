@@ -1,4 +1,4 @@
-// Curve: a series of points, kept in a bounded number of columns.
+// SampledCurve: a series of points, kept in a bounded number of columns.
 //
 // Pure. A page shows at most about a thousand columns of pixels. So the points
 // of a column are reduced to their least and largest value while they are read:
@@ -13,7 +13,7 @@
 
 namespace ringlet {
 
-class Curve {
+class SampledCurve {
  public:
   static constexpr size_t kMaxColumns = 1024;
 

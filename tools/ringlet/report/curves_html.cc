@@ -38,8 +38,10 @@ const NamedCurve* Find(const std::vector<NamedCurve>& curves,
   return nullptr;
 }
 
-Tile BestTile(const NamedCurve& curve, bool lowest, const std::string& x_name) {
-  const Curve::Point& best = lowest ? curve.curve->low() : curve.curve->high();
+KeyFigure BestTile(const NamedCurve& curve, bool lowest,
+                   const std::string& x_name) {
+  const SampledCurve::Point& best =
+      lowest ? curve.curve->low() : curve.curve->high();
   return {(lowest ? "lowest " : "highest ") + curve.name, ShortText(best.y),
           x_name + " " + ExactText(best.x)};
 }
@@ -74,7 +76,7 @@ std::string FiguresHtml(const std::vector<NamedCurve>& curves,
                    "at " + x_name, "highest", "at " + x_name},
                   1);
   for (const NamedCurve& named : curves) {
-    const Curve& curve = *named.curve;
+    const SampledCurve& curve = *named.curve;
     std::vector<std::string> cells = {EscapeHtml(named.name),
                                       std::to_string(curve.values()),
                                       std::to_string(curve.missing())};
@@ -89,11 +91,11 @@ std::string FiguresHtml(const std::vector<NamedCurve>& curves,
   return table.Html();
 }
 
-std::vector<Tile> TilesOf(const std::vector<NamedCurve>& curves,
-                          const std::string& x_name) {
-  std::vector<Tile> tiles;
+std::vector<KeyFigure> TilesOf(const std::vector<NamedCurve>& curves,
+                               const std::string& x_name) {
+  std::vector<KeyFigure> tiles;
   if (const NamedCurve* loss = Find(curves, "loss")) {
-    const Curve::Point& last = loss->curve->last();
+    const SampledCurve::Point& last = loss->curve->last();
     tiles.push_back(
         {"last loss", ShortText(last.y), x_name + " " + ExactText(last.x)});
   }

@@ -16,7 +16,7 @@ namespace ringlet {
 
 struct NamedCurve {
   std::string name;
-  const Curve* curve = nullptr;
+  const SampledCurve* curve = nullptr;
 };
 
 // A chart for each metric, with its "val_" curve: loss first, learning_rate
@@ -27,8 +27,8 @@ std::string CurvesHtml(const std::vector<NamedCurve>& curves,
 std::string FiguresHtml(const std::vector<NamedCurve>& curves,
                         const std::string& x_name);
 // The last or best values of the loss and of a metric.
-std::vector<Tile> TilesOf(const std::vector<NamedCurve>& curves,
-                          const std::string& x_name);
+std::vector<KeyFigure> TilesOf(const std::vector<NamedCurve>& curves,
+                               const std::string& x_name);
 
 }  // namespace ringlet
 

@@ -216,11 +216,11 @@ std::string RegressionHtml(const EvaluationReport& report) {
                  std::to_string(figures.count()) + " values"
            : std::string());
   scatter.low = scatter.high = scatter.points[0].x;
-  for (const Curve::Point& point : scatter.points) {
+  for (const SampledCurve::Point& point : scatter.points) {
     scatter.low = std::min({scatter.low, point.x, point.y});
     scatter.high = std::max({scatter.high, point.x, point.y});
   }
-  Histogram residuals;
+  BarChart residuals;
   residuals.title = "Residuals";
   residuals.x_name = "predicted − true";
   figures.Histogram(&residuals.edges, &residuals.counts);
@@ -246,8 +246,8 @@ std::string RegressionHtml(const EvaluationReport& report) {
   return out;
 }
 
-std::vector<Tile> TilesOf(const EvaluationReport& report) {
-  std::vector<Tile> tiles;
+std::vector<KeyFigure> TilesOf(const EvaluationReport& report) {
+  std::vector<KeyFigure> tiles;
   tiles.push_back({"examples", WithCommas(report.examples), report.data});
   for (const auto& [name, value] : report.logs) {
     tiles.push_back({name, ShortText(value), ""});

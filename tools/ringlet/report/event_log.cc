@@ -200,7 +200,7 @@ void EventHistory::TakeFit(const Line& line) {
 
 void EventHistory::TakeView(const Line& line) {
   if (!line.json["members"]) return TakeReplicas(line);
-  View view;
+  ViewChange view;
   view.time = line.time;
   view.number = WholeOf(line.json["view"]);
   view.members = NamesOf(line.json["members"]);
@@ -228,7 +228,7 @@ void EventHistory::TakeReplicas(const Line& line) {
     if (replicas.size() == kMaxMembers) break;
     replicas[Shortened(m.key(), kMaxName)] = WholeOf(m);
   }
-  View& view = views_[place - 1];
+  ViewChange& view = views_[place - 1];
   if (view.replicas.empty()) view.replicas = replicas;
   if (view.replicas == replicas || views_.size() == kMaxViews) return;
   // The workers of a view may be far apart in the order of the files, so a
@@ -241,7 +241,7 @@ void EventHistory::TakeReplicas(const Line& line) {
     place = i + 1;
     return;
   }
-  View next = view;
+  ViewChange next = view;
   next.time = line.time;
   next.replicas = replicas;
   views_.push_back(next);

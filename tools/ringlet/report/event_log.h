@@ -31,9 +31,9 @@ struct WorkerHistory {
   std::string worker, address, run;
   int64_t steps = 0;  // in `times`
   StepTimes times;
-  Curve p50, p90, p99, max;  // seconds of a step, by the time
+  SampledCurve p50, p90, p99, max;  // seconds of a step, by the time
   double slowest = 0;
-  std::map<std::string, Curve> logs;  // by epoch, of the newest run
+  std::map<std::string, SampledCurve> logs;  // by epoch, of the newest run
   int64_t last_epoch = -1;
   // Of the last `fit`.
   double planned_bytes = 0;
@@ -53,7 +53,7 @@ struct WorkerHistory {
 };
 
 // A view, or another assignment of its replicas.
-struct View {
+struct ViewChange {
   double time = 0;
   int64_t number = 0;
   std::vector<std::string> members;
@@ -104,7 +104,7 @@ class EventHistory {
   bool empty() const { return workers_.empty(); }
   // By the workers' numbers.
   const std::vector<const WorkerHistory*>& workers() const { return ordered_; }
-  const std::vector<View>& views() const { return views_; }
+  const std::vector<ViewChange>& views() const { return views_; }
   const std::vector<Happening>& happenings() const { return happenings_; }
   // By (the worker that waits, the one that it waits for).
   const std::map<std::pair<std::string, std::string>, Waiting>& waits() const {
@@ -138,7 +138,7 @@ class EventHistory {
 
   std::map<std::string, WorkerHistory> workers_;
   std::vector<const WorkerHistory*> ordered_;
-  std::vector<View> views_;
+  std::vector<ViewChange> views_;
   std::map<std::string, size_t> seen_;  // happenings by what happened
   std::map<std::string, size_t> seen_views_;
   std::vector<Happening> happenings_;

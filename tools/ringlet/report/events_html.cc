@@ -95,10 +95,10 @@ std::string MarksKey(const std::vector<ChartMark>& marks) {
 constexpr double kPause = 35;  // seconds
 
 // The curve with seconds since the job's begin as x, and a gap in each pause.
-Curve SinceBegin(const Curve& curve, double begin) {
-  Curve shifted;
+SampledCurve SinceBegin(const SampledCurve& curve, double begin) {
+  SampledCurve shifted;
   double before = 0;
-  for (const Curve::Column& column : curve.columns()) {
+  for (const SampledCurve::Column& column : curve.columns()) {
     if (column.values == 0) continue;
     const bool paused = !curve.is_reduced() && shifted.values() > 0 &&
                         column.high.x - before > kPause;
@@ -137,12 +137,13 @@ std::string StepChartHtml(const EventHistory& events,
       "99 of 100 were (p99)";
   chart.x_name = "time since the first event";
   chart.x_kind = Axis::Kind::kSeconds;
-  std::deque<Curve> curves;
+  std::deque<SampledCurve> curves;
   const bool both = workers.size() <= 3;
   int color = 0;
   for (const WorkerHistory* worker : workers) {
     if (color == kColors) break;
-    const auto add = [&](const Curve& curve, const char* what, bool dashed) {
+    const auto add = [&](const SampledCurve& curve, const char* what,
+                         bool dashed) {
       curves.push_back(SinceBegin(curve, events.begin()));
       ChartLine line;
       line.name = "worker " + worker->worker + what;
@@ -167,8 +168,8 @@ std::string StepChartHtml(const EventHistory& events,
 
 }  // namespace
 
-std::vector<Tile> TilesOf(const EventHistory& events) {
-  std::vector<Tile> tiles;
+std::vector<KeyFigure> TilesOf(const EventHistory& events) {
+  std::vector<KeyFigure> tiles;
   const double seconds = events.end() - events.begin();
   tiles.push_back(
       {"duration", DurationText(seconds), "from " + DateText(events.begin())});
@@ -252,8 +253,8 @@ std::string StepTimesHtml(const EventHistory& events) {
 
 std::string MembersHtml(const EventHistory& events) {
   if (events.views().empty()) return "";
-  Curve members, replicas;
-  for (const View& view : events.views()) {
+  SampledCurve members, replicas;
+  for (const ViewChange& view : events.views()) {
     const double x = view.time - events.begin();
     int64_t sum = 0;
     for (const auto& [worker, count] : view.replicas) {

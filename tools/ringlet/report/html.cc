@@ -190,9 +190,9 @@ std::string HtmlPage(const std::string& title, const std::string& body) {
          "<body>\n" + body + "</body></html>\n";
 }
 
-std::string TilesHtml(const std::vector<Tile>& tiles) {
+std::string TilesHtml(const std::vector<KeyFigure>& tiles) {
   std::string out = "<div class=\"tiles\">\n";
-  for (const Tile& tile : tiles) {
+  for (const KeyFigure& tile : tiles) {
     out += "<div class=\"tile\"><div>" + EscapeHtml(tile.name) + "</div><b>" +
            EscapeHtml(tile.value) + "</b><div>" + EscapeHtml(tile.note) +
            "</div></div>\n";

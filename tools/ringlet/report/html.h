@@ -27,10 +27,10 @@ std::string HtmlPage(const std::string& title, const std::string& body);
 
 // A figure at the head of a page: "lowest val_loss", "0.0312", "epoch 7".
 // Nothing is escaped yet.
-struct Tile {
+struct KeyFigure {
   std::string name, value, note;
 };
-std::string TilesHtml(const std::vector<Tile>& tiles);
+std::string TilesHtml(const std::vector<KeyFigure>& tiles);
 
 // A table with a row of headings. Cells are HTML. Columns from `first_number`
 // on have numbers, which are aligned at the right.

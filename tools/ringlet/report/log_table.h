@@ -25,7 +25,7 @@ struct LogTable {
   struct Column {
     std::string name;
     size_t field = 0;  // its place in a row
-    Curve curve;
+    SampledCurve curve;
   };
 
   std::string path;

@@ -78,9 +78,9 @@ void RegressionFigures::Histogram(std::vector<double>* edges,
   }
 }
 
-std::vector<Curve::Point> RegressionFigures::Points() const {
+std::vector<SampledCurve::Point> RegressionFigures::Points() const {
   const size_t every = (values_.size() + kPoints - 1) / kPoints;
-  std::vector<Curve::Point> points;
+  std::vector<SampledCurve::Point> points;
   for (size_t i = 0; i < values_.size(); i += every) {
     points.push_back({double{values_[i].truth}, double{values_[i].predicted}});
   }

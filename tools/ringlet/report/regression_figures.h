@@ -38,7 +38,7 @@ class RegressionFigures {
   // Predicted - true in bars of equal width: kBars + 1 edges and kBars counts.
   void Histogram(std::vector<double>* edges, std::vector<double>* counts) const;
   // At most kPoints examples, evenly chosen, as (true, predicted).
-  std::vector<Curve::Point> Points() const;
+  std::vector<SampledCurve::Point> Points() const;
 
  private:
   // An autoencoder has thousands for each example.

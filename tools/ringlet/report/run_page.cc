@@ -60,7 +60,7 @@ std::string RowsHtml(const LogTable& table) {
 std::string AboutTable(const LogTable& table) {
   std::string about =
       std::to_string(table.rows) + (table.of_steps ? " steps" : " epochs");
-  const Curve* curve =
+  const SampledCurve* curve =
       table.columns.empty() ? nullptr : &table.columns[0].curve;
   if (curve != nullptr && curve->is_reduced()) {
     about +=
@@ -153,7 +153,7 @@ std::string AboutHtml(const RunReport& report) {
     item(std::to_string(events.left_out()) +
          " events were left out, since a page has a bound");
   }
-  item("A chart shows at most " + std::to_string(Curve::kMaxColumns) +
+  item("A chart shows at most " + std::to_string(SampledCurve::kMaxColumns) +
        " columns. A column of several rows has a line from their least to "
        "their largest value, so no peak is lost; the numbers in the tables are "
        "those of the log, of all rows.");
@@ -167,17 +167,18 @@ std::string AboutHtml(const RunReport& report) {
 
 std::string RunPage(const RunReport& report) {
   std::string body = "<h1>" + EscapeHtml(report.title) + "</h1>\n";
-  std::vector<Tile> tiles;
+  std::vector<KeyFigure> tiles;
   if (!report.events.empty()) tiles = TilesOf(report.events);
   bool has_figures = false;
   for (const LogTable& table : report.tables) {
     if (has_figures || table.rows == 0) continue;
-    const std::vector<Tile> more = TilesOf(CurvesOf(table), XName(table));
+    const std::vector<KeyFigure> more = TilesOf(CurvesOf(table), XName(table));
     tiles.insert(tiles.end(), more.begin(), more.end());
     has_figures = true;
   }
   if (!has_figures) {
-    const std::vector<Tile> more = TilesOf(CurvesOf(report.events), "epoch");
+    const std::vector<KeyFigure> more =
+        TilesOf(CurvesOf(report.events), "epoch");
     tiles.insert(tiles.end(), more.begin(), more.end());
   }
   if (!tiles.empty()) body += TilesHtml(tiles);
