@@ -142,6 +142,7 @@ void EventHistory::TakeLine(const std::string& text) {
       {"steps", &EventHistory::TakeSteps}, {"epoch", &EventHistory::TakeEpoch},
       {"view", &EventHistory::TakeView},   {"loss", &EventHistory::TakeLoss},
       {"save", &EventHistory::TakeSave},   {"fit", &EventHistory::TakeFit},
+      {"start", &EventHistory::TakeStart}, {"check", &EventHistory::TakeCheck},
       {"waited", &EventHistory::TakeWait}, {"end", &EventHistory::TakeEnd}};
   const std::string event = line.json["event"].text();
   for (const Taker& taker : kTakers) {
@@ -175,6 +176,24 @@ bool EventHistory::Add(Happening::Kind kind, const Line& line,
   happening.text = text;
   happenings_.push_back(happening);
   return true;
+}
+
+void EventHistory::TakeStart(const Line& line) {
+  WorkerHistory& w = *line.worker;
+  w.address = TextOf(line.json["address"], kMaxName);
+  w.run = TextOf(line.json["run"]);
+  w.status.clear();
+  if (line.json["continued"].as_bool()) return;  // only its file is new
+  Add(Happening::Kind::kStart, line, "worker " + w.worker + " started");
+}
+
+void EventHistory::TakeCheck(const Line& line) {
+  ++line.worker->checks;
+  const Json agreed = line.json["agreed"];
+  if (agreed.kind() != Json::Kind::kBool || agreed.as_bool()) return;
+  const std::string step = StepText(line.json);
+  Add(Happening::Kind::kCheck, line, "a replica check failed" + step,
+      "check " + step);
 }
 
 void EventHistory::TakeFit(const Line& line) {
@@ -348,13 +367,7 @@ void EventHistory::TakeOther(const std::string& event, const Line& line) {
   using Kind = Happening::Kind;
   const Json& json = line.json;
   const std::string view = std::to_string(WholeOf(json["view"]));
-  if (event == "start") {
-    line.worker->address = TextOf(json["address"], kMaxName);
-    line.worker->run = TextOf(json["run"]);
-    line.worker->status.clear();
-    if (json["continued"].as_bool()) return;
-    Add(Kind::kStart, line, "worker " + line.worker->worker + " started");
-  } else if (event == "abort") {
+  if (event == "abort") {
     Add(Kind::kLoss, line,
         "worker " + line.worker->worker + " gave up" + StepText(json) +
             Because(json["reason"]));
@@ -369,14 +382,6 @@ void EventHistory::TakeOther(const std::string& event, const Line& line) {
                       to = std::to_string(WholeOf(json["to_step"]));
     Add(Kind::kRollback, line, "rolled back from step " + from + " to " + to,
         "rollback " + from + " " + to);
-  } else if (event == "check") {
-    ++line.worker->checks;
-    if (json["agreed"].kind() != Json::Kind::kBool ||
-        json["agreed"].as_bool()) {
-      return;
-    }
-    const std::string step = StepText(json);
-    Add(Kind::kCheck, line, "a replica check failed" + step, "check " + step);
   } else if (event == "silence") {
     const std::string of = TextOf(json["of"], kMaxName);
     Add(Kind::kSilence, line,

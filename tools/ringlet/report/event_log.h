@@ -112,7 +112,6 @@ class EventHistory {
   }
   double begin() const { return begin_; }  // seconds since 1970
   double end() const { return end_; }
-  int64_t lines() const { return lines_; }
   int64_t skipped_lines() const { return skipped_lines_; }
   int64_t left_out() const { return left_out_; }  // beyond a bound
 
@@ -123,6 +122,8 @@ class EventHistory {
     WorkerHistory* worker = nullptr;
   };
   WorkerHistory* FindWorker(const std::string& name);
+  void TakeStart(const Line& line);
+  void TakeCheck(const Line& line);
   void TakeFit(const Line& line);
   void TakeView(const Line& line);
   void TakeReplicas(const Line& line);
