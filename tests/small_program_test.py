@@ -81,6 +81,10 @@ def check_features(folder, model, without):
                 "predict", model, "--images", str(picture)]),
             ("pictures", "pictures", [
                 "evaluate", model, "--images", f"{folder}/pictures"]),
+            ("pictures", "RandomFlip", ["train", run_json(
+                folder, layer("RandomFlip"))]),
+            ("pictures", "Resizing", ["train", run_json(
+                folder, layer("Resizing", height=2, width=2))]),
             ("sound", "MFCC", ["train", run_json(folder, layer("MFCC"))]),
             ("sound", "words", [
                 "evaluate", model, "--audio", f"{folder}/words"]),

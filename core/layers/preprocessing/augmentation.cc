@@ -308,46 +308,7 @@ class ColorOp final : public Op {
   const float low_, high_;
 };
 
-Layer Random(Kind kind, const FloatRange& factor) {
-  return MakeLayer(kind, &Layer::factor, factor);
-}
-
-Layer Random(Kind kind, const FloatRange& height, const FloatRange& width) {
-  return MakeLayer(kind, &Layer::height_factor, height, &Layer::width_factor,
-                   width);
-}
-
 }  // namespace
-
-FloatRange::FloatRange(float number)
-    : FloatRange(-std::fabs(number), std::fabs(number)) {}
-FloatRange::FloatRange(float a, float b)
-    : is_none(false), lower(b < a ? b : a), upper(b < a ? a : b) {}
-
-Layer RandomFlip(FlipMode mode) {
-  return MakeLayer(Kind::kRandomFlip, &Layer::mode, mode);
-}
-Layer RandomTranslation(const FloatRange& height_factor,
-                        const FloatRange& width_factor) {
-  return Random(Kind::kRandomTranslation, height_factor, width_factor);
-}
-Layer RandomRotation(const FloatRange& factor) {
-  return Random(Kind::kRandomRotation, factor);
-}
-Layer RandomZoom(const FloatRange& height_factor,
-                 const FloatRange& width_factor) {
-  return Random(Kind::kRandomZoom, height_factor, width_factor);
-}
-Layer RandomContrast(float lower, float upper) {
-  FloatRange factor(lower);
-  factor.lower = lower;
-  factor.upper = upper;
-  return Random(Kind::kRandomContrast, factor);
-}
-Layer RandomContrast(float factor) { return RandomContrast(factor, factor); }
-Layer RandomBrightness(const FloatRange& factor) {
-  return Random(Kind::kRandomBrightness, factor);
-}
 
 Status MakeWarp(const Layer& layer, const std::vector<Shape>& inputs,
                 std::unique_ptr<Op>* op) {

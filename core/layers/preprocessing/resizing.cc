@@ -98,21 +98,7 @@ class ResizeOp final : public Op {
   const bool is_random_;
 };
 
-Layer Sized(Kind kind, int64_t height, int64_t width) {
-  return MakeLayer(kind, &Layer::height, height, &Layer::width, width);
-}
-
 }  // namespace
-
-Layer RandomCrop(int64_t height, int64_t width) {
-  return Sized(Kind::kRandomCrop, height, width);
-}
-Layer CenterCrop(int64_t height, int64_t width) {
-  return Sized(Kind::kCenterCrop, height, width);
-}
-Layer Resizing(int64_t height, int64_t width) {
-  return Sized(Kind::kResizing, height, width);
-}
 
 Tap TapOf(int64_t at, int64_t outputs, int64_t begin, int64_t count,
           int64_t size, Interpolation interpolation) {
