@@ -267,6 +267,8 @@ struct Layer {
   Layer& ReturnState(bool return_state);
   // Begins with the last step. The output has the order of the computation.
   Layer& GoBackwards(bool go_backwards);
+  // The output of a masked step is zeros, not that of the step before.
+  Layer& ZeroOutputForMask(bool zero_output_for_mask);
   // The fraction that training drops of the inputs or attention weights, and of
   // the state before a product. An example has the same mask in all steps.
   Layer& Dropout(float fraction);
@@ -287,6 +289,8 @@ struct Layer {
   // Embedding.
   Layer& EmbeddingsRegularizer(const Regularizer& regularizer);
   Layer& EmbeddingsConstraint(const Constraint& constraint);
+  // Steps of number 0 are padding: the layers behind it leave them out.
+  Layer& MaskZero(bool mask_zero);
 
   // Dense, Embedding: LoRA. The kernel or matrix W is frozen. The layer
   // computes with W + alpha / rank A B, and trains A (inputs, rank) and B
@@ -352,7 +356,9 @@ struct Layer {
 
   // Convolutions.
   int64_t dilation[2] = {1, 1};
-  int64_t groups = 1;  // groups of channels, each with its own filters
+  // Groups of channels, each with its own filters. GroupNormalization has them
+  // too.
+  int64_t groups = 1;
   int64_t output_padding[2] = {-1, -1};  // transposed convolutions; -1: none
 
   // DepthwiseConv, SeparableConv.
@@ -409,6 +415,7 @@ struct Layer {
   bool return_sequences = false;
   bool return_state = false;
   bool go_backwards = false;
+  bool zero_output_for_mask = false;
 
   // Bidirectional, TimeDistributed.
   std::shared_ptr<const Layer> layer, backward_layer;
@@ -423,6 +430,9 @@ struct Layer {
   Initializer embeddings_initializer = RandomUniform();
   Regularizer embeddings_regularizer;
   Constraint embeddings_constraint;
+  bool mask_zero = false;  // Embedding
+
+  float mask_value = 0;  // Masking
 
   // Dense, Embedding.
   int64_t lora_rank = 0;   // 0: no LoRA
@@ -482,6 +492,7 @@ struct Layer {
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
   bool keeps_order = false;  // output step t is of input step t, if backwards
+  bool takes_mask = false;   // the last input is a mask
   uint64_t settings = 0;     // the setters that were called
 };
 
@@ -616,6 +627,9 @@ Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
 // BatchNormalization's formula with mean and variance of each example, over the
 // last axis or, with Axes, over several.
 Layer LayerNormalization(float epsilon = 1e-3f);
+// The same with mean and variance of each example and each of `groups` groups
+// of neighbouring channels.
+Layer GroupNormalization(int64_t groups = 32, float epsilon = 1e-3f);
 // x / sqrt(sum of x^2), over the last axis or, with Axes, over several.
 Layer UnitNormalization();
 // x scale + offset: one number for all channels, or one for each.
@@ -665,7 +679,8 @@ Layer Bidirectional(const Layer& layer, MergeMode merge_mode = kMergeConcat);
 // `backward` goes backwards; both or none of them return sequences.
 Layer Bidirectional(const Layer& forward, const Layer& backward,
                     MergeMode merge_mode = kMergeConcat);
-// Applies a layer to each step (the first axis), with the same weights.
+// Applies a layer, a Bidirectional or a model (Model::AsLayer) to each step,
+// the first axis, with the same weights.
 Layer TimeDistributed(const Layer& layer);
 Layer RepeatVector(int64_t n);  // (features) to (n, features)
 
@@ -688,6 +703,11 @@ Layer STFTSpectrogram();
 // Row x of a trained matrix (input_dim, output_dim) for each number x, rounded
 // down. Numbers outside of [0, input_dim) are an error.
 Layer Embedding(int64_t input_dim, int64_t output_dim);
+// Masks the steps (all axes but the last) of numbers that are all mask_value:
+// they become zeros, and the layers behind it leave them out. A masked step
+// keeps a recurrent layer's state, does not count in a GlobalAveragePooling1D,
+// and has no loss. See docs/from-keras.md.
+Layer Masking(float mask_value = 0);
 // Row t of a trained matrix (sequence_length, features) for step t of an input
 // (steps, features), as in KerasHub. Only the input's shape matters.
 Layer PositionEmbedding(int64_t sequence_length);

@@ -5,14 +5,16 @@
 
 tests/architectures.json has them as rows that keras_writers.py explains, each
 with where it comes "of". "inputs" are their shapes; "below" has, for an input of
-whole numbers, their number; "targets" is the input that is also the target.
+whole numbers, their number; "padded" are inputs with steps of zeros, and
+"targets" is the input that is also the target.
 keras_writers.py makes of each the JSON of Keras 3, Keras 2 and TensorFlow.js,
 where these have its layers.
 
 Without noise, 12 steps of SGD must have the losses and weights of
 keras_oracle.py in float64, within LIMIT. So must the outputs of the trained
 model, exported to ONNX and computed by onnx_numpy.py. With noise, the three texts
-must train to the same weights. An architecture with "lacks" is refused by the name of this class.
+must train to the same weights. An architecture with "lacks" is refused by the
+name of this class, and one with "unexported" by `export`.
 With less than 5 RINGLET_TEST_SECONDS a third of them is run.
 """
 import argparse
@@ -108,6 +110,8 @@ class Architecture:
                    if tag in below else
                    rng.standard_normal((EXAMPLES, *shape)).astype("f4")
                    for tag, shape in self.entry["inputs"].items()}
+        for tag in self.entry.get("padded", []):  # not only at the end
+            self.xs[tag][rng.random(self.xs[tag].shape[:2]) < 0.3] = 0
         if "targets" in self.entry:
             self.ys = [self.xs[self.entry["targets"]]]
         else:
@@ -196,6 +200,10 @@ def compare(folder, expected):
 def export(program, architecture, model, folder):
     """What is wrong with the trained model as an ONNX file, or ""."""
     problem = call(folder, program, "export", "out.safetensors", "-o", "m.onnx")
+    lacks = architecture.entry.get("unexported")
+    if lacks:
+        return "" if f"is a {lacks}," in problem else (
+            f"is not refused by export as a {lacks}: {problem}")
     if problem:
         return problem
     oracle, weights = keras_oracle.Model(model), weights_of(folder)

@@ -555,6 +555,8 @@ def random_recurrence(rng, all_steps):
         config["reset_after"] = bool(rng.random() < 0.5)
     if rng.random() < 0.3:
         config["go_backwards"] = True
+    if rng.random() < 0.3:
+        config["zero_output_for_mask"] = True
     if rng.random() < 0.15:
         config["use_bias"] = False
     for weight in ("kernel", "recurrent", "bias"):
@@ -753,16 +755,18 @@ def embedding_model(rng, loss, classes):
               "output_dim": int(rng.integers(1, 13))}
     if rng.random() < 0.3:
         config["embeddings_regularizer"] = regularizer(rng)
+    kind = rng.random()
+    attends = 0.5 <= kind < 0.7 and b.functional  # which takes no mask
+    config["mask_zero"] = bool(rng.random() < 0.5) and not attends
     x = b.add("Embedding", config, [b.input])
     if b.functional and rng.random() < 0.4:
         place = b.add("PositionEmbedding", {"sequence_length": steps}, [x])
         x = b.add("Add", {}, [x, place])
-    kind = rng.random()
     if kind < 0.3:
         x = add_recurrent(b, x, rng, bool(rng.integers(2)))
     elif kind < 0.5:
         x = add_convolution(b, x, rng)
-    elif kind < 0.7 and b.functional:
+    elif attends:
         x = add_attention(b, x, rng)
     if len(b.shapes[x]) == 2 and rng.random() < 0.8:
         x = b.add(pick(rng, "Flatten", "GlobalAveragePooling1D",
@@ -900,8 +904,8 @@ def wide_model(rng, loss, classes):
 def normalization(rng, shape, name):
     """A normalizing layer over what has this shape."""
     what = pick(rng, "BatchNormalization", "BatchNormalization",
-                "BatchNormalization", "LayerNormalization", "Rescaling",
-                "Normalization")
+                "BatchNormalization", "LayerNormalization",
+                "GroupNormalization", "Rescaling", "Normalization")
     config, width = {"name": name}, shape[-1]
 
     def each(low, high):
@@ -926,6 +930,9 @@ def normalization(rng, shape, name):
                 config[weight + "_regularizer"] = regularizer(rng)
         if what == "BatchNormalization":
             config["momentum"] = float(pick(rng, 0.99, 0.9, 0.5, 0.0))
+        elif what == "GroupNormalization":
+            config["groups"] = int(pick(rng, *(
+                n for n in range(1, width + 1) if width % n == 0)))
         elif len(shape) > 1 and rng.random() < 0.5:
             config["axis"] = pick(rng, [-2, -1], [len(shape) - 1, len(shape)])
         if rng.random() < 0.15:
@@ -991,6 +998,19 @@ def insert(rng, model, make, prefix, times, first=0):
                     "shape": [None, *shapes[name]], "dtype": "float32",
                     "keras_history": [behind, 0, 0]}}], "kwargs": {}}]
         layers.insert(at + 1, new)
+
+
+# Layers that refuse an input with a mask.
+WITHOUT_MASKS = ("BatchNormalization", "Softmax", "Attention",
+                 "MultiHeadAttention")
+
+
+def drop_refused_masks(model):
+    """Of a model in which a layer may refuse its mask."""
+    text = json.dumps(model)
+    if any(f'"{name}"' in text for name in WITHOUT_MASKS):
+        for layer in model["config"]["layers"]:
+            layer["config"].pop("mask_zero", None)
 
 
 # --- what other layers and activations stand in their place ------------------
@@ -1414,6 +1434,7 @@ class Case:
                    first=bool(self.rows))
         vary_more(np.random.default_rng([seed, number, 4]), model, self.trains)
         constrain(newest, model)
+        drop_refused_masks(model)
         fit, examples, validation, self.workers = random_fit(rng, self.wide)
         if not self.trains:  # all of the data are evaluated
             self.workers = 1

@@ -42,6 +42,11 @@ class Layer:
         self.parts = None  # while training: of each worker (begin, end)
         self.trainable = config.get("trainable", True)
         self.noise = None  # of the model
+        self.mask = None  # of the first input: (batch, steps), or None
+
+    def pass_mask(self, xs, masks):
+        """The mask of the output of an input `xs` with `masks`."""
+        return None
 
     def off(self, t):
         """By how much float32 may round `t`, where it is disturbed: else 0."""
@@ -560,6 +565,21 @@ class Pooling(Plane):
         return self.window.paste(lambda ky, kx: dy / self.count)
 
 
+class Masking(Layer):
+    def build(self, shapes):
+        return shapes[0]
+
+    def pass_mask(self, xs, masks):
+        return (xs[0] != self.config.get("mask_value", 0.0)).any(-1)
+
+    def forward(self, xs):
+        self.counts = self.pass_mask(xs, [])[..., None]
+        return np.where(self.counts, xs[0], 0)
+
+    def backward(self, dy):
+        return [np.where(self.counts, dy, 0)]
+
+
 class GlobalPooling(Layer):
     def __init__(self, config, is_max, axes=2):
         super().__init__(config)
@@ -572,7 +592,13 @@ class GlobalPooling(Layer):
     def forward(self, xs):
         self.x = x = xs[0].reshape(len(xs[0]), -1, xs[0].shape[-1])
         self.shape = xs[0].shape
-        y = x.max(1) if self.is_max else x.mean(1)
+        self.share = None
+        if self.mask is not None and self.axes == 1 and not self.is_max:
+            counts = self.mask[..., None].astype(x.dtype)
+            self.share = counts / np.maximum(1, counts.sum(1, keepdims=True))
+            y = (x * self.share).sum(1)
+        else:
+            y = x.max(1) if self.is_max else x.mean(1)
         return y.reshape(len(y), *self.build([self.shape[1:]]))
 
     def backward(self, dy):
@@ -580,6 +606,8 @@ class GlobalPooling(Layer):
         if self.is_max:  # Keras shares it among equals
             held = self.x == self.x.max(1, keepdims=True)
             share = np.where(held, dy / held.sum(1, keepdims=True), 0)
+        elif self.share is not None:
+            share = dy * self.share
         else:
             share = np.broadcast_to(dy / self.x.shape[1], self.x.shape).copy()
         return [share.reshape(self.shape)]
@@ -938,7 +966,7 @@ class Recurrent(Layer):
     def forward(self, xs):
         self.recurrence = recurrent_oracle.Recurrence(
             self.kind, self.config, self.weights)
-        y = self.recurrence.forward(*xs)
+        y = self.recurrence.forward(*xs, mask=self.mask)
         self.inputs = len(xs)
         self.d_states = [0.0, 0.0]
         return y
@@ -977,6 +1005,8 @@ class Bidirectional(Layer):
         super().__init__(config)
         inner, self.kind = config["layer"]["config"], config["layer"]["class_name"]
         name = inner["name"].removeprefix("forward_")
+        inner = {**inner, "zero_output_for_mask": inner.get(
+            "return_sequences", False)}
         self.both = {"forward_" + name: inner,
                      "backward_" + name: {**inner, "go_backwards": True}}
         self.mode = config.get("merge_mode", "concat")
@@ -1001,7 +1031,7 @@ class Bidirectional(Layer):
                                for weight in recurrent_oracle.weight_shapes(
                                    inner, self.kind, xs[0].shape[2])})
                      for name, inner in self.both.items()}
-        a, b = self.ys = [self.turned(run.forward(xs[0]), name)
+        a, b = self.ys = [self.turned(run.forward(xs[0], mask=self.mask), name)
                           for name, run in self.runs.items()]
         return {"concat": lambda: np.concatenate([a, b], -1),
                 "sum": lambda: a + b, "mul": lambda: a * b,
@@ -1022,6 +1052,45 @@ class Bidirectional(Layer):
     def place(self, weight):
         name, own = weight.split("/")
         return Recurrent(self.both[name], self.kind).place(own)
+
+
+class Chain(Layer):
+    """A Sequential as one layer."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.parts = [LAYERS[each["class_name"]](each["config"])
+                      for each in config["layers"]
+                      if each["class_name"] != "InputLayer"]
+
+    def build(self, shapes):
+        shape = shapes[0]
+        for part in self.parts:
+            shape = part.build([shape])
+            for name, of in part.shapes.items():
+                self.shapes[f"{part.name}/{name}"] = of
+        return shape
+
+    def forward(self, xs):
+        self.parts = [copy.copy(part) for part in self.parts]
+        for part in self.parts:
+            part.weights = {name: self.weights[f"{part.name}/{name}"]
+                            for name in part.shapes}
+            part.gradients = {}
+            xs = [part.forward(xs)]
+        return xs[0]
+
+    def backward(self, dy):
+        for part in self.parts[::-1]:
+            dy, = part.backward(dy)
+            for name, gradient in part.gradients.items():
+                self.gradients[f"{part.name}/{name}"] = gradient
+        return [dy]
+
+    def place(self, weight):
+        part, name = weight.split("/", 1)
+        return next(each for each in self.parts
+                    if each.name == part).place(name)
 
 
 class TimeDistributed(Layer):
@@ -1182,6 +1251,42 @@ class Embedding(Layer):
         return [np.zeros_like(self.x)]
 
 
+class GroupNormalization(Layer):
+    def build(self, shapes):
+        self.groups, channels = self.config.get("groups", 32), shapes[0][-1]
+        if self.config.get("center", True):
+            self.shapes["beta"] = (channels,)
+        if self.config.get("scale", True):
+            self.shapes["gamma"] = (channels,)
+        return shapes[0]
+
+    def grouped(self, x):
+        return x.reshape(len(x), -1, self.groups, x.shape[-1] // self.groups)
+
+    def forward(self, xs):
+        x = self.grouped(xs[0])
+        mean = x.mean((1, 3), keepdims=True)
+        variance = ((x - mean) ** 2).mean((1, 3), keepdims=True)
+        self.inverse = 1 / np.sqrt(variance + self.config.get("epsilon", 1e-3))
+        self.normal = (x - mean) * self.inverse
+        y = self.normal.reshape(xs[0].shape)
+        return y * self.weights.get("gamma", 1) + self.weights.get("beta", 0)
+
+    def backward(self, dy):
+        axes = tuple(range(dy.ndim - 1))
+        normal = self.normal.reshape(dy.shape)
+        if "gamma" in self.shapes:
+            self.gradients["gamma"] = (dy * normal).sum(axes)
+        if "beta" in self.shapes:
+            self.gradients["beta"] = dy.sum(axes)
+        g = self.grouped(dy * self.weights.get("gamma", 1))
+        self.terms = (g * self.inverse).reshape(dy.shape)
+        mean = g.mean((1, 3), keepdims=True)
+        product = (g * self.normal).mean((1, 3), keepdims=True)
+        return [((g - mean - self.normal * product) *
+                 self.inverse).reshape(dy.shape)]
+
+
 class RepeatVector(Layer):
     def build(self, shapes):
         return (self.config["n"], *shapes[0])
@@ -1213,6 +1318,7 @@ LAYERS = {
     "MelSpectrogram": lambda config: Spectrogram(config, "MelSpectrogram"),
     "MFCC": lambda config: Spectrogram(config, "MFCC"),
     "Bidirectional": Bidirectional, "TimeDistributed": TimeDistributed,
+    "Sequential": Chain, "Masking": Masking, "GroupNormalization": GroupNormalization,
     "RepeatVector": RepeatVector, "Attention": Attention,
     "MultiHeadAttention": MultiHeadAttention,
     "PositionEmbedding": PositionEmbedding, "Embedding": Embedding,
@@ -1262,6 +1368,36 @@ def add_images(axes):
 
 add_images(2)
 add_images(1)
+
+
+# --- masks --------------------------------------------------------------------
+
+def same_mask(layer, xs, masks):
+    return masks[0]
+
+
+def of_sequences(config):
+    return lambda layer, xs, masks: (
+        masks[0] if config(layer).get("return_sequences") else None)
+
+
+def merged_mask(layer, xs, masks):
+    if any(mask is None for mask in masks):
+        return None
+    return functools.reduce(np.logical_or, masks)
+
+
+Embedding.pass_mask = lambda layer, xs, masks: (
+    xs[0] != 0 if layer.config.get("mask_zero") else None)
+Recurrent.pass_mask = of_sequences(lambda layer: layer.config)
+Bidirectional.pass_mask = of_sequences(
+    lambda layer: layer.config["layer"]["config"])
+Merge.pass_mask = merged_mask
+Concatenate.pass_mask = lambda layer, xs, masks: next(
+    (mask for mask in masks if mask is not None), None)
+for kind in (Identity, Activation, PReLU, Curve, Dense, LayerNormalization,
+             GroupNormalization, Affine, TimeDistributed, PositionEmbedding):
+    kind.pass_mask = same_mask
 
 
 MODELS = ("Sequential", "Functional")
@@ -1400,10 +1536,15 @@ class Model:
         where there are several outputs."""
         tensors = dict(zip(self.input_names,
                            x.arrays if isinstance(x, Rows) else [x]))
+        masks = {}
         for layer, inputs, output in zip(self.layers, self.inputs, self.outputs):
             layer.parts, layer.noise = parts, self.noise
+            xs = [tensors[name] for name in inputs]
+            given = [masks.get(name) for name in inputs]
+            layer.mask = given[0]
+            masks[output] = layer.output_mask = layer.pass_mask(xs, given)
             tensors[output] = self.noise(
-                layer.forward([tensors[name] for name in inputs]))
+                layer.forward(xs))
         if len(self.ends) > 1:
             return Rows([tensors[end] for end in self.ends])
         return tensors[self.ends[0]]
@@ -1506,10 +1647,14 @@ class Loss:
                              model.layers[-1].activation)
         self.from_logits |= self.takes_logits
 
-    def counted(self, y, replicas):
-        """Of each row 0 if its class is ignored, else its weight: the mean over
-        a replica's rows is that of the rows that are not ignored."""
-        valid = (y != self.ignored).astype(float)
+    def counted(self, y, replicas, mask, rows):
+        """Of each row 0 if its class is ignored or its step masked, else its
+        weight: the mean over a replica's rows is that of the others."""
+        valid = np.ones(rows)
+        if self.ignored is not None:
+            valid *= y != self.ignored
+        if mask is not None:
+            valid *= mask.reshape(*mask.shape, *[1] * (len(rows) - mask.ndim))
         if self.sums:
             return valid
         piece = -(-len(y) // replicas)
@@ -1571,8 +1716,9 @@ class Loss:
         """(per example, gradient of their mean, whether by the logits)."""
         z = model.layers[-1].z if self.takes_logits else p
         loss, d = self.rows(z, y)
-        if self.ignored is not None:
-            counted = self.counted(y, replicas)
+        mask = model.layers[-1].output_mask
+        if self.ignored is not None or mask is not None:
+            counted = self.counted(y, replicas, mask, loss.shape)
             loss, d = loss * counted, d * counted[..., None]
         if weights is not None and weights.ndim > 1:  # one for each row
             rows = weights.reshape(loss.shape)

@@ -310,6 +310,8 @@ def unknown(case):
     if len(fit.losses) > 1:
         return "several outputs"
     for layer in fit.model.layers:
+        if layer.config.get("mask_zero"):
+            return "a mask"
         if not is_known(layer):
             return getattr(layer, "kind", type(layer).__name__)
         if any(f"{layer.name}/{name}" not in fit.weights

@@ -102,6 +102,10 @@ DEFAULTS = {
     "LayerNormalization": {"axis": [-1], "epsilon": 0.001, "center": True,
                            "scale": True, **settings("beta", "gamma")},
     "UnitNormalization": {"axis": -1},
+    "GroupNormalization": {"groups": 32, "axis": -1, "epsilon": 0.001,
+                           "center": True, "scale": True,
+                           **settings("beta", "gamma")},
+    "Masking": {"mask_value": 0.0},
     "Rescaling": {"offset": 0.0}, "Normalization": {"invert": False},
     "Embedding": {**settings("embeddings"), "activity_regularizer": None,
                   "mask_zero": False},
@@ -234,7 +238,8 @@ class Writer:
                 fields[key] = self.object(
                     f"keras.{key.rsplit('_', 1)[1]}s", kind, config)
             elif isinstance(value, Layer):
-                fields[key] = self.layer(value)
+                fields[key] = (self.chain(value.name, value.graph)
+                               if value.graph else self.layer(value))
         if "pool_size" in fields and fields["strides"] is None:
             fields["strides"] = fields["pool_size"]
         return {"name": layer.name, **self.dtype(layer), **fields}
@@ -309,11 +314,14 @@ class Keras3(Writer):
                 "batch_shape": layer.input_shape(), "dtype": "float32",
                 "sparse": False, "ragged": False, "name": layer.name})
         elif layer.graph:
-            entry = self.sequential(layer.name, layer.graph)
+            entry = self.chain(layer.name, layer.graph)
         else:
             entry = self.layer(layer)
         return {**entry, "name": layer.name, "inbound_nodes": [
             self.node(layer, *call) for call in layer.calls]}
+
+    def chain(self, name, graph):
+        return self.sequential(name, graph)
 
     def node(self, layer, inputs, arguments):
         tensors = [{"class_name": "__keras_tensor__", "config": {
@@ -366,7 +374,7 @@ class Keras2(Writer):
             if kind != "SimpleRNN":
                 fields["implementation"] = 2
         if kind == "Embedding":
-            fields.update(input_length=None, batch_input_shape=[None, None])
+            fields.update(input_length=None)
         if kind == "Attention":
             fields["causal"] = False
         if kind.startswith(("DepthwiseConv", "SeparableConv")):
@@ -388,6 +396,10 @@ class Keras2(Writer):
         if layer.kind == "PositionEmbedding":
             return self.object("", "keras_nlp>PositionEmbedding",
                                self.config(layer))
+        if layer.kind == "Embedding":  # of any sizes
+            return self.object("", layer.kind, {
+                **self.config(layer), "batch_input_shape":
+                [None] * (len(layer.shapes[0]) + 1)})
         if layer.kind in self.numbered:
             return self.object("", layer.kind, {
                 **self.config(layer), "axis": [len(layer.shapes[0])]})
@@ -404,8 +416,7 @@ class Keras2(Writer):
                 "batch_input_shape": layer.input_shape(), "dtype": "float32",
                 "sparse": False, **self.of_input, "name": layer.name})
         elif layer.graph:
-            entry = self.object("", "Sequential",
-                                self.sequential(layer.name, layer.graph))
+            entry = self.chain(layer.name, layer.graph)
         else:
             entry = self.layer(layer)
         return {**entry, "name": layer.name, "inbound_nodes": [
@@ -417,6 +428,9 @@ class Keras2(Writer):
             return [[*first, {**dict(zip(("value", "key"), others)),
                               **arguments}]]
         return [[*each, arguments] for each in inputs]
+
+    def chain(self, name, graph):
+        return self.object("", "Sequential", self.sequential(name, graph))
 
     def sequential(self, name, graph):
         return {"name": name, "layers": [
@@ -438,7 +452,7 @@ class TensorFlowJs(Keras2):
                "Normalization", "Subtract", "Cropping1D", "gelu", "silu",
                "RandomFlip", "RandomTranslation", "RandomRotation",
                "RandomZoom", "RandomCrop", "RandomContrast",
-               "RandomBrightness", *Keras2.missing)
+               "RandomBrightness", "GroupNormalization", *Keras2.missing)
     fields = ("groups", "keepdims")  # that it does not have
     numbered, of_input = ("LayerNormalization",), {}
 
@@ -478,7 +492,7 @@ class TensorFlowJs(Keras2):
         if kind == "ReLU":
             del fields["negative_slope"], fields["threshold"]
         if kind == "Embedding":
-            fields["mask_zero"] = None
+            fields["mask_zero"] = fields["mask_zero"] or None
         if kind == "Conv2DTranspose":
             del fields["output_padding"], fields["dilation_rate"]
         if kind == "SeparableConv2D":

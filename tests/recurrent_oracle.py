@@ -1,6 +1,7 @@
 """Keras's recurrent layers in NumPy, with their gradients: a part of keras_oracle.
 
-Written from Keras's definitions, step by step. x is (batch, steps, features).
+Written from Keras's definitions, step by step. x is (batch, steps, features). A
+mask is (batch, steps), true for the steps that count.
 """
 import numpy as np
 
@@ -59,8 +60,13 @@ class Recurrence:
         u = self.units
         return self.weights["recurrent_kernel"][:, first * u:(end or first + 1) * u]
 
-    def forward(self, x, *states):
+    def counts(self, t):
+        """Which examples' step t counts, as a column."""
+        return self.mask[:, t, None]
+
+    def forward(self, x, *states, mask=None):
         self.x = x
+        self.mask = (np.ones(x.shape[:2], bool) if mask is None else mask)
         steps = x.shape[1]
         self.order = list(range(steps))
         if self.config.get("go_backwards"):
@@ -69,11 +75,17 @@ class Recurrence:
         state, self.kept, ys = (*states, zero, zero)[:2], [], []
         forward = {"SimpleRNN": self.simple, "LSTM": self.lstm,
                    "GRU": self.gru}[self.kind]
+        y = zero
         for t in self.order:
             z = x[:, t] @ self.weights["kernel"] + self.bias[0]
-            state, kept = forward(z, *state)
+            new, kept = forward(z, *state)
+            before = zero if self.config.get("zero_output_for_mask") else y
+            y = np.where(self.counts(t), new[0], before)
+            state = tuple(each if each is None else
+                          np.where(self.counts(t), each, old)
+                          for each, old in zip(new, state))
             self.kept.append(kept)
-            ys.append(state[0])
+            ys.append(y)
         self.last = state
         if self.config.get("return_sequences"):
             return np.stack(ys, 1)
@@ -89,13 +101,24 @@ class Recurrence:
                     "LSTM": self.lstm_backward,
                     "GRU": self.gru_backward}[self.kind]
         last = len(self.order) - 1
+        d_y = zero  # of the output of this step, by the step behind it
         for s in range(last, -1, -1):
             t = self.order[s]
             if self.config.get("return_sequences"):
-                d_state = (d_state[0] + dy[:, s], d_state[1])
+                d_y = d_y + dy[:, s]
             elif s == last:
-                d_state = (d_state[0] + dy, d_state[1])
-            dz, d_state = backward(self.kept[s], *d_state)
+                d_y = dy
+            counts = self.counts(t)
+            skipped = [d if d is None else np.where(counts, 0, d)
+                       for d in d_state]
+            d_new = [d if d is None else np.where(counts, d, 0)
+                     for d in d_state]
+            d_new[0] = d_new[0] + np.where(counts, d_y, 0)
+            d_y = (zero if self.config.get("zero_output_for_mask") else
+                   np.where(counts, 0, d_y))
+            dz, d_old = backward(self.kept[s], *d_new)
+            d_state = tuple(d if d is None or by is None else d + by
+                            for d, by in zip(d_old, skipped))
             dx[:, t] = dz @ self.weights["kernel"].T
             self.gradients["kernel"] += self.x[:, t].T @ dz
             if "bias" in self.gradients:

@@ -316,6 +316,9 @@ def host_layer(one):
             layer("UpSampling1D", size=200, name="longer"),
             layer("Reshape", target_shape=[3200, 1][:1 + channels],
                   name="sound"), one, *copy.deepcopy(HEAD))
+    elif name == "GroupNormalization":  # of 32 groups, if not given
+        run["model"] = sequential(layer("Dense", units=64, name="wide"), one,
+                                  *copy.deepcopy(HEAD))
     elif name == "RepeatVector":
         run["model"] = sequential(layer("Flatten", name="row"), one,
                                   *copy.deepcopy(HEAD))

@@ -106,8 +106,16 @@ std::vector<bool> CompileConfig::Losses() const {
 Status CompileConfig::Check(const Graph& graph) const {
   for (size_t k = 0; k < outputs.size(); ++k) {
     if (!outputs[k].has_loss) continue;
-    const Status fits =
-        CheckLossShape(outputs[k].loss, graph.node(outputs[k].node).output);
+    const GraphNode& node = graph.node(outputs[k].node);
+    Status fits = CheckLossShape(outputs[k].loss, node.output);
+    if (fits.ok() && node.mask_maker >= 0 &&
+        outputs[k].loss.custom != nullptr) {
+      fits = InvalidArgument(
+          "%s: the output has the mask of layer '%s', and a user-defined loss "
+          "takes none; leave out the mask, or give masked steps the weight 0",
+          outputs[k].loss.class_name(),
+          graph.node(node.mask_maker).layer.name.c_str());
+    }
     if (outputs.size() == 1) RINGLET_RETURN_IF_ERROR(fits);
     RINGLET_RETURN_IF_ERROR(
         fits.Annotate("output '%s'", losses[k].output.c_str()));

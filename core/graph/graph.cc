@@ -16,6 +16,7 @@
 #include "../layers/layer_loops.h"
 #include "../layers/recurrent/bidirectional.h"
 #include "../layers/recurrent/recurrent_output.h"
+#include "../layers/recurrent/time_distributed.h"
 
 namespace ringlet {
 
@@ -226,6 +227,8 @@ Status Graph::AddNode(int layer, const std::vector<int>& inputs) {
   node.layer_index = layer;
   node.call_index = called.calls;
   node.inputs = inputs;
+  RINGLET_RETURN_IF_ERROR(TakeMask(&node).Annotate(
+      "layer '%s' (%s)", called.path.c_str(), ClassName(called.layer)));
   node.root = size();
   node.first_variable = static_cast<int>(variables_.size());
   node.output = called.layer.shape;  // an Input's
@@ -233,6 +236,7 @@ Status Graph::AddNode(int layer, const std::vector<int>& inputs) {
     RINGLET_RETURN_IF_ERROR(MakeOp(&node).Annotate(
         "layer '%s' (%s)", called.path.c_str(), ClassName(called.layer)));
   }
+  PassMask(&node);
   if (called.calls++ == 0) called.first_node = size();
   called.last_node = size();
   if (called.layer.kind == Layer::Kind::kInput) ++num_inputs_;
@@ -248,8 +252,9 @@ Status Graph::Call(int layer, const std::vector<int>& inputs, int* node) {
         .Annotate("layer '%s' (%s)", layers_[layer].path.c_str(),
                   ClassName(layers_[layer].layer));
   }
-  *node = size();
-  return AddNode(layer, inputs);
+  RINGLET_RETURN_IF_ERROR(AddNode(layer, inputs));
+  *node = size() - 1;
+  return Status();
 }
 
 Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
@@ -289,6 +294,20 @@ Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
   return Status();
 }
 
+// Makes a nested model of a layer that consists of several.
+Status Graph::Expand(const std::vector<int>& inputs, Layer* layer) const {
+  const bool both = layer->kind == Layer::Kind::kBidirectional;
+  if (!both && layer->kind != Layer::Kind::kTimeDistributed) return Status();
+  if (inputs.size() != 1) {
+    return InvalidArgument("takes one input, not %zu", inputs.size());
+  }
+  const Shape& input = nodes_[inputs[0]].output;
+  if (both) return ExpandBidirectional(input, layer);
+  if (!AppliesModel(*layer)) return Status();
+  RINGLET_RETURN_IF_ERROR(ExpandTimeDistributed(input, layer));
+  return CheckNewLayer(*layer, inputs.size());
+}
+
 Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
   Layer named = layer;
   named.name = UniqueName(layer);
@@ -301,11 +320,7 @@ Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
                 ? TakeTensor(inputs, layer, &named)
                 : CheckTensors(inputs);
   }
-  if (added.ok() && named.kind == Layer::Kind::kBidirectional) {
-    added = inputs.size() == 1
-                ? ExpandBidirectional(nodes_[inputs[0]].output, &named)
-                : InvalidArgument("takes one input, not %zu", inputs.size());
-  }
+  if (added.ok()) added = Expand(inputs, &named);
   if (added.ok()) added = AddLayer(named, -1);
   RINGLET_RETURN_IF_ERROR(added.Annotate("layer '%s'", named.name.c_str()));
   return AddCallOf(number, inputs);
@@ -347,7 +362,10 @@ Status Graph::Complete(const std::vector<bool>& losses) {
   losses_before_ = losses_;
   losses_ = losses;
   RINGLET_RETURN_IF_ERROR(CheckShared());
-  if (!complete_) JoinPools();
+  if (!complete_) {
+    RINGLET_RETURN_IF_ERROR(AddOutputMasks());
+    JoinPools();
+  }
   ChooseTrained(&GraphLayer::trainable_next);
   RINGLET_RETURN_IF_ERROR(CheckGradients());
   ChooseReplaced();
@@ -374,6 +392,7 @@ void Graph::ChooseTrained(bool GraphLayer::*trainable) {
     for (int input : node.inputs) {
       node.needs_gradient |= leads[i] && nodes_[input].needs_gradient;
     }
+    if (node.layer.kind == Layer::Kind::kMask) node.needs_gradient = false;
     if (node.op != nullptr) node.op->set_frozen(!node.layer.trainable);
     for (int v = 0; v < node.num_variables; ++v) {
       Variable& variable = variables_[node.first_variable + v];

@@ -45,7 +45,8 @@ struct GraphNode {
   std::vector<int> inputs;
   std::unique_ptr<Op> op;  // null for an input
   Shape output;
-  int root = 0;  // the node with the buffer of this output
+  int root = 0;         // the node with the buffer of this output
+  int mask_maker = -1;  // the node that made its mask; -1: all steps count
   // Floats of one example in memory. An op that also computes the pool behind
   // it keeps only the pool's output; `output` is its own.
   int64_t floats() const {
@@ -142,6 +143,9 @@ class Graph {
 
   // The variables in the order of the nodes.
   const std::vector<Variable>& variables() const { return variables_; }
+  // The node of output k's mask; -1: all steps count. Set by Complete.
+  int output_mask(size_t k) const { return output_masks_[k]; }
+
   // Floats in the weight span.
   int64_t num_weights() const { return num_parameters_ + num_state_; }
   // Floats in the spans of gradients and slots.
@@ -169,6 +173,7 @@ class Graph {
                     Layer* layer) const;
   Status CheckNewCall(const std::vector<int>& inputs) const;
   Status CheckNewLayer(const Layer& layer, size_t inputs) const;
+  Status Expand(const std::vector<int>& inputs, Layer* layer) const;
   Status CheckShared() const;
   // An error if the same sound is taken at two sampling rates.
   Status CheckSamplingRates() const;
@@ -182,6 +187,12 @@ class Graph {
   Status CallModel(int layer, const std::vector<int>& inputs, int* node);
   Status AddNode(int layer, const std::vector<int>& inputs);
   Status MakeOp(GraphNode* node);
+  Status FindMaskMaker(const Layer& layer, const std::vector<int>& inputs,
+                       int* maker) const;
+  Status AddMask(int maker, int* mask);
+  Status TakeMask(GraphNode* node);
+  void PassMask(GraphNode* node) const;
+  Status AddOutputMasks();
   Status MakeNormalization(int node, const std::vector<float>& mean,
                            const std::vector<float>& variance,
                            std::unique_ptr<Op>* op) const;
@@ -205,6 +216,8 @@ class Graph {
   int num_inputs_ = 0;
   std::vector<int> outputs_;
   bool outputs_set_ = false;
+  std::map<int, int> masks_;  // the node of each maker's mask
+  std::vector<int> output_masks_;
   std::vector<bool> losses_, losses_before_;  // see Complete
   std::set<std::string> names_;               // paths of the layers
   std::map<std::string, int> numbers_;  // the last suffix of a default name

@@ -61,6 +61,7 @@ Status Graph::CheckWhole() const {
   for (const GraphNode& node : nodes_) {
     for (int input : node.inputs) taken[input] = true;
   }
+  for (const auto& mask : masks_) taken[mask.second] = true;
   for (const int output : outputs_) taken[output] = true;
   RINGLET_RETURN_IF_ERROR(CheckTensors(outputs_));
   RINGLET_RETURN_IF_ERROR(CheckSamplingRates());

@@ -79,6 +79,10 @@ void StepValues::SetForwardLifetimes() {
   for (const int node : graph_.outputs()) {
     Use(output(graph_.node(node).root), schedule_.after());
   }
+  for (size_t k = 0; k < graph_.outputs().size(); ++k) {
+    const int mask = graph_.output_mask(k);
+    if (mask >= 0) Use(output(mask), schedule_.loss());
+  }
 }
 
 void StepValues::SetBackwardLifetimes(int i, int now) {

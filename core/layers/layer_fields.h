@@ -469,6 +469,13 @@ constexpr auto kLayerNormalizationFields =
     Join(Join(Join(std::array{kAxes, kEpsilon}, kCenterAndScale),
               std::array{LayerField("rms_scaling", OnlyFalse())}),
          Join(kBetaAndGammaInitializers, kBetaAndGamma));
+constexpr auto kGroupNormalizationFields =
+    Join(Join(std::array{LayerField("groups", &Layer::groups)
+                             .Compared("groups")
+                             .Saved("groups"),
+                         kLastAxis, kEpsilon},
+              kCenterAndScale),
+         Join(kBetaAndGammaInitializers, kBetaAndGamma));
 constexpr LayerField kReturnState =
     LayerField("return_state", &Layer::return_state).SetBy(kSetReturnState);
 constexpr LayerField kRecurrentOutputFields[] = {
@@ -486,7 +493,10 @@ constexpr std::array kSequenceFields = {
         .Saved("backwards"),
     kStateful,
     LayerField("unroll", AnyValue()).Unwritten(),
-    LayerField("zero_output_for_mask", AnyValue()).Unwritten(),
+    LayerField("zero_output_for_mask", &Layer::zero_output_for_mask)
+        .WrittenIfSet()
+        .SetBy(kSetZeroOutputForMask)
+        .Compared("zeros for masked steps"),
     LayerField("time_major", OnlyFalse()).Unwritten(),
     LayerField("implementation", AnyValue()).Unwritten(),
 };
@@ -575,13 +585,16 @@ constexpr LayerField kEmbeddingFields[] = {
     kActivityRegularizer,
     ConstraintField("embeddings_constraint", &Layer::embeddings_constraint,
                     kSetEmbeddingsConstraint),
-    LayerField("mask_zero", OnlyFalse()),
+    LayerField("mask_zero", &Layer::mask_zero).OrNull().SetBy(kSetMaskZero),
     LayerField("input_length", AnyValue()).Unwritten(),
     kLoraRank,
     kLoraAlpha,
     kQuantizationMode,
     kQuantizationConfig,
 };
+constexpr LayerField kMaskValue =
+    LayerField("mask_value", &Layer::mask_value).Compared("mask_value");
+constexpr LayerField kMaskingFields[] = {kMaskValue};
 // KerasHub has no other rule for sequences of at most sequence_length.
 constexpr LayerField kPositionEmbeddingFields[] = {
     LayerField("sequence_length", &Layer::input_dim)

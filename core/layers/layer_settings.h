@@ -22,6 +22,7 @@ enum LayerSetting : uint64_t {
   kSetKeepDims = uint64_t{1} << 8,
   kSetLoraRank = uint64_t{1} << 9,
   kSetLoraAlpha = uint64_t{1} << 10,
+  kSetMaskZero = uint64_t{1} << 11,
   kSetDilationRate = uint64_t{1} << 12,
   kSetDepthMultiplier = uint64_t{1} << 13,
   kSetDepthwiseInitializer = uint64_t{1} << 14,
@@ -73,6 +74,7 @@ enum LayerSetting : uint64_t {
   kSetValueRange = uint64_t{1} << 60,
   kSetCropToAspectRatio = uint64_t{1} << 61,
   kSetPadToAspectRatio = uint64_t{1} << 62,
+  kSetZeroOutputForMask = uint64_t{1} << 63,
 };
 
 }  // namespace ringlet

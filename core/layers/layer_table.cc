@@ -14,12 +14,12 @@ namespace ringlet {
 OpMaker MakeActivation, MakeAttention, MakeBatchNormalization, MakeColorChange,
     MakeConcatenate, MakeConv, MakeConvTranspose, MakeCustom, MakeDense,
     MakeDepthwiseConv, MakeELU, MakeEmbedding, MakeFrame, MakeGlobalPooling,
-    MakeLayerNormalization, MakeMerge, MakeMultiHeadAttention, MakeNoise,
-    MakeNormalization, MakePReLU, MakePermute, MakePooling, MakeSpectrogram,
-    MakeStft, MakePositionEmbedding, MakeReLU, MakeRecurrent,
-    MakeRecurrentOutput, MakeRepeatVector, MakeRescaling, MakeReshape,
-    MakeResizing, MakeSeparableConv, MakeSoftmax, MakeTimeDistributed,
-    MakeUnitNormalization, MakeUpSampling, MakeWarp;
+    MakeGroupNormalization, MakeLayerNormalization, MakeMask, MakeMasking,
+    MakeMerge, MakeMultiHeadAttention, MakeNoise, MakeNormalization, MakePReLU,
+    MakePermute, MakePooling, MakeSpectrogram, MakeStft, MakePositionEmbedding,
+    MakeReLU, MakeRecurrent, MakeRecurrentOutput, MakeRepeatVector,
+    MakeRescaling, MakeReshape, MakeResizing, MakeSeparableConv, MakeSoftmax,
+    MakeTimeDistributed, MakeUnitNormalization, MakeUpSampling, MakeWarp;
 
 namespace {
 
@@ -199,12 +199,14 @@ constexpr LayerClass kLayers[] = {
      [] { return Bidirectional(SimpleRNN(1)); }, kOne, nullptr,
      kBidirectionalFields},
     {"TimeDistributed", "", Kind::kTimeDistributed,
-     [] { return TimeDistributed(Dense(1)); }, kOne, MakeTimeDistributed,
+     [] { return TimeDistributed(Dense(1)); }, kAny, MakeTimeDistributed,
      kTimeDistributedFields},
     {"RepeatVector", "", Kind::kRepeatVector, [] { return RepeatVector(1); },
      kOne, MakeRepeatVector, kRepeatVectorFields},
     {"Embedding", "", Kind::kEmbedding, [] { return Embedding(1, 1); }, kOne,
      MakeEmbedding, kEmbeddingFields},
+    {"Masking", "", Kind::kMasking, [] { return Masking(); }, kOne, MakeMasking,
+     kMaskingFields},
     {"PositionEmbedding", "", Kind::kPositionEmbedding,
      [] { return PositionEmbedding(1); }, kOne, MakePositionEmbedding,
      kPositionEmbeddingFields},
@@ -219,6 +221,9 @@ constexpr LayerClass kLayers[] = {
     {"LayerNormalization", "", Kind::kLayerNormalization,
      [] { return LayerNormalization(); }, kOne, MakeLayerNormalization,
      kLayerNormalizationFields, kElementwise},
+    {"GroupNormalization", "", Kind::kGroupNormalization,
+     [] { return GroupNormalization(); }, kOne, MakeGroupNormalization,
+     kGroupNormalizationFields, kElementwise},
     {"UnitNormalization", "", Kind::kUnitNormalization, UnitNormalization, kOne,
      MakeUnitNormalization, kAxesFields, kElementwise},
     {"Rescaling", "", Kind::kRescaling, [] { return Rescaling(1); }, kOne,
@@ -232,6 +237,8 @@ constexpr LayerClass kLayers[] = {
      MakeStft, kSTFTSpectrogramFields},
     {"RecurrentOutput", "", Kind::kRecurrentOutput, nullptr, kOne,
      MakeRecurrentOutput, kRecurrentOutputFields},
+    // Which steps count; the graph adds it.
+    {"Mask", "", Kind::kMask, nullptr, kOne, MakeMask, kMaskingFields},
     {"CustomLayer", "", Kind::kCustom, nullptr, kAny, MakeCustom},
     // The graph has the layers of the nested model instead.
     {"Functional", "", Kind::kModel, nullptr, kOne, nullptr},

@@ -143,7 +143,8 @@ struct LayerField {
   constexpr LayerField Unwritten() const {
     return WithMember(&LayerField::written, false);
   }
-  // With OrZero: 0 is not written.
+  // With OrZero: 0 is not written. For a bool: false is not written, and
+  // comparisons name the field if it is true.
   constexpr LayerField WrittenIfSet() const {
     return WithMember(&LayerField::written_if_set, true);
   }

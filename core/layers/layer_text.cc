@@ -58,6 +58,7 @@ struct Text {
     return ShortestText(layer.*member);
   }
   std::string operator()(bool Layer::*member) const {
+    if (field.written_if_set) return layer.*member ? "true" : "";
     return layer.*member ? "" : "false";
   }
   std::string operator()(PaddingMode Layer::*member) const {

@@ -255,6 +255,13 @@ Layer Embedding(int64_t input_dim, int64_t output_dim) {
   return MakeLayer(Layer::Kind::kEmbedding, &Layer::input_dim, input_dim,
                    &Layer::units, output_dim);
 }
+Layer GroupNormalization(int64_t groups, float epsilon) {
+  return MakeLayer(Layer::Kind::kGroupNormalization, &Layer::groups, groups,
+                   &Layer::epsilon, epsilon);
+}
+Layer Masking(float mask_value) {
+  return MakeLayer(Layer::Kind::kMasking, &Layer::mask_value, mask_value);
+}
 Layer PositionEmbedding(int64_t sequence_length) {
   return MakeLayer(Layer::Kind::kPositionEmbedding, &Layer::input_dim,
                    sequence_length, &Layer::embeddings_initializer,
@@ -330,6 +337,7 @@ RINGLET_SETTER(RecurrentConstraint, const Constraint&, recurrent_constraint)
 RINGLET_SETTER(ReturnSequences, bool, return_sequences)
 RINGLET_SETTER(ReturnState, bool, return_state)
 RINGLET_SETTER(GoBackwards, bool, go_backwards)
+RINGLET_SETTER(ZeroOutputForMask, bool, zero_output_for_mask)
 RINGLET_SETTER(Dropout, float, dropout)
 RINGLET_SETTER(RecurrentDropout, float, recurrent_dropout)
 RINGLET_SETTER(UseCausalMask, bool, use_causal_mask)
@@ -344,6 +352,7 @@ RINGLET_SETTER(EmbeddingsInitializer, const Initializer&,
 RINGLET_SETTER(EmbeddingsRegularizer, const Regularizer&,
                embeddings_regularizer)
 RINGLET_SETTER(EmbeddingsConstraint, const Constraint&, embeddings_constraint)
+RINGLET_SETTER(MaskZero, bool, mask_zero)
 RINGLET_SETTER(Invert, bool, invert)
 RINGLET_SETTER(Synchronized, bool, synchronized)
 #undef RINGLET_SETTER

@@ -129,7 +129,8 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
   const LayerClass& row = ClassOf(layer);
   RINGLET_RETURN_IF_ERROR(CheckSettings(layer));
   RINGLET_RETURN_IF_ERROR(CheckNumbers(layer));
-  RINGLET_RETURN_IF_ERROR(CheckInputs(row.inputs, inputs.size()));
+  RINGLET_RETURN_IF_ERROR(
+      CheckInputs(row.inputs, inputs.size() - (layer.takes_mask ? 1 : 0)));
   RINGLET_RETURN_IF_ERROR(MakeBare(row, layer, inputs, op));
   (*op)->set_frozen(!layer.trainable);
   RINGLET_RETURN_IF_ERROR(CheckSize((*op)->output()));

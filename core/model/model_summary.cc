@@ -77,6 +77,7 @@ std::vector<SummaryRow> SummaryRows(const Graph& graph) {
     row_of[i] = rows.size() - 1;
   }
   for (const GraphNode& node : graph.nodes()) {
+    if (node.layer.kind == Layer::Kind::kMask) continue;
     SummaryRow& row = rows[row_of[node.layer_index]];
     row.output = node.output;
     for (int v = 0; node.call_index == 0 && v < node.num_variables; ++v) {

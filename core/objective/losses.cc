@@ -261,20 +261,39 @@ int64_t RowsOf(const Loss& loss, const Shape& output) {
 
 namespace {
 
+// Which rows of a batch have no loss: those of the ignored class, and those of
+// masked steps.
+struct IgnoredRows {
+  const int32_t* classes;  // null: no class is ignored
+  int ignored_class;
+  StepMask mask;
+  int64_t rows_of_step;
+
+  bool Has(int64_t row) const {
+    return (classes != nullptr && classes[row] == ignored_class) ||
+           (mask.values != nullptr && mask.values[row / rows_of_step] == 0);
+  }
+};
+
 // The factor of the loss of a valid row, one that is not ignored: rows / valid
 // rows. The loss of an ignored row is 0, so the mean over all rows becomes the
 // mean over the valid ones, as in Keras.
-double ValidRowFactor(const Loss& loss, int64_t rows, const int32_t* classes) {
-  if (!loss.ignore_class || loss.reduction == LossReduction::kSum) return 1;
-  const auto ignored = std::count(classes, classes + rows, *loss.ignore_class);
-  return ignored == rows
-             ? 0
-             : static_cast<double>(rows) / static_cast<double>(rows - ignored);
+double ValidRowFactor(const Loss& loss, int64_t rows,
+                      const IgnoredRows& ignored) {
+  if ((ignored.classes == nullptr && ignored.mask.values == nullptr) ||
+      loss.reduction == LossReduction::kSum) {
+    return 1;
+  }
+  int64_t valid = 0;
+  for (int64_t r = 0; r < rows; ++r) valid += ignored.Has(r) ? 0 : 1;
+  return valid == 0 ? 0
+                    : static_cast<double>(rows) / static_cast<double>(valid);
 }
 
-// Computes a row's loss and gradient; both are 0 if its class is ignored.
-double ComputeRow(const Loss& loss, const LossClass& c, const LossRow& row) {
-  if (c.takes_classes && row.label == loss.ignore_class) {
+// Computes a row's loss and gradient; both are 0 if the row is ignored.
+double ComputeRow(const Loss& loss, const LossClass& c, bool ignored,
+                  const LossRow& row) {
+  if (ignored) {
     if (row.d != nullptr) std::fill_n(row.d, row.width, 0.0f);
     return 0;
   }
@@ -284,12 +303,15 @@ double ComputeRow(const Loss& loss, const LossClass& c, const LossRow& row) {
 // Multiplies each example's loss, or each row's, by its weight.
 void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
                  const float* predictions, const void* targets, float scale,
-                 const ExampleWeights& weights, float* per_example,
-                 float* d_predictions) {
+                 const ExampleWeights& weights, const StepMask& mask,
+                 float* per_example, float* d_predictions) {
   const LossClass& c = ClassOf(loss);
   const int64_t width = output.back(), rows = RowsOf(loss, output);
-  const double counted =
-      ValidRowFactor(loss, count * rows, static_cast<const int32_t*>(targets));
+  const bool ignores = c.takes_classes && loss.ignore_class.has_value();
+  const IgnoredRows ignored = {
+      ignores ? static_cast<const int32_t*>(targets) : nullptr,
+      loss.ignore_class.value_or(0), mask, rows / mask.steps};
+  const double counted = ValidRowFactor(loss, count * rows, ignored);
   const float share = static_cast<float>(counted) / static_cast<float>(rows);
   const bool by_row = weights.of_rows();
   LossRow row = {width, predictions, nullptr, 0, d_predictions, 0};
@@ -304,7 +326,8 @@ void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
       }
       const float weight = weights.At(number, rows);
       row.scale = scale * share * weight;
-      sum += ComputeRow(loss, c, row) * double{by_row ? weight : 1};
+      sum += ComputeRow(loss, c, ignored.Has(number), row) *
+             double{by_row ? weight : 1};
       if (row.d != nullptr) row.d += width;
     }
     per_example[i] =
@@ -326,12 +349,12 @@ LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count) {
 Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
                    const float* predictions, const void* targets, float scale,
                    float* per_example, float* d_predictions,
-                   const ExampleWeights& weights) {
+                   const ExampleWeights& weights, const StepMask& mask) {
   if (loss.custom != nullptr) {
     return CallLoss(*loss.custom, output, count, predictions, targets, scale,
                     per_example, d_predictions, weights.values);
   }
-  ComputeRows(loss, output, count, predictions, targets, scale, weights,
+  ComputeRows(loss, output, count, predictions, targets, scale, weights, mask,
               per_example, d_predictions);
   return Status();
 }

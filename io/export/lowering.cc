@@ -64,6 +64,8 @@ class LoweringBuilder {
               int64_t size);
 
   const Layer& AddStepLayer(const Layer& layer);
+  bool IsRead(int node) const;
+  bool IsOfAnyShape(int node, Layer::Kind kind) const;
   void SplitSteps(Primitive* p);
   int JoinSteps(const Primitive& p, const Shape& output);
   const Variable* Find(const Primitive& p, const char* weight) const;
@@ -172,10 +174,35 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
 };
 
 // These work on the last axis of any shape, or on all numbers in their order.
-// So they compute all steps of a TimeDistributed as one.
+// So they compute all steps of a TimeDistributed as one. Layers with several
+// inputs do, if all have the output's shape.
 constexpr Is kOfAnyShape[] = {Is::kDense,   Is::kActivation, Is::kReLU,
                               Is::kDropout, Is::kLeakyReLU,  Is::kELU,
-                              Is::kFlatten, Is::kReshape};
+                              Is::kFlatten, Is::kReshape,    Is::kAdd,
+                              Is::kAverage, Is::kSubtract,   Is::kMultiply,
+                              Is::kMaximum, Is::kMinimum,    Is::kConcatenate};
+
+bool LoweringBuilder::IsRead(int node) const {
+  for (int reader = node + 1; reader < model_.num_nodes(); ++reader) {
+    const std::vector<int>& inputs = model_.inputs(reader);
+    if (std::find(inputs.begin(), inputs.end(), node) != inputs.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool LoweringBuilder::IsOfAnyShape(int node, Layer::Kind kind) const {
+  if (std::find(std::begin(kOfAnyShape), std::end(kOfAnyShape), kind) ==
+      std::end(kOfAnyShape)) {
+    return false;
+  }
+  const std::vector<int>& inputs = model_.inputs(node);
+  return kind == Is::kConcatenate || inputs.size() == 1 ||
+         std::all_of(inputs.begin(), inputs.end(), [&](int input) {
+           return model_.output_shape(input) == model_.output_shape(node);
+         });
+}
 
 // --- products ----------------------------------------------------------------
 
@@ -519,6 +546,10 @@ Status LoweringBuilder::Run(const char* target) {
   out_.weights = floats_;
   for (int node = 0; node < model_.num_nodes(); ++node) {
     const Layer& layer = AddStepLayer(model_.layer(node));
+    if (layer.kind == Is::kMask && !IsRead(node)) {  // only a loss reads it
+      out_.of_node.push_back(-1);
+      continue;
+    }
     const Row* const row =
         std::find_if(std::begin(kRows), std::end(kRows),
                      [&](const Row& r) { return r.layer == layer.kind; });
@@ -537,9 +568,13 @@ Status LoweringBuilder::Run(const char* target) {
       p.inputs.push_back(out_.of_node[static_cast<size_t>(input)]);
     }
     const bool splits =
-        &layer != &model_.layer(node) &&
-        std::find(std::begin(kOfAnyShape), std::end(kOfAnyShape), layer.kind) ==
-            std::end(kOfAnyShape);
+        &layer != &model_.layer(node) && !IsOfAnyShape(node, layer.kind);
+    if (splits && p.inputs.size() > 1) {
+      return InvalidArgument(
+          "layer '%s' is a TimeDistributed of a %s with several inputs, which "
+          "cannot be exported to %s",
+          layer.name.c_str(), ClassName(layer), target);
+    }
     if (splits) SplitSteps(&p);
     (this->*row->fill)(&p, row->argument);
     out_.of_node.push_back(splits ? JoinSteps(p, model_.output_shape(node))

@@ -47,8 +47,9 @@ Status ReadTensors(const Json& json, const std::string& path,
 void RefuseMask(const char* key, FieldReader* call) {
   if (call->Has(key)) {
     call->Refuse(key,
-                 "ringlet supports only null: it has no masks, so all steps "
-                 "count; cut or pad the sequences to one length");
+                 "ringlet supports only null, or in the call of a recurrent "
+                 "layer the mask of an Embedding or a Masking; cut or pad the "
+                 "sequences to one length");
   }
   call->Ignore({key});
 }
@@ -98,6 +99,13 @@ Status ReadArguments(const Json& json, const std::string& path,
   call.OnlyBool("training", false);
   if (IsListOfNulls(json["mask"])) {
     call.Ignore({"mask"});
+  } else if (json["mask"].is_object()) {
+    call.Ignore({"mask"});
+    std::vector<CallReference> masks;
+    call.Fail(ReadTensors(json["mask"], call.PathOf("mask"), &masks));
+    entry->masks.emplace_back();
+    entry->masks.back().call = entry->calls.size() - 1;
+    if (!masks.empty()) entry->masks.back().from = masks[0];
   } else {
     RefuseMask("mask", &call);
   }

@@ -21,7 +21,9 @@
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
 #include "../../core/layers/recurrent/recurrent_output.h"
+#include "../../core/layers/recurrent/time_distributed.h"
 #include "calls_json.h"
+#include "mask_json.h"
 
 namespace ringlet {
 namespace {
@@ -285,6 +287,22 @@ Status LinkGraph(LayerGraph* graph, FieldReader* fields,
   return CheckEnds(*graph);
 }
 
+// Compares a mask of the file with that of the model.
+Status CheckMaskOf(const LayerGraph& graph, const LayerEntry& entry,
+                   const MaskReference& mask,
+                   const std::vector<Functional::Node>& node_of,
+                   Functional::Node node, const Model& model) {
+  int from = 0;
+  const std::string path = entry.path + ".inbound_nodes";
+  if (graph.by_name.count(mask.from.name) == 0) {
+    return entry.Annotate(InvalidArgument("%s: mask: there is no layer '%s'",
+                                          path.c_str(),
+                                          Printable(mask.from.name).c_str()));
+  }
+  RINGLET_RETURN_IF_ERROR(FindCall(graph, mask.from, path, &from));
+  return CheckMask(entry, mask, model, node, node_of[from]);
+}
+
 }  // namespace
 
 Status BuildFunctional(const Json& layers, LayerGraph* graph,
@@ -295,6 +313,7 @@ Status BuildFunctional(const Json& layers, LayerGraph* graph,
     RINGLET_RETURN_IF_ERROR(entry.Annotate(ReadCallOrder(json, &entry)));
     json = json.next();
   }
+  RINGLET_RETURN_IF_ERROR(ResolveMasks(&graph->entries));
   std::vector<int> order;
   RINGLET_RETURN_IF_ERROR(LinkGraph(graph, fields, &order));
   std::vector<Functional::Node> node_of(graph->calls.size());
@@ -309,6 +328,11 @@ Status BuildFunctional(const Json& layers, LayerGraph* graph,
                                   inputs)
                      : model->CallAgain(node_of[c - call.number], inputs);
     RINGLET_RETURN_IF_ERROR(CheckAdded(entry, *model));
+    for (const MaskReference& mask : entry.masks) {
+      if (mask.call != static_cast<size_t>(call.number)) continue;
+      RINGLET_RETURN_IF_ERROR(
+          CheckMaskOf(*graph, entry, mask, node_of, node_of[c], *model));
+    }
   }
   std::vector<Functional::Node> outputs;
   for (const int c : graph->outputs) outputs.push_back(node_of[c]);
@@ -344,11 +368,20 @@ bool MatchesOpenShape(const Shape& shape, const Shape& expected) {
   return true;
 }
 
+// The nodes that a layer becomes. Those of a Bidirectional are of both
+// directions and their merge.
+int NodesOf(const Layer& layer) {
+  if (AppliesModel(layer)) return NodesOf(*layer.layer);
+  if (layer.kind == Kind::kModel) {
+    return static_cast<int>(layer.model->num_nodes);
+  }
+  return layer.kind == Kind::kBidirectional ? 3 : 1;
+}
+
 Status CheckAdded(const LayerEntry& entry, const Model& model) {
   RINGLET_RETURN_IF_ERROR(model.status().Annotate("%s", entry.path.c_str()));
-  // A Bidirectional has become the nodes of both directions and their merge.
-  const int nodes = entry.layer.kind == Kind::kBidirectional ? 3 : 1;
-  const std::vector<int>& inputs = model.inputs(model.num_nodes() - nodes);
+  const std::vector<int>& inputs =
+      model.inputs(model.num_nodes() - NodesOf(entry.layer));
   if (entry.has_input && entry.layer.model == nullptr &&
       !MatchesOpenShape(model.output_shape(inputs[0]), entry.input)) {
     return entry.Annotate(InvalidArgument(

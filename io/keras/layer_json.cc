@@ -59,9 +59,6 @@ constexpr struct {
 constexpr struct {
   const char *field, *why;
 } kRefused[] = {
-    {"mask_zero",
-     "ringlet supports only false: it has no masks, so all steps count; cut or "
-     "pad the sequences to one length"},
     {"stateful",
      "ringlet supports only false: a state begins as zeros in each batch"},
 };
@@ -269,17 +266,12 @@ struct ReadValue {
     KerasObject object;
     if (!fields->Object(field.name, "a layer", "null", &object)) return;
     object.keras2 = entry->keras2;
-    if (IsModel(object)) {
-      return fields->Fail(InvalidArgument(
-          "%s: is a model; here only a layer is supported: in place of a "
-          "TimeDistributed of a model use one of each of its layers",
-          object.path.c_str()));
-    }
     LayerEntry read;
     read.path = object.path;
     read.keras2 = entry->keras2;
     read.class_name = Printable(object.name);
-    const Status status = ReadLayer(Json(), object, &read);
+    const Status status = IsModel(object) ? ReadNested(Json(), object, &read)
+                                          : ReadLayer(Json(), object, &read);
     if (!status.ok()) return fields->Fail(status);
     if (read.layer.name.empty()) {  // a saved model's layers have names
       read.layer.name = SnakeCase(ClassName(read.layer));

@@ -44,7 +44,19 @@ enum class Operation : uint8_t {
   kMultiply,
   kDivide,
   kNegate,
-  kPower
+  kPower,
+  kNotEqual,  // these make masks (mask_json.h)
+  kAny,
+  kOr
+};
+
+// The mask of a call: which numbers of a tensor are not `value`, or which of
+// its rows have such a number.
+struct MaskReference {
+  size_t call = 0;  // index in LayerEntry::calls
+  CallReference from;
+  float value = 0;
+  bool over_features = false;
 };
 
 // A layer from JSON, with the fields that only the model around it can check.
@@ -61,6 +73,7 @@ struct LayerEntry {
   Shape input;             // a size may be kOpenSize
   // Functional: the inputs of the calls.
   std::vector<std::vector<CallReference>> calls;
+  std::vector<MaskReference> masks;
   std::vector<int64_t> call_order;  // the calls' order; empty: not given
 
   Status Annotate(const Status& status) const {
@@ -78,6 +91,9 @@ bool IsModel(const KerasObject& object);
 // Reads one layer that is not a model. entry->path is its place.
 Status ReadLayer(const Json& json, const KerasObject& object,
                  LayerEntry* entry);
+// Reads a model as a layer.
+Status ReadNested(const Json& json, const KerasObject& object,
+                  LayerEntry* entry);
 // Reads the fields around a layer's config.
 Status ReadLayerObject(const Json& json, LayerEntry* entry,
                        KerasObject* object);
@@ -97,6 +113,8 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
 void WriteShape(JsonWriter* w, bool batch, const Shape& shape);
 void WriteDType(JsonWriter* w);
 
+// Writes a layer, or a model as a layer, with its class and module.
+void WriteLayerObject(JsonWriter* w, const Layer& layer);
 // Writes the layer's "config".
 void WriteConfig(JsonWriter* w, const Layer& layer);
 // The module of a layer's class: "keras.layers" or "keras_hub.layers".

@@ -169,8 +169,7 @@ struct WriteValue {
         inner.kind != Layer::Kind::kSTFTSpectrogram) {
       inner.trainable = layer.trainable;
     }
-    WriteKerasObject(w, ModuleOfClass(inner), ClassName(inner),
-                     [&] { WriteConfig(w, inner); });
+    WriteLayerObject(w, inner);
   }
   void operator()(OnlyFalse) const { w->Bool(false); }
   void operator()(AnyValue) const { w->Null(); }

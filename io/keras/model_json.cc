@@ -15,9 +15,6 @@ constexpr int kMaxLayers = 4096;
 
 using Kind = Layer::Kind;
 
-Status ReadNested(const Json& json, const KerasObject& object,
-                  LayerEntry* entry);
-
 Status ReadEntry(const Json& json, LayerEntry* entry) {
   KerasObject object;
   RINGLET_RETURN_IF_ERROR(ReadLayerObject(json, entry, &object));
@@ -187,7 +184,8 @@ Status ReadModel(const KerasObject& object, bool* trainable,
   return Status();
 }
 
-// Reads a model as a layer.
+}  // namespace
+
 Status ReadNested(const Json& json, const KerasObject& object,
                   LayerEntry* entry) {
   if (object.config.is_object()) {
@@ -204,6 +202,8 @@ Status ReadNested(const Json& json, const KerasObject& object,
   entry->has_input = true;
   return Status();
 }
+
+namespace {
 
 // True for a file of Keras 2 or TensorFlow.js. They store their version, and
 // have another name for the input's shape; Keras 3 stores modules.

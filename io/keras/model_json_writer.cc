@@ -1,23 +1,33 @@
 #include "../../core/layers/layer_table.h"
 #include "../../core/layers/nested_model.h"
 #include "../../core/layers/recurrent/bidirectional.h"
+#include "../../core/layers/recurrent/time_distributed.h"
 #include "layer_json.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {
 namespace {
 
+bool IsExpanded(const Layer& layer) {
+  return IsExpandedBidirectional(layer) || IsExpandedTimeDistributed(layer);
+}
+
 // Functional is not a public name of Keras; this is its module.
 const char* ModuleOf(const Layer& layer) {
-  if (layer.model == nullptr || IsExpandedBidirectional(layer)) {
+  if (layer.model == nullptr || IsExpanded(layer)) {
     return ModuleOfClass(layer);
   }
   const bool functional = layer.model->class_name == "Functional";
   return functional ? "keras.src.models.functional" : "keras";
 }
 
-// Returns the Bidirectional that was expanded.
+// Returns the Bidirectional or TimeDistributed that was expanded.
 Layer Collapsed(const Layer& expanded) {
+  if (IsExpandedTimeDistributed(expanded)) {
+    return TimeDistributed(AppliedLayer(expanded))
+        .Name(expanded.name)
+        .Trainable(expanded.trainable);
+  }
   const std::vector<Layer>& layers = expanded.model->layers;
   return Bidirectional(layers[BidirectionalParts::kForward],
                        layers[BidirectionalParts::kBackward],
@@ -25,6 +35,8 @@ Layer Collapsed(const Layer& expanded) {
       .Name(expanded.name)
       .Trainable(expanded.trainable);
 }
+
+void WriteAnyConfig(JsonWriter* w, const Layer& layer);
 
 // Writes one model. Each nested model has its own writer.
 class ModelWriter {
@@ -134,13 +146,7 @@ class ModelWriter {
   void WriteLayer(size_t i) {
     const Layer& layer = model_.layers[i];
     if (layer.kind == Layer::Kind::kRecurrentOutput) return;
-    const auto config = [&] {
-      if (layer.model == nullptr) return ringlet::WriteConfig(&w_, layer);
-      if (IsExpandedBidirectional(layer)) {
-        return ringlet::WriteConfig(&w_, Collapsed(layer));
-      }
-      ModelWriter(*layer.model, &w_).WriteConfig(layer.name, layer.trainable);
-    };
+    const auto config = [&] { WriteAnyConfig(&w_, layer); };
     WriteKerasObject(&w_, ModuleOf(layer), ClassName(layer), config, [&] {
       if (!functional_) return;
       w_.Key("name").String(layer.name);
@@ -155,7 +161,18 @@ class ModelWriter {
   std::vector<int> numbers_;  // the number of each call, for references
 };
 
+void WriteAnyConfig(JsonWriter* w, const Layer& layer) {
+  if (layer.model == nullptr) return WriteConfig(w, layer);
+  if (IsExpanded(layer)) return WriteConfig(w, Collapsed(layer));
+  ModelWriter(*layer.model, w).WriteConfig(layer.name, layer.trainable);
+}
+
 }  // namespace
+
+void WriteLayerObject(JsonWriter* w, const Layer& layer) {
+  WriteKerasObject(w, ModuleOf(layer), ClassName(layer),
+                   [&] { WriteAnyConfig(w, layer); });
+}
 
 std::string ToJson(const Model& model) {
   JsonWriter w;

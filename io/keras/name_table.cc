@@ -63,11 +63,6 @@ Status NotAmong(const std::string& path, const char* what,
     listed.push_back(spelt);
     all += (all.empty() ? "; it has " : ", ") + name;
   }
-  if (keras == "Masking") {
-    all =
-        ": it has no masks, so all steps count; leave the layer out, and cut "
-        "or pad the sequences to one length";
-  }
   if (keras == "RandomWidth" || keras == "RandomHeight") {
     all =
         ": it gives each batch another size, and shapes are fixed; use "

@@ -8,6 +8,7 @@
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_kind.h"
+#include "mask_json.h"
 
 namespace ringlet {
 namespace {
@@ -29,6 +30,9 @@ constexpr Named<Operation> kOperations[] = {
     {"TrueDivide Divide", Operation::kDivide},
     {"Negative", Operation::kNegate},
     {"Power", Operation::kPower},
+    {"NotEqual", Operation::kNotEqual},
+    {"Any", Operation::kAny},
+    {"LogicalOr", Operation::kOr},
 };
 
 bool IsNumbers(const CallReference& input) { return !input.numbers.empty(); }
@@ -158,6 +162,15 @@ bool SameLayer(const Layer& a, const Layer& b) {
   return a.kind == b.kind && a.scales == b.scales && a.offsets == b.offsets;
 }
 
+// Any is known over the last axis, which makes the mask of a Masking.
+void ReadAny(FieldReader* fields) {
+  fields->OnlyBool("keepdims", false);
+  const Json json = fields->Take("axis", "-1");
+  const Json axis = json.is_array() ? json.first() : json;
+  int64_t number = 0;
+  if (!axis.ToInt64(&number) || number != -1) fields->MustBe("axis", "-1");
+}
+
 }  // namespace
 
 bool IsOperation(const KerasObject& object) {
@@ -181,6 +194,7 @@ Status ReadOperation(const KerasObject& object, FieldReader* fields,
                           function, &entry->operation));
     }
   }
+  if (entry->operation == Operation::kAny) ReadAny(fields);
   std::optional<bool> trainable;
   fields->Bool("trainable", &trainable);
   ReadDType(fields);
@@ -205,6 +219,7 @@ bool ReadConstant(const Json& json, CallReference* constant) {
 }
 
 Status FinishOperation(LayerEntry* entry) {
+  if (MakesMask(entry->operation)) return Status();
   const Operation operation = OperationOf(*entry);
   std::optional<Layer> made;
   for (size_t i = 0; i < entry->calls.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "../layer_kind.h"
+#include "../layer_loops.h"
 #include "../op.h"
 #include "max_pool.h"
 #include "window.h"
@@ -195,6 +196,63 @@ class GlobalMaxPoolingOp final : public Op {
   const int64_t pixels_, channels_;
 };
 
+// The mean of the steps that count. Without one it is zeros, where Keras has
+// NaN. Forward in training leaves the mask for Backward.
+class MaskedMeanOp final : public Op {
+ public:
+  MaskedMeanOp(int64_t steps, int64_t channels, const Shape& output)
+      : steps_(steps), channels_(channels) {
+    output_ = output;
+  }
+  uint64_t saved_floats(int64_t batch) const override {
+    return static_cast<uint64_t>(batch * steps_);
+  }
+
+  void Forward(const OpCall& call) const override {
+    if (call.training && call.saved != nullptr) {
+      std::copy_n(call.x[1], call.batch * steps_, call.saved);
+    }
+    ForEachPart(call, call.batch, 1, [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        const float* const mask = call.x[1] + i * steps_;
+        float* const y = call.y + i * channels_;
+        std::fill_n(y, channels_, 0.0f);
+        for (int64_t t = 0; t < steps_; ++t) {
+          if (mask[t] == 0) continue;
+          AddTo(call.x[0] + (i * steps_ + t) * channels_, channels_, y);
+        }
+        const float share = ShareOf(mask);
+        for (int64_t c = 0; c < channels_; ++c) y[c] *= share;
+      }
+    });
+  }
+
+  void Backward(const OpCall& call) const override {
+    if (call.dx[0] == nullptr) return;
+    ForEachPart(call, call.batch, 1, [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        const float* const mask = call.saved + i * steps_;
+        const float share = ShareOf(mask);
+        for (int64_t t = 0; t < steps_; ++t) {
+          float* const dx = call.dx[0] + (i * steps_ + t) * channels_;
+          const float part = mask[t] * share;
+          for (int64_t c = 0; c < channels_; ++c) {
+            dx[c] = call.dy[i * channels_ + c] * part;
+          }
+        }
+      }
+    });
+  }
+
+ private:
+  float ShareOf(const float* mask) const {
+    const auto count = std::count(mask, mask + steps_, 1.0f);
+    return count == 0 ? 0 : 1.0f / static_cast<float>(count);
+  }
+
+  const int64_t steps_, channels_;
+};
+
 }  // namespace
 
 Status MakePooling(const Layer& layer, const std::vector<Shape>& inputs,
@@ -219,6 +277,10 @@ Status MakeGlobalPooling(const Layer& layer, const std::vector<Shape>& inputs,
   if (layer.kind == Layer::Kind::kGlobalMaxPooling2D ||
       layer.kind == Layer::Kind::kGlobalMaxPooling1D) {
     op->reset(new GlobalMaxPoolingOp(x[0] * x[1], x[2], output));
+    return Status();
+  }
+  if (layer.takes_mask) {
+    op->reset(new MaskedMeanOp(inputs[1].elements(), x[2], output));
     return Status();
   }
   // One window over the whole image.

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "ringlet/layers.h"
+#include "../layer_kind.h"
 
 namespace ringlet {
 namespace {
@@ -11,26 +11,16 @@ namespace {
 using Kind = Layer::Kind;
 
 Layer Random(Kind kind, const FloatRange& factor) {
-  Layer layer;
-  layer.kind = kind;
-  layer.factor = factor;
-  return layer;
+  return MakeLayer(kind, &Layer::factor, factor);
 }
 
 Layer Random(Kind kind, const FloatRange& height, const FloatRange& width) {
-  Layer layer;
-  layer.kind = kind;
-  layer.height_factor = height;
-  layer.width_factor = width;
-  return layer;
+  return MakeLayer(kind, &Layer::height_factor, height, &Layer::width_factor,
+                   width);
 }
 
 Layer Sized(Kind kind, int64_t height, int64_t width) {
-  Layer layer;
-  layer.kind = kind;
-  layer.height = height;
-  layer.width = width;
-  return layer;
+  return MakeLayer(kind, &Layer::height, height, &Layer::width, width);
 }
 
 }  // namespace
@@ -41,10 +31,7 @@ FloatRange::FloatRange(float a, float b)
     : is_none(false), lower(b < a ? b : a), upper(b < a ? a : b) {}
 
 Layer RandomFlip(FlipMode mode) {
-  Layer layer;
-  layer.kind = Kind::kRandomFlip;
-  layer.mode = mode;
-  return layer;
+  return MakeLayer(Kind::kRandomFlip, &Layer::mode, mode);
 }
 Layer RandomTranslation(const FloatRange& height_factor,
                         const FloatRange& width_factor) {

@@ -126,6 +126,8 @@ RecurrentOp::RecurrentOp(const Layer& layer, const Shape& x, const Kind& kind,
       returns_state_(layer.return_state),
       backwards_(layer.go_backwards),
       keeps_order_(layer.keeps_order),
+      takes_mask_(layer.takes_mask),
+      zero_output_for_mask_(layer.zero_output_for_mask),
       dropout_(layer.dropout),
       recurrent_dropout_(layer.recurrent_dropout) {
   output_ = sequences_ ? Shape{steps_, units_} : Shape{units_};
@@ -153,19 +155,20 @@ int64_t RecurrentOp::multiply_adds() const {
   return (features_ + units_) * GateFloats();
 }
 
-Status RecurrentOp::TakeInitialStates(const std::vector<Shape>& inputs) {
+Status RecurrentOp::TakeInputs(const std::vector<Shape>& inputs) {
   const Shape state = {units_};
-  for (size_t i = 1; i < inputs.size(); ++i) {
+  const size_t count = inputs.size() - (takes_mask_ ? 1 : 0);
+  for (size_t i = 1; i < count; ++i) {
     if (inputs[i] == state) continue;
     return InvalidArgument("an initial state must be %s, not %s",
                            state.ToString().c_str(),
                            inputs[i].ToString().c_str());
   }
-  has_initial_states_ = inputs.size() > 1;
+  has_initial_states_ = count > 1;
   const auto states = static_cast<size_t>(kind_.states);
-  if (!has_initial_states_ || inputs.size() == 1 + states) return Status();
+  if (!has_initial_states_ || count == 1 + states) return Status();
   return InvalidArgument("has %d initial states, not %zu", kind_.states,
-                         inputs.size() - 1);
+                         count - 1);
 }
 
 // Returns the row of the output for step s of the computation.
@@ -178,6 +181,47 @@ int64_t RecurrentOp::OutputRow(int64_t example, int64_t s) const {
 // Returns the row of a last state. These follow the steps.
 int64_t RecurrentOp::StateRow(int64_t example, int state) const {
   return (example + 1) * output_[0] - kind_.states + state;
+}
+
+// --- masked steps ------------------------------------------------------------
+
+bool RecurrentOp::IsMasked(const OpCall& call, int64_t example,
+                           int64_t s) const {
+  const float* const mask =
+      call.x[has_initial_states_ ? 1 + kind_.states : 1] + example * steps_;
+  return mask[backwards_ ? steps_ - 1 - s : s] == 0;
+}
+
+// False if the output of step s of the computation is zeros: a masked step has
+// the output of the step before, or zeros if there is none.
+bool RecurrentOp::HasOutput(const OpCall& call, int64_t example,
+                            int64_t s) const {
+  if (!IsMasked(call, example, s)) return true;
+  if (zero_output_for_mask_) return false;
+  if (!has_initial_states_) return true;  // the state is zeros too
+  while (s >= 0 && IsMasked(call, example, s)) --s;
+  return s >= 0;
+}
+
+// Copies rows of states, one state after the other, of the masked examples.
+void RecurrentOp::CopyMasked(const RecurrentStep& step, Range examples,
+                             int64_t s, const float* from, float* to) const {
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    if (!IsMasked(*step.call, examples.begin + i, s)) continue;
+    for (int k = 0; k < kind_.states; ++k) {
+      const int64_t at = (k * examples.size() + i) * units_;
+      std::copy_n(from + at, units_, to + at);
+    }
+  }
+}
+
+void RecurrentOp::DropMaskedGates(const RecurrentStep& step, Range examples,
+                                  int64_t s) const {
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    if (!IsMasked(*step.call, examples.begin + i, s)) continue;
+    std::fill_n(step.gates[i], kind_.gates * units_, 0.0f);
+    if (kind_.has_extra) std::fill_n(step.extra[i], units_, 0.0f);
+  }
 }
 
 // --- memory ------------------------------------------------------------------
@@ -207,14 +251,15 @@ int64_t RecurrentOp::Group() const {
 // saved.
 int64_t RecurrentOp::ForwardFloats(int64_t examples) const {
   const int64_t masked = dropout_ > 0 ? steps_ * features_ : 0;
-  const int64_t each = (kind_.states + 3) * units_ + masked;
+  const int64_t each = (kind_.states + 3) * units_ + KeptFloats() + masked;
   const int64_t group = std::min(examples, Group());
   return std::max(examples * each, group * (each + GateFloats()));
 }
 
 // Returns the floats of the gradients of states and of products, and of a row.
 int64_t RecurrentOp::BackwardFloats(int64_t examples) const {
-  return examples * (kind_.states + 2) * units_ + (kind_.gates + 2) * units_;
+  return examples * ((kind_.states + 2) * units_ + KeptFloats()) +
+         (kind_.gates + 2) * units_;
 }
 
 uint64_t RecurrentOp::forward_scratch(int64_t batch, int threads) const {
@@ -406,6 +451,20 @@ void RecurrentOp::BeginStates(const OpCall& call, Range examples,
   }
 }
 
+// Writes the output of step s of the computation.
+void RecurrentOp::WriteOutput(const RecurrentStep& step, Range examples,
+                              int64_t s) const {
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    const int64_t example = examples.begin + i;
+    float* const y = step.call->y + OutputRow(example, s) * units_;
+    if (takes_mask_ && !HasOutput(*step.call, example, s)) {
+      std::fill_n(y, units_, 0.0f);
+    } else {
+      std::copy_n(step.state[i], units_, y);
+    }
+  }
+}
+
 void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
                                float* own) const {
   const bool saves = call.training && call.saved != nullptr;
@@ -424,6 +483,8 @@ void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
   step.extra = {own, units_};
   step.products = own + n * units_;
   own += 3 * n * units_;
+  float* const kept = own;  // the states before a step
+  own += n * KeptFloats();
   float* const spare = own;
   if (dropout_ > 0) own += n * steps_ * features_;
   float* const gates =
@@ -442,12 +503,10 @@ void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
     }
     if (saves && kind_.has_extra)
       step.extra = {saved.extra + at, StateFloats()};
+    std::copy_n(step.state.data, n * KeptFloats(), kept);
     StepForward(step);
-    if (!sequences_ && s + 1 < steps_) continue;
-    for (int64_t i = 0; i < n; ++i) {
-      std::copy_n(step.state[i], units_,
-                  call.y + OutputRow(examples.begin + i, s) * units_);
-    }
+    if (takes_mask_) CopyMasked(step, examples, s, kept, step.state.data);
+    if (sequences_ || s + 1 == steps_) WriteOutput(step, examples, s);
   }
   for (int k = 0; returns_state_ && k < kind_.states; ++k) {
     const StepRows last = k == 0 ? step.state : step.carry;
@@ -504,7 +563,8 @@ void RecurrentOp::BackwardGroup(const OpCall& call, Range examples,
     }
   }
   step.products = own;
-  step.row = own + 2 * n * units_;
+  float* const kept = own + 2 * n * units_;
+  step.row = kept + n * KeptFloats();
   for (int64_t s = steps_ - 1; s >= 0; --s) {
     const int64_t t = backwards_ ? steps_ - 1 - s : s;
     const int64_t at = (examples.begin * steps_ + t) * units_;
@@ -515,10 +575,15 @@ void RecurrentOp::BackwardGroup(const OpCall& call, Range examples,
     if (kind_.states > 1) step.carry = {saved.states[1] + at, StateFloats()};
     step.extra = {saved.extra + at, StateFloats()};
     for (int64_t i = 0; i < n && (sequences_ || s + 1 == steps_); ++i) {
+      if (takes_mask_ && !HasOutput(call, examples.begin + i, s)) continue;
       AddTo(call.dy + OutputRow(examples.begin + i, s) * units_, units_,
             step.d_state + i * units_);
     }
+    std::copy_n(step.d_state, n * KeptFloats(), kept);
     StepBackward(step);
+    if (!takes_mask_) continue;
+    CopyMasked(step, examples, s, kept, step.d_state);
+    DropMaskedGates(step, examples, s);
   }
   for (int k = 0; has_initial_states_ && k < kind_.states; ++k) {
     if (call.dx[1 + k] == nullptr) continue;
@@ -625,7 +690,7 @@ Status MakeRecurrent(const Layer& layer, const std::vector<Shape>& inputs,
   } else {
     op->reset(new SimpleRnnOp(layer, x));
   }
-  return static_cast<RecurrentOp*>(op->get())->TakeInitialStates(inputs);
+  return static_cast<RecurrentOp*>(op->get())->TakeInputs(inputs);
 }
 
 Status MakeRecurrentOutput(const Layer& layer, const std::vector<Shape>& inputs,

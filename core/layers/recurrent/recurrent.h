@@ -8,6 +8,9 @@
 // from which the gradients of weights and inputs are one product each. So no
 // bits depend on the threads.
 //
+// A masked step keeps an example's states. It is computed, and its results are
+// dropped. Its gates have no gradient.
+//
 // Masks of dropout are drawn again in Backward. As in Keras, with
 // recurrent_dropout each gate has masks of its own; else the gates share one.
 
@@ -57,15 +60,18 @@ struct SavedSpans {
 
 class RecurrentOp : public Op {
  public:
-  bool backward_reads_input() const override { return !frozen(); }
+  bool backward_reads_input() const override {
+    return !frozen() || takes_mask_;
+  }
   uint64_t saved_floats(int64_t batch) const override;
   uint64_t forward_scratch(int64_t batch, int threads) const override;
   uint64_t backward_scratch(int64_t batch, int threads) const override;
   int64_t multiply_adds() const override;
   void Forward(const OpCall& call) const override;
   void Backward(const OpCall& call) const override;
-  // The inputs from the second on are the states before the first step.
-  Status TakeInitialStates(const std::vector<Shape>& inputs);
+  // The inputs from the second on are the states before the first step, and the
+  // mask.
+  Status TakeInputs(const std::vector<Shape>& inputs);
 
  protected:
   // The numbers of gates, of states and of spans of extra values.
@@ -112,6 +118,14 @@ class RecurrentOp : public Op {
  private:
   int64_t OutputRow(int64_t example, int64_t s) const;
   int64_t StateRow(int64_t example, int state) const;
+  bool IsMasked(const OpCall& call, int64_t example, int64_t s) const;
+  bool HasOutput(const OpCall& call, int64_t example, int64_t s) const;
+  void CopyMasked(const RecurrentStep& step, Range examples, int64_t s,
+                  const float* from, float* to) const;
+  void DropMaskedGates(const RecurrentStep& step, Range examples,
+                       int64_t s) const;
+  void WriteOutput(const RecurrentStep& step, Range examples, int64_t s) const;
+  int64_t KeptFloats() const { return takes_mask_ ? kind_.states * units_ : 0; }
   void BeginStates(const OpCall& call, Range examples, float* states) const;
   int64_t MaskFloats() const;
   const float* InputMask(const float* masks, int64_t example,
@@ -133,6 +147,7 @@ class RecurrentOp : public Op {
   const Kind kind_;
   const int64_t steps_, features_, units_;
   const bool bias_, sequences_, returns_state_, backwards_, keeps_order_;
+  const bool takes_mask_, zero_output_for_mask_;
   bool has_initial_states_ = false;
   const float dropout_, recurrent_dropout_;
 };

@@ -77,36 +77,52 @@ class TimeDistributedOp final : public Op {
   const std::unique_ptr<Op> op_;
 };
 
+// The shapes of one step. Only in a model of which each layer is applied to
+// each step a layer has several inputs.
+Status SplitSteps(const std::vector<Shape>& inputs,
+                  std::vector<Shape>* of_step) {
+  for (const Shape& x : inputs) {
+    if (x.rank() < 2) {
+      return InvalidArgument(
+          "TimeDistributed needs an input with steps first, as (steps, "
+          "features), not %s",
+          x.ToString().c_str());
+    }
+    if (x[0] != inputs[0][0]) {
+      return InvalidArgument("inputs of %s and %s have other steps",
+                             inputs[0].ToString().c_str(),
+                             x.ToString().c_str());
+    }
+    of_step->emplace_back();
+    for (int i = 1; i < x.rank(); ++i) of_step->back().Append(x[i]);
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status MakeTimeDistributed(const Layer& layer, const std::vector<Shape>& inputs,
                            std::unique_ptr<Op>* op) {
-  const Shape& x = inputs[0];
   if (layer.layer == nullptr) {
     return InvalidArgument("a TimeDistributed needs a layer");
   }
   Layer inner = *layer.layer;
   const LayerClass& row = ClassOf(inner);
-  const bool takes_one =
-      row.inputs == LayerInputs::kOne || row.inputs == LayerInputs::kStates;
   if (inner.return_state) {
     return InvalidArgument("TimeDistributed takes no layer with return_state");
   }
-  if (row.make_op == nullptr || !takes_one) {
+  const bool takes_one =
+      row.inputs == LayerInputs::kOne || row.inputs == LayerInputs::kStates;
+  if (row.make_op == nullptr || (inputs.size() == 1 && !takes_one)) {
     return InvalidArgument("TimeDistributed cannot apply %s to each step",
                            ClassName(inner));
   }
-  if (x.rank() < 2) {
-    return InvalidArgument(
-        "TimeDistributed needs an input with steps first, as (steps, "
-        "features), not %s",
-        x.ToString().c_str());
-  }
-  Shape step;
-  for (int i = 1; i < x.rank(); ++i) step.Append(x[i]);
+  std::vector<Shape> of_step;
+  RINGLET_RETURN_IF_ERROR(SplitSteps(inputs, &of_step));
+  const int64_t steps = inputs[0][0];
   inner.trainable = inner.trainable && layer.trainable;
   std::unique_ptr<Op> made;
-  RINGLET_RETURN_IF_ERROR(Op::Make(inner, {step}, &made)
+  RINGLET_RETURN_IF_ERROR(Op::Make(inner, of_step, &made)
                               .Annotate("a step of %s", ClassName(inner)));
   if (made->changes_state() || made->synchronizes()) {
     return InvalidArgument(
@@ -115,13 +131,13 @@ Status MakeTimeDistributed(const Layer& layer, const std::vector<Shape>& inputs,
         WithArticle(ClassName(inner)).c_str());
   }
   if (made->output().rank() >= Shape::kMaxRank ||
-      made->multiply_adds() > (int64_t{1} << 44) / x[0]) {
+      made->multiply_adds() > (int64_t{1} << 44) / steps) {
     return InvalidArgument(
         "%lld steps of %s are too many: at most 8 axes, and 2^44 multiply-adds "
         "for each example, are possible",
-        static_cast<long long>(x[0]), made->output().ToString().c_str());
+        static_cast<long long>(steps), made->output().ToString().c_str());
   }
-  op->reset(new TimeDistributedOp(inner, x[0], std::move(made)));
+  op->reset(new TimeDistributedOp(inner, steps, std::move(made)));
   return Status();
 }
 

@@ -39,14 +39,15 @@ struct StepsCase {
            " over " + std::to_string(length) + " x " +
            std::to_string(features) + ", batch " + std::to_string(batch) +
            ", examples " + std::to_string(examples) +
-           (windows ? ", windows" : "") + ", threads " +
-           std::to_string(threads) + ", workers " + std::to_string(workers);
+           (windows ? ", windows" : "") + (masked ? ", masked" : "") +
+           ", threads " + std::to_string(threads) + ", workers " +
+           std::to_string(workers);
   }
 
   Kind kind = Kind::kRecurrent;
   Layer layer;
   int64_t units, length, features, batch, examples, later_batch;
-  bool windows, flattens;
+  bool windows, flattens, masked = false;
   int threads, workers;
 };
 
@@ -93,6 +94,8 @@ StepsCase::StepsCase(uint64_t seed) {
     default:
       layer = Embedding(kRows, units);
   }
+  masked = kind != Kind::kAttention && draw.From(0, 1) == 1;
+  if (kind == Kind::kRows) layer.MaskZero(masked);
 }
 
 class Examples {
@@ -104,6 +107,10 @@ class Examples {
     x_ = RandomFloats(static_cast<size_t>(rows_ * width), 31);
     if (c.kind == StepsCase::Kind::kRows) {
       for (float& v : x_) v = std::floor((v + 1) / 2 * kRows);
+    } else if (c.masked) {
+      for (size_t i = 0; i < x_.size(); ++i) {
+        if (i / static_cast<size_t>(c.features) * 7 % 5 < 2) x_[i] = 0;
+      }
     }
     for (int64_t i = 0; i < rows_; ++i) {
       y_.push_back(static_cast<int32_t>(i * 7 % kClasses));
@@ -140,6 +147,7 @@ std::unique_ptr<Functional> MakeModel(const StepsCase& c,
     x = model->Add(Add(), {x, place});
     x = model->Add(c.layer, {x, x});
   } else {
+    if (c.masked && !rows) x = model->Add(Masking(), {x});
     x = model->Add(c.layer, {x});
   }
   if (model->output_shape(x).rank() == 2) {

@@ -1,0 +1,117 @@
+#include <utility>
+
+#include "bidirectional.h"
+#include "time_distributed.h"
+
+namespace ringlet {
+namespace {
+
+Shape OfAllSteps(int64_t steps, const Shape& step) {
+  Shape shape = {steps};
+  for (int i = 0; i < step.rank(); ++i) shape.Append(step[i]);
+  return shape;
+}
+
+// The shape of the inputs of a layer's first call.
+const Shape& InputOf(const NestedModel& model, size_t layer) {
+  for (const NestedModel::Call& call : model.calls) {
+    if (call.layer == static_cast<int>(layer)) {
+      return model.calls[call.inputs[0]].output;
+    }
+  }
+  return model.calls[0].output;
+}
+
+Status CheckModel(const NestedModel& model, const Shape& step) {
+  RINGLET_RETURN_IF_ERROR(model.status);
+  if (model.num_inputs != 1 || model.outputs.size() != 1) {
+    return InvalidArgument(
+        "TimeDistributed takes a model with one input and one output, and this "
+        "one has %d and %zu",
+        model.num_inputs, model.outputs.size());
+  }
+  const Shape& wanted = model.calls[0].output;
+  if (wanted == step) return Status();
+  return InvalidArgument("the model takes steps of %s, not of %s",
+                         wanted.ToString().c_str(), step.ToString().c_str());
+}
+
+// Returns a layer of an expanded TimeDistributed as it is in the model.
+Layer Unwrapped(const Layer& wrapped) {
+  Layer layer = IsExpandedTimeDistributed(wrapped) ? AppliedLayer(wrapped)
+                                                   : *wrapped.layer;
+  layer.trainable = wrapped.trainable;
+  return layer;
+}
+
+// The expanded model has the weights.
+std::shared_ptr<const Layer> WithoutWeights(const Layer& applied) {
+  auto layer = std::make_shared<Layer>(applied);
+  if (applied.model == nullptr) return layer;
+  auto model = std::make_shared<NestedModel>(*applied.model);
+  model->weights = nullptr;
+  layer->model = std::move(model);
+  return layer;
+}
+
+}  // namespace
+
+Status ExpandTimeDistributed(const Shape& input, Layer* layer) {
+  if (input.rank() < 2) {
+    return InvalidArgument(
+        "TimeDistributed needs an input with steps first, as (steps, "
+        "features), not %s",
+        input.ToString().c_str());
+  }
+  Shape step;
+  for (int i = 1; i < input.rank(); ++i) step.Append(input[i]);
+  Layer inner = *layer->layer;
+  if (inner.kind == Layer::Kind::kBidirectional) {
+    RINGLET_RETURN_IF_ERROR(ExpandBidirectional(step, &inner));
+  }
+  const NestedModel& each = *inner.model;
+  RINGLET_RETURN_IF_ERROR(CheckModel(each, step));
+  NestedModel model = each;
+  model.class_name = kTimeDistributed;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    Layer& of = model.layers[i];
+    if (of.kind == Layer::Kind::kInput) {
+      of = Input(input).Name(of.name);
+      continue;
+    }
+    Layer wrapped = TimeDistributed(of).Name(of.name).Trainable(of.trainable);
+    if (AppliesModel(wrapped)) {
+      RINGLET_RETURN_IF_ERROR(ExpandTimeDistributed(
+          OfAllSteps(input[0], InputOf(each, i)), &wrapped));
+    }
+    of = std::move(wrapped);
+  }
+  for (NestedModel::Call& call : model.calls) {
+    call.output = OfAllSteps(input[0], call.output);
+  }
+  layer->kind = Layer::Kind::kModel;
+  layer->model = std::make_shared<NestedModel>(std::move(model));
+  layer->layer = WithoutWeights(*layer->layer);
+  return Status();
+}
+
+Layer AppliedLayer(const Layer& expanded) {
+  Layer inner = *expanded.layer;
+  const std::vector<Layer>& layers = expanded.model->layers;
+  if (inner.kind == Layer::Kind::kBidirectional) {
+    return Bidirectional(Unwrapped(layers[BidirectionalParts::kForward]),
+                         Unwrapped(layers[BidirectionalParts::kBackward]),
+                         inner.merge_mode)
+        .Name(inner.name)
+        .Trainable(inner.trainable);
+  }
+  NestedModel model = *inner.model;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    if (model.layers[i].kind == Layer::Kind::kInput) continue;
+    model.layers[i] = Unwrapped(layers[i]);
+  }
+  inner.model = std::make_shared<NestedModel>(std::move(model));
+  return inner;
+}
+
+}  // namespace ringlet

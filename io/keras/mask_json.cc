@@ -1,0 +1,102 @@
+#include "mask_json.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "../../core/base/text.h"
+#include "../../core/layers/layer_table.h"
+
+namespace ringlet {
+namespace {
+
+using Makers = std::map<std::string, const LayerEntry*>;
+
+Status RefuseMask(const LayerEntry& entry) {
+  return entry.Annotate(
+      InvalidArgument("%s.inbound_nodes: mask: ringlet supports only the mask "
+                      "that an Embedding "
+                      "with mask_zero, or a Masking, makes before the layer",
+                      entry.path.c_str()));
+}
+
+// Follows a mask to the tensor it is computed from. The operations are in
+// order, so `depth` bounds a cycle.
+bool Resolve(const Makers& makers, size_t depth, MaskReference* mask) {
+  const auto found = makers.find(mask->from.name);
+  if (found == makers.end() || depth == 0) return false;
+  const LayerEntry& maker = *found->second;
+  const auto number = static_cast<size_t>(mask->from.number);
+  if (number >= maker.calls.size()) return false;
+  std::vector<CallReference> inputs = maker.calls[number];
+  if (maker.operation == Operation::kNotEqual) {
+    if (inputs.size() != 2) return false;
+    if (!inputs[0].numbers.empty()) std::swap(inputs[0], inputs[1]);
+    if (!inputs[0].numbers.empty() || inputs[1].numbers.size() != 1) {
+      return false;
+    }
+    mask->value = inputs[1].numbers[0];
+    mask->from = inputs[0];
+    return true;
+  }
+  const size_t wanted = maker.operation == Operation::kAny ? 1 : 2;
+  if (inputs.size() != wanted) return false;
+  MaskReference first = *mask;
+  for (size_t i = 0; i < wanted; ++i) {
+    MaskReference each = *mask;
+    each.from = inputs[i];
+    each.over_features |= wanted == 1;
+    if (!Resolve(makers, depth - 1, &each)) return false;
+    if (i == 0) first = each;
+    if (each.from.name != first.from.name ||
+        each.from.number != first.from.number || each.value != first.value ||
+        each.over_features != first.over_features) {
+      return false;
+    }
+  }
+  *mask = first;
+  return true;
+}
+
+}  // namespace
+
+bool MakesMask(Operation operation) {
+  return operation == Operation::kNotEqual || operation == Operation::kAny ||
+         operation == Operation::kOr;
+}
+
+Status ResolveMasks(std::vector<LayerEntry>* entries) {
+  Makers makers;
+  for (const LayerEntry& entry : *entries) {
+    if (MakesMask(entry.operation)) makers[entry.layer.name] = &entry;
+  }
+  for (LayerEntry& entry : *entries) {
+    for (MaskReference& mask : entry.masks) {
+      if (!Resolve(makers, makers.size(), &mask)) return RefuseMask(entry);
+    }
+  }
+  entries->erase(std::remove_if(entries->begin(), entries->end(),
+                                [](const LayerEntry& entry) {
+                                  return MakesMask(entry.operation);
+                                }),
+                 entries->end());
+  return Status();
+}
+
+Status CheckMask(const LayerEntry& entry, const MaskReference& mask,
+                 const Model& model, int node, int from) {
+  // Without its own mask, a TimeDistributed passes one on.
+  if (entry.layer.kind == Layer::Kind::kTimeDistributed) return Status();
+  // A Bidirectional has become the nodes of both directions and their merge.
+  const int takes =
+      entry.layer.kind == Layer::Kind::kBidirectional ? node - 2 : node;
+  const int own = model.inputs(takes).back();
+  const Layer& made = model.layer(own);
+  const bool same =
+      made.kind == Layer::Kind::kMask && model.inputs(own)[0] == from &&
+      made.mask_value == mask.value && made.mask_zero != mask.over_features;
+  return same ? Status() : RefuseMask(entry);
+}
+
+}  // namespace ringlet
