@@ -266,7 +266,7 @@ DEFECTS = {
          "x != nullptr",
          ("io_readers", "SoundChangesTest.Dataset_OpenedForTraining_IsChanged")),
     "sound: all batches of a pass have the same noise":
-        ("io/readers/sound_changes.cc",
+        ("io/readers/files/sound_changes.cc",
          "Philox(options_.seed, pass).At(used)",
          "Philox(options_.seed, pass).At(0)",
          ("io_readers",
@@ -284,7 +284,7 @@ DEFECTS = {
           "TimeDistributedTest.AnyLayer_WritesGradientOfInputOrHasNone")),
     # io/readers
     "csv: a last row without its line end is dropped":
-        ("io/readers/csv_records.cc",
+        ("io/readers/tables/csv_records.cc",
          "    if (!ends) continue;\n",
          "    if (!ends) {\n"
          "      *more = false;\n"
@@ -292,28 +292,28 @@ DEFECTS = {
          "    }\n",
          ("io_readers", "CsvTest.Lines_AnyOrNoEnd_AreRead")),
     "csv: a row with too many fields is read":
-        ("io/readers/csv_reader.cc",
+        ("io/readers/tables/csv_reader.cc",
          "if (fields.size() != columns_.count()) {",
          "if (fields.size() < columns_.count()) {",
          ("io_readers", "CsvTest.Rows_OfOtherLengths_AreRefusedWithTheirLine")),
     "csv: a row on disk has its categories in the order of the rows":
-        ("io/readers/table_encoder.cc",
+        ("io/readers/tables/table_encoder.cc",
          "number = index = static_cast",
          "index = static_cast",
          ("io_readers", "OnDiskTest.Csv_AnyTable_HasTheBitsInMemory")),
     "idx: the product of the dimensions is not checked":
-        ("io/readers/idx.cc",
+        ("io/readers/arrays/idx.cc",
          "if (elements > most / dim) {",
          "if (elements > most) {",
          ("io_readers",
           "IdxTest.Read_HugeDimensions_AreRefusedBeforeMemoryIsTaken")),
     "npy: examples on disk that follow each other are read as one":
-        ("io/readers/array_on_disk.cc",
+        ("io/readers/arrays/array_on_disk.cc",
          "index[i + run] == index[i] + run;) ++run;",
          "index[i + run] >= index[i] + run;) ++run;",
          ("io_readers", "OnDiskTest.Npy_EveryTypeAndOrder_HasTheBitsInMemory")),
     "npy: text of the other byte order is reversed whole":
-        ("io/readers/npy_layout.cc",
+        ("io/readers/arrays/npy_layout.cc",
          "layout.kind == 'U' ? 4 : width;",
          "width;",
          ("io_readers",
@@ -333,17 +333,17 @@ DEFECTS = {
           "ActivationsJsonTest.HardSigmoid_AnyWriter_IsTheWriters")),
     # io/export
     "int8: numbers are rounded down":
-        ("io/export/int8_kernels.cc",
+        ("io/export/int8/int8_kernels.cc",
          "((value + ((int64_t)1 << (shift - 1))) >> shift) + zero;",
          "(value >> shift) + zero;",
          ("io_export", "Int8FileTest.Text_AnyMachine_HasTheSameBytes")),
     "int8: the state of a recurrence has seven levels":
-        ("io/export/int8_sequences.cc",
+        ("io/export/int8/int8_sequences.cc",
          "std::min<int64_t>(INT16_MAX, INT32_MAX / most)",
          "std::min<int64_t>(3, INT32_MAX / most)",
          ("io_export", "Int8FileTest.Recurrences_AnyCell_AreWithinAStep")),
     "int8: a softmax that another layer reads is left out":
-        ("io/export/int8_plain.cc",
+        ("io/export/int8/int8_plain.cc",
          "if (reads_[static_cast<size_t>(index)] != 1) return nullptr;",
          "",
          ("io_export",

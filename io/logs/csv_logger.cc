@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../../core/base/text.h"
-#include "../readers/csv_records.h"
+#include "../readers/tables/csv_records.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
 #include "row_logger.h"

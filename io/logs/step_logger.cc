@@ -1,7 +1,7 @@
 #include <limits>
 
 #include "../../core/base/text.h"
-#include "../readers/csv_records.h"
+#include "../readers/tables/csv_records.h"
 #include "ringlet/loggers.h"
 #include "ringlet/model.h"
 #include "row_logger.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "io/readers/sound_changes.h"
+#include "io/readers/files/sound_changes.h"
 
 using namespace ringlet;
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fuzz_file.h"
-#include "io/readers/npy_layout.h"
+#include "io/readers/arrays/npy_layout.h"
 #include "ringlet/readers.h"
 
 namespace {

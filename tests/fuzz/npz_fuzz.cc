@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npz.h"
 #include "weights_file.h"
 
 using namespace ringlet;

@@ -25,7 +25,7 @@
 #include "../support/expect_ok.h"
 #include "../support/temp_folder.h"
 #include "../support/tiny_networks.h"
-#include "io/readers/idx.h"
+#include "io/readers/arrays/idx.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/files.h"
 #include "ringlet/readers.h"

@@ -12,7 +12,7 @@
 #include "../support/expect_ok.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npz.h"
 #include "ringlet/files.h"
 #include "ringlet/model.h"
 #include "ringlet/readers.h"

@@ -13,7 +13,7 @@
 #include "../support/program.h"
 #include "../support/python.h"
 #include "../support/temp_folder.h"
-#include "io/readers/idx.h"
+#include "io/readers/arrays/idx.h"
 #include "ringlet/model.h"
 
 namespace ringlet {

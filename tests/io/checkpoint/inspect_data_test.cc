@@ -8,7 +8,7 @@
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
 #include "io/checkpoint/inspect.h"
-#include "io/readers/npy_layout.h"
+#include "io/readers/arrays/npy_layout.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {

@@ -14,8 +14,8 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/base/json.h"
-#include "io/readers/npy_layout.h"
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npy_layout.h"
+#include "io/readers/arrays/npz.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/readers.h"
 

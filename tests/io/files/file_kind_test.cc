@@ -9,7 +9,7 @@
 #include "../../support/tiny_model.h"
 #include "core/base/crc32c.h"
 #include "io/logs/event_file.h"
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npz.h"
 #include "io/weights/weights_file.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/readers.h"

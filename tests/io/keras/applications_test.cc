@@ -12,7 +12,7 @@
 #include "../../support/python.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npz.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
 

@@ -8,7 +8,7 @@
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
 #include "csv_read.h"
-#include "io/readers/csv_records.h"
+#include "io/readers/tables/csv_records.h"
 #include "ringlet/dataset.h"
 
 namespace ringlet {

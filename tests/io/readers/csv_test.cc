@@ -12,8 +12,8 @@
 #include "../../support/expect_ok.h"
 #include "core/data/dataset_loader.h"
 #include "csv_read.h"
-#include "io/readers/csv_lines.h"
-#include "io/readers/csv_records.h"
+#include "io/readers/tables/csv_lines.h"
+#include "io/readers/tables/csv_records.h"
 #include "ringlet/dataset.h"
 
 namespace ringlet {

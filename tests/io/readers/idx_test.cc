@@ -1,4 +1,4 @@
-#include "io/readers/idx.h"
+#include "io/readers/arrays/idx.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -13,9 +13,9 @@
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
 #include "../../support/python.h"
-#include "io/readers/array_path.h"
-#include "io/readers/idx.h"
-#include "io/readers/npz.h"
+#include "io/readers/arrays/array_path.h"
+#include "io/readers/arrays/idx.h"
+#include "io/readers/arrays/npz.h"
 #include "npy_files.h"
 
 namespace ringlet {

@@ -1,4 +1,4 @@
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npz.h"
 #include "io/readers/storage.h"
 
 #include <gtest/gtest.h>

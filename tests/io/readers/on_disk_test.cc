@@ -19,8 +19,8 @@
 #include "../../support/expect_ok.h"
 #include "io/files/file_version.h"
 #include "io/files/input_file.h"
+#include "io/readers/arrays/npz.h"
 #include "io/readers/memory_sizes.h"
-#include "io/readers/npz.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {

@@ -13,7 +13,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/picture_folder.h"
 #include "../../support/thread_collective.h"
-#include "io/readers/picture_list.h"
+#include "io/readers/files/picture_list.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"

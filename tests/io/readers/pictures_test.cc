@@ -12,7 +12,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/picture_folder.h"
-#include "io/readers/picture_list.h"
+#include "io/readers/files/picture_list.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {

@@ -1,6 +1,6 @@
 // Noise and shifts in time, which training mixes into sound.
 
-#include "io/readers/sound_changes.h"
+#include "io/readers/files/sound_changes.h"
 
 #include <gtest/gtest.h>
 

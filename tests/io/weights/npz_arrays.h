@@ -12,7 +12,7 @@
 
 #include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npz.h"
 #include "ringlet/model.h"
 
 namespace ringlet {

@@ -11,7 +11,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "../../support/temp_folder.h"
-#include "io/export/onnx_graph.h"
+#include "io/export/onnx/onnx_graph.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {

@@ -14,7 +14,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/exports.h"
 #include "../../support/model_weights.h"
-#include "io/export/onnx_graph.h"
+#include "io/export/onnx/onnx_graph.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/export.h"
 #include "ringlet/files.h"

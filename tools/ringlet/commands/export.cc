@@ -17,7 +17,7 @@
 #include "core/layers/layer_kind.h"
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npz.h"
 #include "io/weights/keras_order.h"
 #include "io/weights/lora_alphas.h"
 #include "io/weights/model_metadata.h"

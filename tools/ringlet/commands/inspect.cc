@@ -13,7 +13,7 @@
 #include "io/checkpoint/inspect.h"
 #include "io/files/path.h"
 #include "io/pictures/picture.h"
-#include "io/readers/picture_list.h"
+#include "io/readers/files/picture_list.h"
 #include "io/sound/wav.h"
 #include "ringlet/status.h"
 

@@ -10,8 +10,8 @@
 #include "../run/run.h"
 #include "commands.h"
 #include "core/base/text.h"
-#include "io/readers/csv_records.h"
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npz.h"
+#include "io/readers/tables/csv_records.h"
 #include "predict_lines.h"
 #include "ringlet/readers.h"
 

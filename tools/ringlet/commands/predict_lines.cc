@@ -16,8 +16,8 @@
 
 #include "../command_line.h"
 #include "../data/prediction_text.h"
-#include "io/readers/csv_lines.h"
-#include "io/readers/text.h"
+#include "io/readers/tables/csv_lines.h"
+#include "io/readers/tables/text.h"
 
 namespace ringlet {
 namespace {

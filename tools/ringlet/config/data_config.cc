@@ -13,7 +13,7 @@
 #include "io/files/path.h"
 #include "io/keras/field_reader.h"
 #include "io/keras/keras_json.h"
-#include "io/readers/array_path.h"
+#include "io/readers/arrays/array_path.h"
 #include "io/sound/wav.h"
 #include "ringlet/readers.h"
 #include "run_config.h"

@@ -10,7 +10,7 @@
 #include "io/files/path.h"
 #include "io/keras/image_names.h"
 #include "io/pictures/picture.h"
-#include "io/readers/labelled_files.h"
+#include "io/readers/files/labelled_files.h"
 #include "run_config.h"
 
 namespace ringlet {

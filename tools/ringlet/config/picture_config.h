@@ -17,7 +17,7 @@
 
 namespace ringlet {
 
-struct FileList;  // io/readers/picture_list.h
+struct FileList;  // io/readers/files/picture_list.h
 
 struct PictureConfig {
   bool is_sound = false;           // the files are WAV

@@ -14,7 +14,7 @@
 #include "core/data/value_at.h"
 #include "io/files/input_file.h"
 #include "io/keras/keras_json.h"
-#include "io/readers/csv_records.h"
+#include "io/readers/tables/csv_records.h"
 
 namespace ringlet {
 namespace {

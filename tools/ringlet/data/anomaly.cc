@@ -10,7 +10,7 @@
 #include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "io/export/reconstruction.h"
-#include "io/readers/npz.h"
+#include "io/readers/arrays/npz.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {

@@ -14,7 +14,7 @@
 #include "core/base/text.h"
 #include "data_match.h"
 #include "io/files/path.h"
-#include "io/readers/picture_list.h"
+#include "io/readers/files/picture_list.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
 

@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 #include "io/pictures/picture.h"
-#include "io/readers/picture_list.h"
+#include "io/readers/files/picture_list.h"
 #include "io/sound/wav.h"
 
 namespace ringlet {

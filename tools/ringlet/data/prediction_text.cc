@@ -5,7 +5,7 @@
 
 #include "core/base/number_text.h"
 #include "core/layers/layer_kind.h"
-#include "io/readers/csv_records.h"
+#include "io/readers/tables/csv_records.h"
 
 namespace ringlet {
 namespace {

@@ -8,8 +8,8 @@
 #include "../command_line.h"
 #include "core/base/number_text.h"
 #include "core/base/text.h"
-#include "io/readers/csv_columns.h"
-#include "io/readers/table_encoder.h"
+#include "io/readers/tables/csv_columns.h"
+#include "io/readers/tables/table_encoder.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {

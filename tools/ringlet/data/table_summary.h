@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "io/readers/csv_records.h"
+#include "io/readers/tables/csv_records.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

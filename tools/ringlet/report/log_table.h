@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "curve.h"
-#include "io/readers/csv_records.h"
+#include "io/readers/tables/csv_records.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

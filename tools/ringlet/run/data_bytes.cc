@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "io/readers/array_path.h"
+#include "io/readers/arrays/array_path.h"
 #include "io/readers/memory_sizes.h"
 #include "io/sound/wav.h"
 #include "ringlet/dataset.h"

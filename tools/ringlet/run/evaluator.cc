@@ -17,7 +17,7 @@
 #include "io/files/path.h"
 #include "io/logs/event_file.h"
 #include "io/logs/row_writer.h"
-#include "io/readers/csv_records.h"
+#include "io/readers/tables/csv_records.h"
 #include "io/weights/safetensors.h"
 #include "model_files.h"
 #include "output_plan.h"

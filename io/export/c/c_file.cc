@@ -1,0 +1,134 @@
+#include "ringlet/export.h"
+
+#include <memory>
+#include <utility>
+
+#include "../../files/atomic_file.h"
+#include "../int8/int8_model.h"
+#include "../lowering.h"
+#include "c_header.h"
+#include "c_interface.h"
+#include "c_model.h"
+#include "ringlet/custom_layer.h"
+#include "ringlet/fit.h"
+
+namespace ringlet {
+namespace {
+
+// Wraps an int8 model as a layer of another model, to compute the int8 model's
+// metrics. Its output has all outputs, one after the other.
+class Int8Layer final : public CustomLayer {
+ public:
+  explicit Int8Layer(const Int8Model* model) : model_(*model) {}
+
+  const char* class_name() const override { return "Int8"; }
+  Status Build(const std::vector<Shape>&, LayerPlan* plan) const override {
+    plan->output = {Elements()};
+    return Status();
+  }
+  Status Forward(const LayerCall& call) const override {
+    call.Parallel(call.batch, [&](int64_t begin, int64_t end) {
+      Int8Memory memory = model_.NewMemory();
+      for (int64_t i = begin; i < end; ++i) {
+        std::vector<const float*> in;
+        in.reserve(static_cast<size_t>(model_.num_inputs()));
+        for (int k = 0; k < model_.num_inputs(); ++k) {
+          in.push_back(call.x[k] + i * model_.given(k).elements());
+        }
+        std::vector<float*> out;
+        float* y = call.y + i * Elements();
+        for (int k = 0; k < model_.num_outputs(); ++k) {
+          out.push_back(y);
+          y += model_.output(k).elements();
+        }
+        model_.Run(in.data(), out.data(), &memory);
+      }
+    });
+    return Status();
+  }
+  Status Backward(const LayerCall&) const override {
+    return InvalidArgument("an int8 model is not trained");
+  }
+
+  int64_t Elements() const {
+    int64_t all = 0;
+    for (int k = 0; k < model_.num_outputs(); ++k) {
+      all += model_.output(k).elements();
+    }
+    return all;
+  }
+
+ private:
+  const Int8Model& model_;
+};
+
+Status Evaluate(Model* model, const Dataset& data, Logs* logs) {
+  EvaluateOptions options;
+  options.verbose = Verbose::kSilent;
+  Result<Logs> result = model->Evaluate(data, options);
+  if (result.ok()) *logs = result.value();
+  return result.status();
+}
+
+Status Measure(Model* model, const Int8Model& int8, const Dataset& data,
+               Int8Report* report) {
+  const auto layer = std::make_shared<Int8Layer>(&int8);
+  Functional whole;
+  std::vector<int> inputs, outputs;
+  for (int i = 0; i < int8.num_inputs(); ++i) {
+    inputs.push_back(whole.Add(Input(int8.given(i))));
+  }
+  const int64_t all = layer->Elements();
+  const int line =
+      whole.Add(Reshape({all, 1}), {whole.Add(Custom(layer), inputs)});
+  int64_t begin = 0;
+  for (int k = 0; k < int8.num_outputs(); ++k) {
+    const int64_t end = begin + int8.output(k).elements();
+    const int part = whole.Add(Cropping1D(begin, all - end), {line});
+    outputs.push_back(
+        whole.Add(Reshape(int8.output(k)).Name(model->output_name(k)), {part}));
+    begin = end;
+  }
+  whole.Outputs(outputs);
+  CompileOptions options;
+  options.threads = model->threads();
+  whole.Compile(SGD(), model->losses(), options);
+  RINGLET_RETURN_IF_ERROR(whole.status());
+  RINGLET_RETURN_IF_ERROR(Evaluate(model, data, &report->before));
+  return Evaluate(&whole, data, &report->after);
+}
+
+}  // namespace
+
+Status ExportC(Model* model, const std::string& path,
+               const ExportCOptions& options, Int8Report* report) {
+  RINGLET_RETURN_IF_ERROR(CheckHasWeights(*model, path));
+  CInterface interface;
+  RINGLET_RETURN_IF_ERROR(
+      MakeCInterface(*model, options, &interface).Annotate("%s", path.c_str()));
+  CModel c(model, interface);
+  RINGLET_RETURN_IF_ERROR(
+      c.AddLayers(options.softmax).Annotate("%s", path.c_str()));
+  Int8Model int8;
+  if (interface.int8) {
+    RINGLET_RETURN_IF_ERROR(
+        int8.Make(model, options.calibration, options.calibration_examples)
+            .Annotate("%s", path.c_str()));
+    for (int i = 0; i < int8.num_inputs(); ++i) {
+      interface.inputs[static_cast<size_t>(i)].tokens = int8.takes_tokens(i);
+    }
+    if (report != nullptr && !options.test.empty()) {
+      RINGLET_RETURN_IF_ERROR(Measure(model, int8, options.test, report));
+    }
+  }
+  AtomicFile header;
+  RINGLET_RETURN_IF_ERROR(OpenCHeader(options.files, CHeaderPath(path),
+                                      CHeaderText(interface), &header));
+  RINGLET_RETURN_IF_ERROR(
+      interface.int8
+          ? int8.Write(options.softmax, interface, options.files, path)
+          : c.Write(options.files, path));
+  return header.Commit();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,27 @@
+// The header file of a model in C.
+
+#ifndef RINGLET_IO_EXPORT_C_C_HEADER_H_
+#define RINGLET_IO_EXPORT_C_C_HEADER_H_
+
+#include <string>
+
+#include "../../files/atomic_file.h"
+#include "c_interface.h"
+#include "ringlet/files.h"
+
+namespace ringlet {
+
+// "model.h" of "model.c".
+std::string CHeaderPath(const std::string& path);
+
+// The declarations, and the numbers of inputs, outputs and classes.
+std::string CHeaderText(const CInterface& c);
+
+// Writes `text` to `file`; commit it after the C file. kInvalidArgument if
+// ringlet did not write the file at `path`.
+Status OpenCHeader(FileSystem* files, const std::string& path,
+                   const std::string& text, AtomicFile* file);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_C_C_HEADER_H_

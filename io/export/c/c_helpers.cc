@@ -1,0 +1,684 @@
+// Geometry g: input height, width, channels; output height, width, channels;
+// window, strides, dilation and padding, each of height and width; groups, or
+// in a pool 1 for maxima.
+
+#include "c_helpers.h"
+
+#include "../../../core/base/number_text.h"
+#include "../int8/int8_kernels.h"
+#include "../int8/int8_text.h"
+
+namespace ringlet {
+namespace {
+
+constexpr struct {
+  uint32_t bit;
+  const char* text;
+} kHelpers[] = {
+    {kCSigmoid, R"(
+static float sigmoid(float x) {
+  const float e = expf(x < 0 ? x : -x);
+  return (x < 0 ? e : 1) / (1 + e);
+}
+)"},
+    {kCHardSigmoid, R"(
+static float hard_sigmoid(float x) {
+  return (x < -3 ? 0 : x > 3 ? 6 : x + 3) / 6;
+}
+)"},
+    {kCMish, R"(
+static float mish(float x) {
+  const float e = expf(x < 20 ? x : 20), n = e * (e + 2);
+  return x * (n / (n + 2));
+}
+)"},
+    {kCErf, R"(
+/* Abramowitz and Stegun, 7.1.26 */
+static float error_function(float x) {
+  const float a = x < 0 ? -x : x, t = 1 / (1 + 0.3275911f * a);
+  const float y = 1 - ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) *
+                        t - 0.284496736f) * t + 0.254829592f) * t * expf(-a * a);
+  return x < 0 ? -y : y;
+}
+)"},
+    {kCLog1p, R"(
+/* log(1 + x), x in [0, 1] */
+static float log_of_1_and(float x) {
+  const float s = x / (2 + x), t = s * s;
+  return 2 * s * (1 + t * (1 / 3.0f + t * (1 / 5.0f + t * (1 / 7.0f + t * (
+                  1 / 9.0f + t * (1 / 11.0f + t / 13.0f))))));
+}
+)"},
+    {kCLogBit, R"(
+/* x >= 1 */
+static float log_of(float x) {
+  int k = 0;
+  for (; x > 2; ++k) x *= 0.5f;
+  return (float)k * 0.69314718f + log_of_1_and(x - 1);
+}
+)"},
+    {kCRoot, R"(
+static float root(float x) {
+  float y = x < 1 ? 1 : x;
+  int i;
+  for (i = 0; i < 100; ++i) {
+    const float z = 0.5f * (y + x / y);
+    if (!(z < y)) break;
+    y = z;
+  }
+  return y;
+}
+)"},
+    {kCConv, R"(
+/* w: (window height, width, channels of a group, filters). A sum is one of
+   128 terms at a time. */
+static void conv(const float* x, float* y, const float* w, const float* b,
+                 const int* g) {
+  const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
+  int first, i, j, k, l, p, q;
+  for (p = 0; p < g[3]; ++p) {
+    for (q = 0; q < g[4]; ++q, y += f) {
+      for (first = 0; first < f;) {
+        const int left = fg - first % fg, n = left < 32 ? left : 32;
+        float sum[32] = {0}, part[32] = {0};
+        int terms = 0;
+        for (i = 0; i < g[6]; ++i) {
+          const int row = p * g[8] + i * g[10] - g[12];
+          if (row < 0 || row >= g[0]) continue;
+          for (j = 0; j < g[7]; ++j) {
+            const int column = q * g[9] + j * g[11] - g[13];
+            const float *u, *t;
+            if (column < 0 || column >= g[1]) continue;
+            u = x + (row * g[1] + column) * c + first / fg * cg;
+            t = w + (i * g[7] + j) * cg * f + first;
+            for (k = 0; k < cg; ++k, t += f) {
+              for (l = 0; l < n; ++l) part[l] += u[k] * t[l];
+              if (++terms % 128 != 0) continue;
+              for (l = 0; l < n; ++l) {
+                sum[l] += part[l];
+                part[l] = 0;
+              }
+            }
+          }
+        }
+        for (l = 0; l < n; ++l) {
+          y[first + l] = sum[l] + part[l] + (b ? b[first + l] : 0);
+        }
+        first += n;
+      }
+    }
+  }
+}
+)"},
+    {kCConvTranspose, R"(
+/* The reverse of conv() from y to x; w: (window height, width, channels of y,
+   of x). The padding is that of y. */
+static void conv_transpose(const float* x, float* y, const float* w,
+                           const float* b, const int* g) {
+  const int c = g[2], f = g[5];
+  int i, j, k, l, p, q;
+  for (p = 0; p < g[3]; ++p) {
+    for (q = 0; q < g[4]; ++q, y += f) {
+      for (l = 0; l < f; ++l) {
+        float sum = 0, part = 0;
+        int terms = 0;
+        for (i = 0; i < g[6]; ++i) {
+          const int row = p + g[12] - i * g[10];
+          if (row < 0 || row % g[8] != 0 || row / g[8] >= g[0]) continue;
+          for (j = 0; j < g[7]; ++j) {
+            const int column = q + g[13] - j * g[11];
+            const float *u, *t;
+            if (column < 0 || column % g[9] != 0) continue;
+            if (column / g[9] >= g[1]) continue;
+            u = x + (row / g[8] * g[1] + column / g[9]) * c;
+            t = w + ((i * g[7] + j) * f + l) * c;
+            for (k = 0; k < c; ++k) {
+              part += u[k] * t[k];
+              if (++terms % 128 != 0) continue;
+              sum += part;
+              part = 0;
+            }
+          }
+        }
+        y[l] = sum + part + (b ? b[l] : 0);
+      }
+    }
+  }
+}
+)"},
+    {kCPool, R"(
+static void pool(const float* x, float* y, const int* g) {
+  const int c = g[2];
+  int i, j, k, p, q;
+  for (p = 0; p < g[3]; ++p) {
+    for (q = 0; q < g[4]; ++q, y += c) {
+      int count = 0;
+      for (k = 0; k < c; ++k) y[k] = 0;
+      for (i = 0; i < g[6]; ++i) {
+        const int row = p * g[8] + i - g[12];
+        if (row < 0 || row >= g[0]) continue;
+        for (j = 0; j < g[7]; ++j) {
+          const int column = q * g[9] + j - g[13];
+          const float* u;
+          if (column < 0 || column >= g[1]) continue;
+          u = x + (row * g[1] + column) * c;
+          for (k = 0; k < c; ++k) {
+            if (!g[14]) y[k] += u[k];
+            else if (!count || u[k] > y[k]) y[k] = u[k];
+          }
+          ++count;
+        }
+      }
+      for (k = 0; !g[14] && k < c; ++k) y[k] /= (float)count;
+    }
+  }
+}
+)"},
+    {kCResize, R"(
+/* g: input size; begin and size of a part of it; output size. A pixel outside
+   of the input is -1. */
+static int pixel_in(int i, const int* g) {
+  i = g[1] + (i < 0 ? 0 : i < g[2] ? i : g[2] - 1);
+  return i < 0 || i >= g[0] ? -1 : i;
+}
+static float pixels_at(int at, int nearest, const int* g, int* pixels) {
+  const int whole = 2 * g[3], m = (2 * at + 1) * g[2] - (nearest ? 0 : g[3]);
+  const int first = m < 0 ? -1 : m / whole;
+  pixels[0] = pixel_in(first, g);
+  pixels[1] = nearest ? pixels[0] : pixel_in(first + 1, g);
+  return nearest ? 0 : (float)(m - first * whole) / (float)whole;
+}
+/* g: channels; 1 to copy pixels; rows and columns, as in pixel_in */
+static void resize(const float* x, float* y, const int* g, float fill) {
+  int p, q, k, rows[2], columns[2];
+  for (p = 0; p < g[5]; ++p) {
+    const float down = pixels_at(p, g[1], g + 2, rows);
+    for (q = 0; q < g[9]; ++q) {
+      const float right = pixels_at(q, g[1], g + 6, columns);
+      for (k = 0; k < g[0]; ++k) {
+        float u[4], above, below;
+        int i;
+        for (i = 0; i < 4; ++i) {
+          const int row = rows[i / 2], column = columns[i % 2];
+          const int at = (row * g[6] + column) * g[0] + k;
+          u[i] = row < 0 || column < 0 ? fill : x[at];
+        }
+        above = u[0] + (u[1] - u[0]) * right;
+        below = u[2] + (u[3] - u[2]) * right;
+        *y++ = above + (below - above) * down;
+      }
+    }
+  }
+}
+)"},
+    {kCCopy, R"(
+/* g: for each axis how many, and the steps in x and y */
+static void copy(const float* x, float* y, int axes, const int* g) {
+  int at[8] = {0}, from = 0, to = 0, k;
+  for (;;) {
+    y[to] = x[from];
+    for (k = axes - 1; k >= 0; --k) {
+      from += g[3 * k + 1];
+      to += g[3 * k + 2];
+      if (++at[k] < g[3 * k]) break;
+      from -= g[3 * k + 1] * g[3 * k];
+      to -= g[3 * k + 2] * g[3 * k];
+      at[k] = 0;
+    }
+    if (k < 0) return;
+  }
+}
+)"},
+    {kCMerge, R"(
+static float plus(float a, float b) { return a + b; }
+static float minus(float a, float b) { return a - b; }
+static float times(float a, float b) { return a * b; }
+static float larger(float a, float b) { return b > a ? b : a; }
+static float smaller(float a, float b) { return b < a ? b : a; }
+static float sloped(float a, float b) { return a < 0 ? a * b : a; }
+typedef float (*operation)(float, float);
+static const operation operations[] = {plus, minus, times, larger, smaller,
+                                       sloped};
+
+/* g: for each axis how many, and the steps in a and b */
+static void merge(int what, const float* a, const float* b, float* y, int axes,
+                  const int* g) {
+  const operation merged = operations[what];
+  int at[8] = {0}, i = 0, j = 0, k;
+  for (;;) {
+    *y++ = merged(a[i], b[j]);
+    for (k = axes - 1; k >= 0; --k) {
+      i += g[3 * k + 1];
+      j += g[3 * k + 2];
+      if (++at[k] < g[3 * k]) break;
+      i -= g[3 * k + 1] * g[3 * k];
+      j -= g[3 * k + 2] * g[3 * k];
+      at[k] = 0;
+    }
+    if (k < 0) return;
+  }
+}
+)"},
+    {kCAffine, R"(
+static void affine(const float* x, float* y, int rows, int n, const float* a,
+                   const float* b, const float* c) {
+  int i, j;
+  for (i = 0; i < rows; ++i, x += n, y += n) {
+    for (j = 0; j < n; ++j) {
+      y[j] = (x[j] - (a ? a[j] : 0)) * b[j] + (c ? c[j] : 0);
+    }
+  }
+}
+)"},
+    {kCNormalizeBit, R"(
+static void normalize(const float* x, float* y, int rows, int n, float epsilon,
+                      const float* gamma, const float* beta) {
+  int i, j;
+  for (i = 0; i < rows; ++i, x += n, y += n) {
+    float mean = 0, square = 0, part = 0;
+    for (j = 0; j < n; ++j) {
+      part += x[j] - x[0];
+      if (j % 128 < 127 && j < n - 1) continue;
+      mean += part;
+      part = 0;
+    }
+    mean = x[0] + mean / (float)n;
+    for (j = 0; j < n; ++j) {
+      part += (x[j] - mean) * (x[j] - mean);
+      if (j % 128 < 127 && j < n - 1) continue;
+      square += part;
+      part = 0;
+    }
+    square = 1 / root(square / (float)n + epsilon);
+    for (j = 0; j < n; ++j) {
+      y[j] = (x[j] - mean) * square * (gamma ? gamma[j] : 1) +
+             (beta ? beta[j] : 0);
+    }
+  }
+}
+)"},
+    {kCUnitNormalizeBit, R"(
+static void unit_normalize(const float* x, float* y, int rows, int n) {
+  for (; rows > 0; --rows, x += n, y += n) {
+    float square = 0, part = 0;
+    int i;
+    for (i = 0; i < n; ++i) {
+      part += x[i] * x[i];
+      if (i % 128 < 127 && i < n - 1) continue;
+      square += part;
+      part = 0;
+    }
+    square = 1 / root(square > 1e-12f ? square : 1e-12f);
+    for (i = 0; i < n; ++i) y[i] = x[i] * square;
+  }
+}
+)"},
+    {kCSoftmax, R"(
+static void softmax(float* y, int rows, int n) {
+  for (; rows > 0; --rows, y += n) {
+    float most = y[0], sum = 0;
+    int i;
+    for (i = 1; i < n; ++i) most = y[i] > most ? y[i] : most;
+    for (i = 0; i < n; ++i) sum += y[i] = expf(y[i] - most);
+    for (i = 0; i < n; ++i) y[i] /= sum;
+  }
+}
+)"},
+    {kCLogSoftmaxBit, R"(
+static void log_softmax(float* y, int rows, int n) {
+  for (; rows > 0; --rows, y += n) {
+    float most = y[0], sum = 0;
+    int i;
+    for (i = 1; i < n; ++i) most = y[i] > most ? y[i] : most;
+    for (i = 0; i < n; ++i) sum += expf(y[i] - most);
+    sum = log_of(sum);
+    for (i = 0; i < n; ++i) y[i] = y[i] - most - sum;
+  }
+}
+)"},
+    {kCZero, R"(
+static void zero(float* y, int n) {
+  for (; n > 0; --n) *y++ = 0;
+}
+)"},
+    {kCGather, R"(
+/* Row x of w, which has `rows` rows of n numbers, for each x. */
+static void gather(const float* x, float* y, int count, const float* w,
+                   int rows, int n) {
+  int i;
+  for (; count > 0; --count, ++x) {
+    const int row = !(*x > 0) ? 0 : *x < (float)rows ? (int)*x : rows - 1;
+    for (i = 0; i < n; ++i) *y++ = w[row * n + i];
+  }
+}
+)"},
+    {kCAttendBit, R"(
+/* g: heads, queries, values, numbers of a key and of a value in a head, 1 if no
+   value behind a query counts; s: a float for each value. */
+static void attend(const float* q, const float* k, const float* v, float* y,
+                   const int* g, float factor, float* s) {
+  const int key = g[0] * g[3], value = g[0] * g[4];
+  int h, t, i, j;
+  for (t = 0; t < g[1]; ++t) {
+    const int n = g[5] && t + 1 < g[2] ? t + 1 : g[2];
+    for (h = 0; h < g[0]; ++h) {
+      const float *const u = q + t * key + h * g[3], *a = k + h * g[3];
+      float* const z = y + t * value + h * g[4];
+      for (i = 0; i < n; ++i, a += key) {
+        float sum = 0, part = 0;
+        for (j = 0; j < g[3]; ++j) {
+          part += u[j] * a[j];
+          if (j % 128 < 127 && j < g[3] - 1) continue;
+          sum += part;
+          part = 0;
+        }
+        s[i] = sum * factor;
+      }
+      softmax(s, 1, n);
+      for (j = 0; j < g[4]; ++j) {
+        float sum = 0, part = 0;
+        for (i = 0; i < n; ++i) {
+          part += s[i] * v[i * value + h * g[4] + j];
+          if (i % 128 < 127 && i < n - 1) continue;
+          sum += part;
+          part = 0;
+        }
+        z[j] = sum;
+      }
+    }
+  }
+}
+)"},
+    {kCFastPowers, R"(
+/* Squared magnitudes p of the Fourier transform of n numbers, a power of 2; or
+   its real parts p and imaginary parts q. c: the cosines, then the sines, of
+   2 pi k / n for k up to n / 2. */
+static void fourier(float* x, float* p, float* q, int n, const float* c,
+                    int begin, int count) {
+  const int h = n / 2;
+  const float* const s = c + h + 1;
+  int i, j, k, half;
+  (void)begin;
+  (void)count;
+  for (i = 1, j = 0; i < h; ++i) {
+    int bit = h / 2;
+    for (; j & bit; bit /= 2) j ^= bit;
+    j ^= bit;
+    for (k = 0; k < 2 && i < j; ++k) {
+      const float t = x[2 * i + k];
+      x[2 * i + k] = x[2 * j + k];
+      x[2 * j + k] = t;
+    }
+  }
+  for (half = 1; half < h; half *= 2) {
+    for (i = 0; i < h; i += 2 * half) {
+      for (k = 0; k < half; ++k) {
+        const float u = c[k * (h / half)], v = s[k * (h / half)];
+        float *a = x + 2 * (i + k), *b = a + 2 * half;
+        const float r = b[0] * u + b[1] * v, m = b[1] * u - b[0] * v;
+        b[0] = a[0] - r;
+        b[1] = a[1] - m;
+        a[0] += r;
+        a[1] += m;
+      }
+    }
+  }
+  for (k = 0; k <= h; ++k) {
+    const float *a = x + 2 * (k % h), *b = x + 2 * ((h - k) % h);
+    const float e = 0.5f * (a[0] + b[0]), f = 0.5f * (a[1] - b[1]),
+                g = 0.5f * (a[1] + b[1]), o = 0.5f * (b[0] - a[0]);
+    const float r = e + (g * c[k] + o * s[k]), m = f + (o * c[k] - g * s[k]);
+    p[k] = q ? r : r * r + m * m;
+    if (q) q[k] = m;
+  }
+}
+)"},
+    {kCDirectPowers, R"(
+/* Squared magnitudes p of the Fourier transform of n numbers, by its
+   definition; or its real parts p and imaginary parts q. x[begin] and the next
+   are not 0. c: the cosines, then the sines, of 2 pi k / n. */
+static void fourier(float* x, float* p, float* q, int n, const float* c,
+                    int begin, int count) {
+  int i, k;
+  for (k = 0; k <= n / 2; ++k) {
+    float r = 0, m = 0;
+    int at = (int)((long long)begin * k % n);
+    for (i = begin; i < begin + count; ++i) {
+      r += x[i] * c[at];
+      m -= x[i] * c[n + at];
+      at += k;
+      if (at >= n) at -= n;
+    }
+    p[k] = q ? r : r * r + m * m;
+    if (q) q[k] = m;
+  }
+}
+)"},
+    {kCSpectrogram, R"(
+/* g: frames, their stride, samples, padding, window and its begin, length of
+   the transform, mel bins, coefficients, whether frames are last, logarithms,
+   a limited range. f: exponent, least, offset, factor, reference, range.
+   m: the first frequency and the number of each mel bin. */
+static void spectrogram(const float* x, float* y, const int* g, const float* f,
+                        const float* window, const float* c, const int* m,
+                        const float* w, const float* d, float* z) {
+  const int n = g[6], bins = n / 2 + 1, mels = g[7];
+  float *const p = z + n, *const v = p + bins;
+  const int width = g[8] > 0 ? g[8] : mels;
+  int t, i, k;
+  for (t = 0; t < g[0]; ++t) {
+    const float* u = w;
+    for (i = 0; i < n; ++i) z[i] = 0;
+    for (i = 0; i < g[4]; ++i) {
+      int at = t * g[1] + g[5] + i - g[3];
+      if (at < 0) at = -at;
+      if (at >= g[2]) at = 2 * (g[2] - 1) - at;
+      z[g[5] + i] = window[i] * x[at];
+    }
+    fourier(z, p, 0, n, c, g[5], g[4]);
+    for (k = 0; k < bins && f[0] != 2; ++k) {
+      p[k] = f[0] == 1 ? sqrtf(p[k]) : p[k] > 0 ? powf(p[k], f[0] / 2) : 0;
+    }
+    for (k = 0; k < mels; ++k) {
+      float sum = 0;
+      for (i = 0; i < m[2 * k + 1]; ++i) sum += *u++ * p[m[2 * k] + i];
+      if (g[10]) {
+        sum = logf((sum < f[1] ? f[1] : sum) + f[2]) * f[3] - f[4];
+      }
+      v[k] = sum;
+    }
+    for (k = 0; k < width; ++k) {
+      float sum = v[k];
+      if (g[8] > 0) {
+        for (sum = 0, i = 0; i < mels; ++i) sum += d[k * mels + i] * v[i];
+      }
+      y[g[9] ? k * g[0] + t : t * width + k] = sum;
+    }
+  }
+  if (g[11]) {
+    float most = y[0];
+    for (i = 1; i < g[0] * width; ++i) most = y[i] > most ? y[i] : most;
+    for (i = 0; i < g[0] * width; ++i) {
+      y[i] = y[i] < most - f[5] ? most - f[5] : y[i];
+    }
+  }
+}
+)"},
+    {kCStft, R"(
+/* The transform of each frame and channel. g: frames, their stride, samples,
+   padding, window, length of the transform, channels, mode, whether channels
+   are last. */
+static void stft_spectrogram(const float* x, float* y, const int* g,
+                             const float* window, const float* c, float* z) {
+  const int n = g[5], bins = n / 2 + 1, channels = g[6], mode = g[7];
+  const int width = mode == 6 ? 2 * bins : bins, step = g[8] ? channels : 1;
+  float *const p = z + n, *const q = p + bins;
+  int t, h, i, k;
+  for (t = 0; t < g[0]; ++t) {
+    for (h = 0; h < channels; ++h) {
+      float* const to = g[8] ? y + t * width * channels + h
+                             : y + (t * channels + h) * width;
+      for (i = 0; i < n; ++i) z[i] = 0;
+      for (i = 0; i < g[4]; ++i) {
+        const int at = t * g[1] + i - g[3];
+        if (at >= 0 && at < g[2]) z[i] = window[i] * x[at * channels + h];
+      }
+      fourier(z, p, q, n, c, 0, g[4]);
+      for (k = 0; k < bins; ++k) {
+        float v = p[k] * p[k] + q[k] * q[k];
+        if (mode == 2 && k > 0 && k < bins - 1) v *= 2;
+        if (mode < 2) v = sqrtf(v > 1e-7f ? v : 1e-7f);
+        if (mode == 0) v = logf(v);
+        if (mode == 3 || mode == 6) v = p[k];
+        if (mode == 4) v = q[k];
+        if (mode == 5) v = atan2f(q[k], p[k]);
+        to[k * step] = v;
+        if (mode == 6) to[(bins + k) * step] = q[k];
+      }
+    }
+  }
+}
+)"},
+    {kCRecurrenceBit, R"(
+typedef void (*function)(float* y, int n);
+
+/* What each step uses. w and r: (features or units, gates of all units). */
+typedef struct {
+  const float *w, *r, *b;
+  int units, gates;
+  function activation, gate;
+} cell;
+/* z has the products of the inputs; h the state, and behind it what else. */
+typedef void (*step)(const cell* c, float* z, float* h);
+
+/* z += x w, for n columns of w from the first on. */
+static void add_product(const float* x, int terms, const float* w, int columns,
+                        float* z, int n) {
+  int first, k, l;
+  for (first = 0; first < n; first += 32) {
+    const int left = n - first, m = left < 32 ? left : 32;
+    float part[32] = {0};
+    const float* t = w + first;
+    for (k = 0; k < terms; ++k, t += columns) {
+      for (l = 0; l < m; ++l) part[l] += x[k] * t[l];
+      if (k % 128 < 127 && k < terms - 1) continue;
+      for (l = 0; l < m; ++l) {
+        z[first + l] += part[l];
+        part[l] = 0;
+      }
+    }
+  }
+}
+
+/* z += h r, for n columns of r from `first` on. */
+static void add_state(const cell* c, const float* h, int first, float* z,
+                      int n) {
+  add_product(h, c->units, c->r + first, c->gates * c->units, z, n);
+}
+
+/* g: steps, features, floats of the state and behind it, 1 from the last step
+   on, 1 for an output of all steps, 1 if that begins with the last step, last
+   states behind it. h0 and c0: the initial states; 0: zeros. */
+static void recur(const float* x, float* y, const cell* c, step next,
+                  const int* g, const float* h0, const float* c0, float* z) {
+  const int n = c->gates * c->units;
+  float *const h = z + n, *to = y;
+  int i, t;
+  for (i = 0; i < g[2]; ++i) h[i] = 0;
+  for (i = 0; h0 && i < c->units; ++i) h[i] = h0[i];
+  for (i = 0; c0 && i < c->units; ++i) h[c->units + i] = c0[i];
+  for (t = 0; t < g[0]; ++t) {
+    for (i = 0; i < n; ++i) z[i] = c->b ? c->b[i] : 0;
+    add_product(x + (g[3] ? g[0] - 1 - t : t) * g[1], g[1], c->w, n, z, n);
+    next(c, z, h);
+    if (!g[4] && t < g[0] - 1) continue;
+    if (g[4]) to = y + (g[3] == g[5] ? t : g[0] - 1 - t) * c->units;
+    for (i = 0; i < c->units; ++i) to[i] = h[i];
+  }
+  to = y + (g[4] ? g[0] : 1) * c->units;
+  for (i = 0; i < g[6] * c->units; ++i) to[i] = h[i];
+}
+)"},
+};
+
+constexpr struct {
+  Activation activation;
+  uint32_t needed;
+  const char* text;
+} kExpressions[] = {
+    {kRelu, 0, "x < 0 ? 0 : x"},
+    {kSigmoid, kCSigmoid, "sigmoid(x)"},
+    {kTanh, 0, "tanhf(x)"},
+    {kRelu6, 0, "x < 0 ? 0 : x > 6 ? 6 : x"},
+    {kElu, 0, "x > 0 ? x : expf(x) - 1"},
+    {kSelu, 0,
+     "1.05070098735548f * (x > 0 ? x : 1.67326324235438f * (expf(x) - 1))"},
+    {kLeakyRelu, 0, "x > 0 ? x : 0.2f * x"},
+    {kExponential, 0, "expf(x)"},
+    {kHardSigmoid, kCHardSigmoid, "hard_sigmoid(x)"},
+    {kHardSigmoidKeras2, 0, "x < -2.5f ? 0 : x > 2.5f ? 1 : 0.2f * x + 0.5f"},
+    {kSoftsign, 0, "x / (1 + (x < 0 ? -x : x))"},
+    {kSoftplus, kCLog1p,
+     "(x < 0 ? 0 : x) + log_of_1_and(expf(x < 0 ? x : -x))"},
+    {kGelu, kCErf, "0.5f * x * (1 + error_function(x * 0.70710678f))"},
+    {kSilu, kCSigmoid, "x * sigmoid(x)"},
+    {kHardSilu, kCHardSigmoid, "x * hard_sigmoid(x)"},
+    {kMish, kCMish, "mish(x)"},
+};
+
+}  // namespace
+
+std::string CNumber(float value) {
+  const std::string text = ShortestText(value);
+  return text + (text.find_first_of(".e") == std::string::npos ? ".f" : "f");
+}
+
+std::string CString(const std::string& bytes) {
+  std::string text = "\"";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\' || c == '?') {  // two ? may begin a trigraph
+      text += std::string("\\") + c;
+    } else if (byte >= ' ' && byte < 127) {
+      text += c;
+    } else {  // three octal digits end the escape
+      for (const int shift : {6, 3, 0}) {
+        if (shift == 6) text += '\\';
+        text += static_cast<char>('0' + (byte >> shift & 7));
+      }
+    }
+  }
+  return text + "\"";
+}
+
+std::string CHelpers(uint32_t needed) {
+  std::string text;
+  for (const auto& helper : kHelpers) {
+    if ((needed & helper.bit) != 0) text += helper.text;
+  }
+  for (const Cell cell :
+       {Cell::kSimple, Cell::kLstm, Cell::kGruAfter, Cell::kGruBefore}) {
+    if ((needed & CStepBit(cell)) != 0) {
+      int8::AppendLines(int8::StepText(cell), &text);
+    }
+  }
+  return text;
+}
+
+std::string CFunction(const std::string& name, const std::string& expression) {
+  return "\nstatic void " + name +
+         "(float* y, int n) {\n  for (; n > 0; --n, ++y) {\n"
+         "    const float x = *y;\n    *y = " +
+         expression + ";\n  }\n}\n";
+}
+
+const char* CExpression(Activation activation, uint32_t* needed) {
+  for (const auto& row : kExpressions) {
+    if (row.activation != activation) continue;
+    *needed |= row.needed;
+    return row.text;
+  }
+  return nullptr;
+}
+
+}  // namespace ringlet

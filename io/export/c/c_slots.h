@@ -1,0 +1,72 @@
+// CSlots: the memory of the outputs of a model's primitives in a C file.
+//
+// A slot has one output at a time. It is the caller's memory of an input or of
+// one of the model's outputs, or a buffer that is placed by lifetime. A view
+// uses the slot of its input. A primitive that may overwrite its first input
+// uses the same slot if that is its last read.
+
+#ifndef RINGLET_IO_EXPORT_C_C_SLOTS_H_
+#define RINGLET_IO_EXPORT_C_C_SLOTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../../../core/base/arena.h"
+#include "../lowering.h"
+
+namespace ringlet {
+
+class CSlots {
+ public:
+  // The slots of the caller's memory, by number of the input and the output.
+  static constexpr int In(int i) { return -1 - 2 * i; }
+  static constexpr int Out(int k) { return -2 - 2 * k; }
+  struct Kind {
+    bool is_view, in_place;
+  };
+
+  // `primitives` outlive the CSlots, and have a kind each. `outputs` are the
+  // primitives of the model's outputs. `uses_in`, for each input, and
+  // `uses_out`: the caller has the memory; else the CSlots have a buffer for
+  // it. An output that is a view of an input has its slot, and is to be copied.
+  CSlots(const Primitives& primitives, std::vector<Kind> kinds,
+         const std::vector<int>& outputs, const std::vector<bool>& uses_in,
+         bool uses_out);
+
+  int Root(int index) const;
+  int SlotOf(int index) const {
+    return slots_[static_cast<size_t>(Root(index))];
+  }
+  // Adds a buffer for this primitive only.
+  int AddBuffer(int64_t elements, int index);
+
+  // Places elements of so many bytes. Returns the bytes of all buffers.
+  size_t Place(size_t element);
+  int num_buffers() const { return static_cast<int>(buffers_.size()); }
+  int64_t elements(int buffer) const {
+    return buffers_[static_cast<size_t>(buffer)].elements;
+  }
+  size_t offset(int buffer) const { return plan_.offset(buffer); }
+
+ private:
+  struct Buffer {
+    int64_t elements;
+    int first, last;  // first and last primitive of its life
+  };
+  std::vector<int> LastReads(const std::vector<int>& outputs) const;
+  bool MayReplaceInput(int index, const std::vector<int>& last) const;
+  const Primitive& At(int index) const {
+    return primitives_[static_cast<size_t>(index)];
+  }
+
+  const Primitives& primitives_;
+  const std::vector<Kind> kinds_;
+  std::vector<int> slots_;  // the slots of primitives that are not views
+  std::vector<Buffer> buffers_;
+  LifetimePlan plan_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_C_C_SLOTS_H_

@@ -1,0 +1,416 @@
+// Writes an Int8Model as C.
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+#include <type_traits>
+
+#include "../../files/atomic_file.h"
+#include "../c/c_helpers.h"
+#include "../c/c_sound.h"
+#include "int8_model.h"
+
+namespace ringlet {
+namespace {
+
+std::string Text(const char* format, ...) __attribute__((format(printf, 1, 2)));
+std::string Text(const char* format, ...) {
+  char text[1536];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+template <typename T>
+void AppendArray(const char* type, char name, size_t i,
+                 const std::vector<T>& values, std::string* out) {
+  const size_t per_line = sizeof(T) == 1 ? 16 : 6;
+  const auto text_of = [](T value) {
+    if constexpr (std::is_same_v<T, float>) {
+      return CNumber(value);
+    } else {
+      return std::to_string(value);
+    }
+  };
+  *out +=
+      Text("\nstatic const %s %c%zu[%zu] = {", type, name, i, values.size());
+  for (size_t k = 0; k < values.size(); ++k) {
+    *out += k % per_line == 0 ? "\n" : " ";
+    *out += text_of(values[k]) + ",";
+  }
+  *out += "\n};\n";
+}
+
+std::string RepeatText(int64_t times) {
+  return Text("for (int t = 0; t < %" PRId64 "; ++t) ", times);
+}
+
+// The name of a constant; "0" if there is none.
+std::string NameOf(const char* letter, int constant) {
+  return constant < 0 ? "0" : letter + std::to_string(constant);
+}
+
+}  // namespace
+
+std::string Int8Model::Comment(const CInterface& c) const {
+  size_t flash = 0;
+  for (const auto& bytes : bytes_) flash += bytes.size();
+  for (const auto& words : words_) flash += 4 * words.size();
+  for (const auto& floats : floats_) flash += 4 * floats.size();
+  flash += 4 * static_cast<size_t>(FrontEndFloats());
+  std::string text =
+      "/* A model in int8 for one example at a time, written by "
+      "ringlet " RINGLET_VERSION ".\n\n";
+  const auto as_int8 = [](const Quantization& q) {
+    return Text("as int8: %.9g (q - %d)", q.scale, q.zero_point);
+  };
+  const auto numbers = [](const Shape& shape) {
+    return std::to_string(shape.elements()) + " numbers, " + shape.ToString() +
+           "; ";
+  };
+  for (int i = 0; i < num_inputs(); ++i) {
+    const char* const after =
+        InputAt(i).factors < 0 ? "" : ", after the normalization";
+    text += CLabel(c.inputs[static_cast<size_t>(i)].name) + numbers(given(i));
+    if (const PlainModel::FrontEnd* const front_end = FrontEndOf(i)) {
+      text += std::string("sound in float, or in int8 the ") +
+              ClassName(front_end->layer) + " of it: " + numbers(input(i));
+    }
+    text += (takes_tokens(i) ? "whole numbers of tokens"
+                             : as_int8(QuantizationOf(i)) + after) +
+            "\n";
+  }
+  for (int k = 0; k < num_outputs(); ++k) {
+    text += CLabel(c.outputs[static_cast<size_t>(k)].name) +
+            numbers(output(k)) + as_int8(QuantizationOf(OutputAt(k))) +
+            (EndOf(k).end == kLinear ? "" : ", before the softmax") + "\n";
+  }
+  text += Text(
+      "   flash: %zu bytes of weights, and the code\n"
+      "   RAM:   %zu bytes, and in and out\n\n"
+      "   CC = arm-none-eabi-gcc\n"
+      "   CFLAGS = -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 "
+      "-mfloat-abi=hard -std=c99 -O2\n"
+      "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
+      "#include <math.h>\n#include <stdint.h>\n\n",
+      flash, ram() + c.row_bytes());
+  return text + CDeclarations(c);
+}
+
+std::string Int8Model::OffsetOf(const BufferSpan& span) {
+  std::string text;
+  if (span.begin != 0) text += " + " + std::to_string(span.begin);
+  if (span.stride != 0) text += " + t * " + std::to_string(span.stride);
+  return text;
+}
+
+std::string Int8Model::TextOf(const BufferSpan& span) {
+  return "b" + std::to_string(span.slot) + OffsetOf(span);
+}
+
+std::string Int8Model::CallOf(const Step& s, size_t number) const {
+  const auto n = std::to_string(number);
+  const auto constant = "w" + std::to_string(s.constant);
+  const int* const g = s.numbers.data();
+  const bool replaces = s.constant >= 0;
+  const std::string second = replaces ? constant : TextOf(s.x2);
+  const std::string x =
+      s.kernel == int8::kCopy && replaces ? constant : TextOf(s.x);
+  const std::string y = TextOf(s.y);
+  const int axes = static_cast<int>(s.numbers.size() / 3);
+  switch (s.kernel) {
+    case int8::kConv:
+    case int8::kConvTranspose:
+      return Text("%s(%s, %s, w%d, c%d, c%d, n%s)",
+                  s.kernel == int8::kConv ? "conv" : "conv_transpose",
+                  x.c_str(), y.c_str(), s.bytes, s.words, s.words2, n.c_str());
+    case int8::kGather:
+      return Text("gather(%s, %s, %d, w%d, %d, %d)",
+                  ("tokens" + OffsetOf(s.x)).c_str(), y.c_str(), g[0], s.bytes,
+                  g[1], g[2]);
+    case int8::kPool:
+      return Text("pool(%s, %s, n%s)", x.c_str(), y.c_str(), n.c_str());
+    case int8::kMerge:
+      return Text("merge(%d, %s, %s, %s, %d, n%s)", s.argument, x.c_str(),
+                  second.c_str(), y.c_str(), axes - 2, n.c_str());
+    case int8::kMap:
+      return Text("map(%s, %s, %d, w%d)", x.c_str(), y.c_str(), s.argument,
+                  s.bytes);
+    case int8::kCopy:
+      return Text("copy(%s, %s, %d, n%s, %s)", x.c_str(), y.c_str(), axes,
+                  n.c_str(), NameOf("w", s.bytes).c_str());
+    case int8::kFill:
+      return Text("fill(%s, %d, %d)", y.c_str(), g[0], s.argument);
+    default:
+      return FloatCallOf(s, number);
+  }
+}
+
+std::string Int8Model::FloatCallOf(const Step& s, size_t number) const {
+  const std::string x = TextOf(s.x), y = TextOf(s.y);
+  const int* const g = s.numbers.data();
+  const std::string first = CNumber(s.factors[0]),
+                    second = CNumber(s.factors.back());
+  switch (s.kernel) {
+    case int8::kSoftmax:
+      return Text("softmax_int8(%s, %s, %d, %d, %s, %s, %d)", x.c_str(),
+                  y.c_str(), g[0], g[1], first.c_str(), second.c_str(), g[2]);
+    case int8::kNormalize:
+      return Text("normalize(%s, %s, %d, %d, %s, %s, %s, %s, %d)", x.c_str(),
+                  y.c_str(), g[0], g[1], first.c_str(),
+                  NameOf("f", s.floats).c_str(), NameOf("f", s.floats2).c_str(),
+                  second.c_str(), g[2]);
+    case int8::kAttend:
+      return Text("attend(%s, %s, %s, %s, n%zu, %s, %s, floats)", x.c_str(),
+                  TextOf(s.x2).c_str(), TextOf(s.x3).c_str(), y.c_str(), number,
+                  first.c_str(), second.c_str());
+    default:
+      return Text("recur(%s, %s, &r%zu, %s, n%zu, %s, floats)", x.c_str(),
+                  y.c_str(), number, int8::StepName(s.primitive->cell), number,
+                  first.c_str());
+  }
+}
+
+// The text of the constants that the steps of a recurrence use.
+std::string Int8Model::CellOf(const Step& s, size_t number) const {
+  const Primitive& p = *s.primitive;
+  const auto each = [&](Activation activation) {
+    const auto same =
+        std::find(functions_.begin(), functions_.end(), activation);
+    return static_cast<int>(same - functions_.begin());
+  };
+  return Text(
+      "  static const cell r%zu = {w%d, w%d, f%d, f%d, %s, %d, %d, %d, each%d, "
+      "each%d, state};\n",
+      number, s.bytes, s.bytes2, s.floats, s.floats2,
+      NameOf("f", s.floats3).c_str(), static_cast<int>(p.output.back()),
+      static_cast<int>(GatesOf(p.cell)), s.argument, each(p.activation),
+      each(GateOf(p)));
+}
+
+std::string Int8Model::Memory() const {
+  std::string text;
+  const auto add = [&](const char* type, const char* name, size_t count) {
+    if (count > 0) text += Text("\nstatic %s %s[%zu];", type, name, count);
+  };
+  add("int8_t", "arena", arena_bytes_);
+  add("float", "floats", num_floats_);
+  add("int16_t", "state", num_state_);
+  add("int32_t", "tokens", num_tokens_);
+  add("float", "features", static_cast<size_t>(FeatureFloats()));
+  return text + "\n";
+}
+
+std::string Int8Model::Calls() const {
+  constexpr uint32_t kWithNumbers = int8::kConv | int8::kConvTranspose |
+                                    int8::kPool | int8::kMerge | int8::kCopy |
+                                    int8::kAttend | int8::kRecur;
+  std::string numbers, calls, buffers;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    calls += "  ";
+    if (step.times > 1) calls += RepeatText(step.times);
+    calls += CallOf(step, i) + ";\n";
+    if ((step.kernel & kWithNumbers) == 0) continue;
+    if (step.kernel == int8::kRecur) numbers += CellOf(step, i);
+    numbers += Text("  static const int n%zu[] = {", i);
+    for (size_t k = 0; k < step.numbers.size(); ++k) {
+      numbers += (k == 0 ? "" : ", ") + std::to_string(step.numbers[k]);
+    }
+    numbers += "};\n";
+  }
+  for (int b = 0; b < slots_->num_buffers(); ++b) {
+    const std::string name = Text("b%d", b);
+    if (calls.find(name + ",") == std::string::npos &&
+        calls.find(name + " ") == std::string::npos) {
+      continue;
+    }
+    buffers += Text("  int8_t* const %s = arena + %zu;\n", name.c_str(),
+                    slots_->offset(b));
+  }
+  return Memory() + "\nstatic void run(void) {\n" + numbers + buffers + calls +
+         "}\n";
+}
+
+// For each a function from its samples to `features`.
+std::string Int8Model::FrontEnds() const {
+  std::string text;
+  for (const auto& [i, front_end] : plain_.front_ends) {
+    const CSoundCall call = SoundCallOf(front_end.layer, front_end.samples);
+    std::string arguments = "x, features";
+    for (size_t k = 0; k < call.arrays.size(); ++k) {
+      const CSoundCall::Array& array = call.arrays[k];
+      if (array.ints.empty() && array.floats.empty()) {
+        arguments += ", 0";
+        continue;
+      }
+      const auto index = static_cast<size_t>(100 * i) + k;
+      if (array.ints.empty()) {
+        AppendArray("float", 's', index, array.floats, &text);
+      } else {
+        AppendArray("int", 's', index, array.ints, &text);
+      }
+      arguments += ", s" + std::to_string(index);
+    }
+    text += Text("\nstatic void front_end%d(const float* x) {\n  ", i) +
+            call.function + "(" + arguments + ", features + " +
+            std::to_string(input(i).elements()) + ");\n}\n";
+  }
+  return text;
+}
+
+std::string Int8Model::PlaceOf(int input) const {
+  return takes_tokens(input)
+             ? "tokens + " + std::to_string(InputAt(input).first_token)
+             : "arena + " + std::to_string(PlaceInArena(input));
+}
+
+// The call that converts `count` numbers x of an input: all, or number i.
+std::string Int8Model::StoreText(int input, const char* x,
+                                 const std::string& to, int64_t count) const {
+  const std::string from_to =
+      std::string("(") + x + ", " + to + ", " + std::to_string(count);
+  if (takes_tokens(input)) return "take_tokens" + from_to + ");";
+  const In& in = InputAt(input);
+  if (in.factors < 0) {
+    return "quantize" + from_to +
+           Text(", %s, %d);", CNumber(FactorTo(input)).c_str(),
+                QuantizationOf(input).zero_point);
+  }
+  const size_t channels = floats_[static_cast<size_t>(in.factors)].size();
+  const std::string first = count == 1 && channels > 1
+                                ? Text(" + i %% %zu", channels)
+                                : std::string();
+  return "quantize_scaled" + from_to +
+         Text(", %zu, f%d%s, f%d%s);", count == 1 ? 1 : channels, in.factors,
+              first.c_str(), in.shifts, first.c_str());
+}
+
+std::string Int8Model::Dequantizations(bool softmax,
+                                       const CInterface& c) const {
+  std::string text;
+  for (int k = 0; k < num_outputs(); ++k) {
+    const int from = OutputAt(k);
+    const Quantization& out = QuantizationOf(from);
+    const std::string& name = c.outputs[static_cast<size_t>(k)].name;
+    const auto m = static_cast<long long>(output(k).elements()),
+               width = static_cast<long long>(output(k).back());
+    text +=
+        Text("  dequantize(arena + %zu, %s, %lld, %s, %d);\n",
+             PlaceInArena(from), name.c_str(), m,
+             CNumber(static_cast<float>(out.scale)).c_str(), out.zero_point);
+    const Activation end = EndOf(k).end;
+    if (!softmax && end == kLinear) continue;
+    text +=
+        Text("  %ssoftmax(%s, %lld, %lld);\n", end == kLogSoftmax ? "log_" : "",
+             name.c_str(), m / width, width);
+  }
+  return text;
+}
+
+std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
+  const std::string end = "  run();\n" + Dequantizations(softmax, c);
+  std::string begin, bytes_in, bytes_out;
+  const auto copy = [](int64_t n, const std::string& to,
+                       const std::string& from) {
+    return "  for (i = 0; i < " + std::to_string(n) + "; ++i) " + to + " = " +
+           from + ";\n";
+  };
+  for (int i = 0; i < num_inputs(); ++i) {
+    const std::string& name = c.inputs[static_cast<size_t>(i)].name;
+    const int64_t n = input(i).elements();
+    const bool sound = FrontEndOf(i) != nullptr;
+    if (sound) begin += Text("  front_end%d(", i) + name + ");\n";
+    begin += "  " +
+             StoreText(i, sound ? "features" : name.c_str(), PlaceOf(i), n) +
+             "\n";
+    bytes_in += copy(
+        n,
+        takes_tokens(i)
+            ? Text("tokens[%d + i]", static_cast<int>(InputAt(i).first_token))
+            : Text("arena[%zu + i]", PlaceInArena(i)),
+        name + "[i]");
+  }
+  for (int k = 0; k < num_outputs(); ++k) {
+    bytes_out += copy(output(k).elements(),
+                      c.outputs[static_cast<size_t>(k)].name + "[i]",
+                      Text("arena[%zu + i]", PlaceInArena(OutputAt(k))));
+  }
+  const std::string predict =
+      c.scale ? CPredictions(c,
+                             Text("  %s* const to = %s;\n",
+                                  takes_tokens(0) ? "int32_t" : "int8_t",
+                                  PlaceOf(0).c_str()),
+                             StoreText(0, "&x", "to + i", 1), end)
+              : "\n" + PredictSignature(c) + " {\n" + begin + end +
+                    "  return 0;\n}\n";
+  return predict + "\n" + PredictInt8(c) + " {\n  int i;\n" + bytes_in +
+         "  run();\n" + bytes_out + "  return 0;\n}\n";
+}
+
+uint32_t Int8Model::Kernels() const {
+  constexpr uint32_t kQuantizing =
+      int8::kSoftmax | int8::kNormalize | int8::kAttend | int8::kRecur;
+  uint32_t kernels = 0;
+  for (int i = 0; i < num_inputs(); ++i) {
+    if (!takes_tokens(i)) kernels |= int8::kQuantize;
+    if (InputAt(i).factors >= 0) kernels |= int8::kScaledQuantize;
+  }
+  for (const Step& step : steps_) {
+    kernels |= step.kernel;
+    if ((step.kernel & kQuantizing) != 0) kernels |= int8::kQuantize;
+    if (step.kernel == int8::kRecur) {
+      kernels |= int8::StepBit(step.primitive->cell);
+    }
+  }
+  return kernels;
+}
+
+Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
+                        const std::string& path) const {
+  if (c.scale && FrontEndOf(0) != nullptr) {
+    return InvalidArgument(
+        "%s: with int8 the preprocessing does not include features of sound; "
+        "leave it out and scale the samples in your program",
+        path.c_str());
+  }
+  const uint32_t kernels = Kernels();
+  uint32_t helpers = 0;
+  if ((kernels & int8::kNormalize) != 0) helpers |= kCRoot;
+  if (softmax) helpers |= kCSoftmax;
+  for (const PlainModel::Output& output : plain_.outputs) {
+    if (output.end == kSoftmax) helpers |= kCSoftmax;
+    if (output.end == kLogSoftmax) helpers |= kCLogSoftmax;
+  }
+  std::string text = Comment(c);
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    AppendArray("int8_t", 'w', i, bytes_[i], &text);
+  }
+  for (size_t i = 0; i < words_.size(); ++i) {
+    AppendArray("int32_t", 'c', i, words_[i], &text);
+  }
+  for (const auto& [i, front_end] : plain_.front_ends) {
+    helpers |= SoundCallOf(front_end.layer, front_end.samples).helpers;
+  }
+  std::string functions;
+  for (size_t i = 0; i < functions_.size(); ++i) {
+    const char* const expression = CExpression(functions_[i], &helpers);
+    functions += CFunction("each" + std::to_string(i),
+                           expression == nullptr ? "x" : expression);
+  }
+  for (size_t i = 0; i < floats_.size(); ++i) {
+    AppendArray("float", 'f', i, floats_[i], &text);
+  }
+  text += int8::KernelText(kernels) + CHelpers(helpers) +
+          int8::FloatKernelText(kernels) + functions + Calls() + FrontEnds() +
+          Entries(softmax, c) + CDefinitions(c);
+  AtomicFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));
+  RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));
+  return file.Commit();
+}
+
+}  // namespace ringlet

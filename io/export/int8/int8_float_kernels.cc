@@ -1,0 +1,293 @@
+// Functions with integer sums and floats between them. Their floats are those
+// of any compiler without fused operations, except for the last bits of expf
+// and tanhf.
+//
+// The state of a recurrence is float. Before each product its largest number
+// gives the step of int16 numbers, so that no range of examples limits it.
+
+#include <cmath>
+#include <utility>
+
+#include "../../../core/compute/functions.h"
+#include "../../../core/layers/layer_loops.h"
+#include "int8_kernels.h"
+#include "int8_text.h"
+
+namespace ringlet {
+namespace int8 {
+namespace {
+
+// Functions that the C file has from its helpers or the C library.
+float expf(float x) { return math::Exp(x); }
+float root(float x) { return std::sqrt(x); }
+void quantize(const float* x, int8_t* y, int n, float factor, int zero) {
+  Quantize(x, y, n, factor, zero);
+}
+
+BOTH(
+    kSoftmaxText,
+    static void softmax_int8(const int8_t* x, int8_t* y, int rows, int n,
+                             float scale, float factor, int zero) {
+      int i;
+      for (; rows > 0; --rows, x += n, y += n) {
+        int most = -128;
+        float sum = 0;
+        for (i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
+        for (i = 0; i < n; ++i) sum += expf(scale * (float)(x[i] - most));
+        for (i = 0; i < n; ++i) {
+          const float v = expf(scale * (float)(x[i] - most)) / sum;
+          quantize(&v, y + i, 1, factor, zero);
+        }
+      }
+    })
+
+BOTH(
+    kNormalizeText,
+    static void normalize(const int8_t* x, int8_t* y, int rows, int n,
+                          float epsilon, const float* gamma, const float* beta,
+                          float factor, int zero) {
+      int i;
+      for (; rows > 0; --rows, x += n, y += n) {
+        int64_t sum = 0, square = 0;
+        float mean, deviation;
+        for (i = 0; i < n; ++i) {
+          sum += x[i];
+          square += x[i] * x[i];
+        }
+        mean = (float)sum / (float)n;
+        deviation = root((float)(n * square - sum * sum) / (float)n / (float)n +
+                         epsilon);
+        for (i = 0; i < n; ++i) {
+          const float v =
+              ((float)x[i] - mean) / deviation * (gamma ? gamma[i] : 1) +
+              (beta ? beta[i] : 0);
+          quantize(&v, y + i, 1, factor, zero);
+        }
+      }
+    })
+
+BOTH(
+    kAttendText, static void attend(const int8_t* q, const int8_t* k,
+                                    const int8_t* v, int8_t* y, const int* g,
+                                    float scale, float factor, float* s) {
+      int t, i, j;
+      for (t = 0; t < g[0]; ++t, q += g[2]) {
+        const int n = g[4] && t + 1 < g[1] ? t + 1 : g[1];
+        const int8_t* a = k;
+        float most = 0, sum = 0;
+        for (i = 0; i < n; ++i, a += g[2]) {
+          int32_t product = 0;
+          for (j = 0; j < g[2]; ++j) product += (q[j] - g[5]) * (a[j] - g[6]);
+          s[i] = (float)product * scale;
+          most = i == 0 || s[i] > most ? s[i] : most;
+        }
+        for (i = 0; i < n; ++i) {
+          s[i] = expf(s[i] - most);
+          sum += s[i];
+        }
+        for (j = 0; j < g[3]; ++j) {
+          float mean = 0;
+          for (i = 0; i < n; ++i) {
+            mean += s[i] * (float)(v[i * g[3] + j] - g[7]);
+          }
+          mean /= sum;
+          quantize(&mean, y++, 1, factor, g[8]);
+        }
+      }
+    })
+
+BOTH(
+    kCellText, typedef void (*function)(float* y, int n);
+
+    typedef struct {
+      const int8_t *w, *r;
+      const float *w_factors, *r_factors, *b;
+      int units, gates, levels;
+      function activation, gate;
+      int16_t* q;
+    } cell;
+
+    typedef void (*step)(const cell* c, float* z, float* h);
+
+    static void add_sums(const int16_t* x, int terms, const int8_t* w,
+                         const float* factors, float scale, float* z, int n) {
+      int k, l;
+      for (l = 0; l < n; ++l, w += terms) {
+        int32_t sum = 0;
+        for (k = 0; k < terms; ++k) sum += x[k] * w[k];
+        z[l] += (float)sum * (factors[l] * scale);
+      }
+    }
+
+    static void add_state(const cell* c, const float* h, int first, float* z,
+                          int n) {
+      const int u = c->units;
+      const float levels = (float)c->levels;
+      float most = 0;
+      int i;
+      for (i = 0; i < u; ++i) {
+        const float v = h[i] < 0 ? -h[i] : h[i];
+        most = v > most ? v : most;
+      }
+      if (!(most > 1e-30f)) return;
+      for (i = 0; i < u; ++i) {
+        const float v = h[i] * (levels / most);
+        c->q[i] = (int16_t)(!(v < levels) ? levels
+                            : v < 0       ? v - 0.5f
+                                          : v + 0.5f);
+      }
+      add_sums(c->q, u, c->r + first * u, c->r_factors + first, most / levels,
+               z, n);
+    }
+
+    static void recur(const int8_t* x, int8_t* y, const cell* c, step next,
+                      const int* g, float factor, float* z) {
+      const int n = c->gates * c->units;
+      float* const h = z + n;
+      int8_t* to = y;
+      int i, t;
+      for (i = 0; i < g[2]; ++i) h[i] = 0;
+      for (t = 0; t < g[0]; ++t) {
+        const int8_t* const u = x + (g[3] ? g[0] - 1 - t : t) * g[1];
+        for (i = 0; i < n; ++i) z[i] = c->b ? c->b[i] : 0;
+        for (i = 0; i < g[1]; ++i) c->q[i] = (int16_t)(u[i] - g[6]);
+        add_sums(c->q, g[1], c->w, c->w_factors, 1, z, n);
+        next(c, z, h);
+        if (!g[4] && t < g[0] - 1) continue;
+        if (g[4]) to = y + (g[3] == g[5] ? t : g[0] - 1 - t) * c->units;
+        quantize(h, to, c->units, factor, g[7]);
+      }
+    })
+
+BOTH(
+    kSimpleText, static void simple_step(const cell* c, float* z, float* h) {
+      int i;
+      add_state(c, h, 0, z, c->units);
+      c->activation(z, c->units);
+      for (i = 0; i < c->units; ++i) h[i] = z[i];
+    })
+
+BOTH(
+    kLstmText, static void lstm_step(const cell* c, float* z, float* h) {
+      const int u = c->units;
+      float* const carry = h + u;
+      int i;
+      add_state(c, h, 0, z, 4 * u);
+      c->gate(z, 2 * u);
+      c->activation(z + 2 * u, u);
+      c->gate(z + 3 * u, u);
+      for (i = 0; i < u; ++i) {
+        carry[i] = z[u + i] * carry[i] + z[i] * z[2 * u + i];
+        h[i] = carry[i];
+      }
+      c->activation(h, u);
+      for (i = 0; i < u; ++i) h[i] *= z[3 * u + i];
+    })
+
+BOTH(
+    kGruAfterText,
+    static void gru_after_step(const cell* c, float* z, float* h) {
+      const int u = c->units;
+      float *const n = z + 2 * u, *const product = h + u;
+      const float* b = c->b;
+      int i;
+      if (b) b += 3 * u;
+      for (i = 0; i < u; ++i) product[i] = b ? b[2 * u + i] : 0;
+      for (i = 0; b && i < 2 * u; ++i) z[i] += b[i];
+      add_state(c, h, 0, z, 2 * u);
+      add_state(c, h, 2 * u, product, u);
+      c->gate(z, 2 * u);
+      for (i = 0; i < u; ++i) n[i] += z[u + i] * product[i];
+      c->activation(n, u);
+      for (i = 0; i < u; ++i) h[i] = z[i] * h[i] + (1 - z[i]) * n[i];
+    })
+
+BOTH(
+    kGruBeforeText,
+    static void gru_before_step(const cell* c, float* z, float* h) {
+      const int u = c->units;
+      float *const n = z + 2 * u, *const reset = h + u;
+      int i;
+      add_state(c, h, 0, z, 2 * u);
+      c->gate(z, 2 * u);
+      for (i = 0; i < u; ++i) reset[i] = z[u + i] * h[i];
+      add_state(c, reset, 2 * u, n, u);
+      c->activation(n, u);
+      for (i = 0; i < u; ++i) h[i] = z[i] * h[i] + (1 - z[i]) * n[i];
+    })
+
+constexpr struct {
+  Cell cell;
+  const char *name, *text;
+  step function;
+} kSteps[] = {
+    {Cell::kSimple, "simple_step", kSimpleText, simple_step},
+    {Cell::kLstm, "lstm_step", kLstmText, lstm_step},
+    {Cell::kGruAfter, "gru_after_step", kGruAfterText, gru_after_step},
+    {Cell::kGruBefore, "gru_before_step", kGruBeforeText, gru_before_step},
+};
+
+const auto& StepOf(Cell cell) { return kSteps[static_cast<size_t>(cell)]; }
+
+template <size_t activation>
+void Each(float* y, int n) {
+  BiasActivation(static_cast<Activation>(activation), nullptr, 1, n, y);
+}
+
+template <size_t... activations>
+function EachOf(Activation activation, std::index_sequence<activations...>) {
+  constexpr function kEach[] = {Each<activations>...};
+  return kEach[activation];
+}
+
+function EachOf(Activation activation) {
+  return EachOf(activation, std::make_index_sequence<kHardSigmoidKeras2 + 1>());
+}
+
+}  // namespace
+
+std::string FloatKernelText(uint32_t needed) {
+  constexpr struct {
+    uint32_t bit;
+    const char* text;
+  } kTexts[] = {
+      {kSoftmax, kSoftmaxText},
+      {kNormalize, kNormalizeText},
+      {kAttend, kAttendText},
+      {kRecur, kCellText},
+  };
+  std::string out;
+  for (const auto& entry : kTexts) {
+    if ((entry.bit & needed) != 0) AppendLines(entry.text, &out);
+  }
+  for (const auto& each : kSteps) {
+    if ((StepBit(each.cell) & needed) != 0) AppendLines(each.text, &out);
+  }
+  return out;
+}
+
+const char* StepText(Cell cell) { return StepOf(cell).text; }
+const char* StepName(Cell cell) { return StepOf(cell).name; }
+
+void Softmax(const int8_t* x, int8_t* y, int rows, int n, float scale,
+             float factor, int zero) {
+  softmax_int8(x, y, rows, n, scale, factor, zero);
+}
+void Normalize(const int8_t* x, int8_t* y, int rows, int n, float epsilon,
+               const float* gamma, const float* beta, float factor, int zero) {
+  normalize(x, y, rows, n, epsilon, gamma, beta, factor, zero);
+}
+void Attend(const int8_t* q, const int8_t* k, const int8_t* v, int8_t* y,
+            const int* g, float scale, float factor, float* scores) {
+  attend(q, k, v, y, g, scale, factor, scores);
+}
+void Recur(const int8_t* x, int8_t* y, const Recurrence& r, const int* g,
+           float factor, float* z, int16_t* q) {
+  const cell c = {
+      r.w,     r.r,      r.w_factors,          r.r_factors,    r.b, r.units,
+      r.gates, r.levels, EachOf(r.activation), EachOf(r.gate), q};
+  recur(x, y, &c, StepOf(r.cell).function, g, factor, z);
+}
+
+}  // namespace int8
+}  // namespace ringlet

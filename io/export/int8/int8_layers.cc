@@ -1,0 +1,329 @@
+// Converts each primitive to steps. Each kind has a row in kRows. The int32
+// sums of a product must not overflow for any input. So a filter with too large
+// weights or bias gets coarser steps (MakeFilter).
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "../../../core/base/check.h"
+#include "../../../core/base/text.h"
+#include "int8_model.h"
+
+namespace ringlet {
+namespace {
+
+using Kind = Primitive::Kind;
+
+double Rounded(double x) { return std::floor(x + 0.5); }
+
+}  // namespace
+
+Int8Filter MakeFilter(const std::vector<double>& weights, double bias,
+                      double x_scale) {
+  Int8Filter filter;
+  double most = 0;
+  for (const double w : weights) most = std::max(most, std::fabs(w));
+  filter.step = most > 0
+                    ? most / 127
+                    : std::max(std::fabs(bias) / x_scale / (1 << 20), 1e-30);
+  for (;; filter.step *= 2) {
+    const double sum = Rounded(bias / (x_scale * filter.step));
+    double all = std::fabs(sum);
+    filter.weights.clear();
+    for (const double w : weights) {
+      filter.weights.push_back(static_cast<int8_t>(Rounded(w / filter.step)));
+      all += 255.0 * std::abs(filter.weights.back());
+    }
+    if (!(all < INT32_MAX)) continue;
+    filter.bias = static_cast<int32_t>(sum);
+    return filter;
+  }
+}
+
+const Int8Model::Row Int8Model::kRows[] = {
+    {Kind::kInput, &Int8Model::AddNothing, false, false},
+    {Kind::kReshape, &Int8Model::AddNothing, true, false},
+    {Kind::kAffine, &Int8Model::AddNothing, true, false},
+    {Kind::kMatMul, &Int8Model::AddProduct, false, false},
+    {Kind::kConv, &Int8Model::AddProduct, false, false},
+    {Kind::kActivate, &Int8Model::AddLookup, false, true},
+    {Kind::kRelu, &Int8Model::AddLookup, false, true},
+    {Kind::kLeakyRelu, &Int8Model::AddLookup, false, true},
+    {Kind::kElu, &Int8Model::AddLookup, false, true},
+    {Kind::kPool, &Int8Model::AddPool, false, false},
+    {Kind::kPad, &Int8Model::AddPad, true, false},
+    {Kind::kCrop, &Int8Model::AddCrop, true, false},
+    {Kind::kRepeat, &Int8Model::AddRepeat, true, false},
+    {Kind::kTranspose, &Int8Model::AddTranspose, true, false},
+    {Kind::kMerge, &Int8Model::AddMerge, false, true},
+    {Kind::kConcatenate, &Int8Model::AddConcatenate, false, false},
+    {Kind::kConvTranspose, &Int8Model::AddProduct, false, false},
+    {Kind::kPRelu, &Int8Model::AddSlopes, false, true},
+    {Kind::kGather, &Int8Model::AddGather, false, false},
+    {Kind::kPositions, &Int8Model::AddPositions, false, false},
+    {Kind::kSoftmax, &Int8Model::AddSoftmax, false, true},
+    {Kind::kNormalize, &Int8Model::AddNormalize, false, true},
+    {Kind::kAttend, &Int8Model::AddAttend, false, false},
+    {Kind::kRecurrence, &Int8Model::AddRecurrence, false, false},
+};
+
+// Every primitive of a plain model has a row.
+const Int8Model::Row& Int8Model::RowOf(Kind kind) {
+  return *std::find_if(std::begin(kRows), std::end(kRows),
+                       [&](const Row& row) { return row.kind == kind; });
+}
+
+// A maximum is one of the input's numbers; a mean is not.
+bool Int8Model::KeepsQuantization(const Primitive& p) {
+  return RowOf(p.kind).keeps_quantization ||
+         (p.kind == Kind::kPool && p.is_max);
+}
+
+// --- numbers -----------------------------------------------------------------
+
+// The largest multiplier has 31 bits.
+Int8Model::Factors Int8Model::FactorsOf(const std::vector<double>& real) {
+  double most = 0;
+  for (const double factor : real) most = std::max(most, std::fabs(factor));
+  int exponent = 0;
+  std::frexp(most, &exponent);
+  Factors factors;
+  factors.shift = std::clamp(31 - exponent, 1, 62);
+  for (const double factor : real) {
+    const double whole = Rounded(std::ldexp(factor, factors.shift));
+    factors.multipliers.push_back(static_cast<int32_t>(
+        std::clamp(whole, double{-INT32_MAX}, double{INT32_MAX})));
+  }
+  return factors;
+}
+
+std::vector<int> Int8Model::Ints(const CInts& numbers) {
+  std::vector<int> ints;
+  for (const int64_t number : numbers) {
+    too_large_ |= number > INT32_MAX;
+    ints.push_back(static_cast<int>(number));
+  }
+  return ints;
+}
+
+int Int8Model::AddBytes(std::vector<int8_t> bytes) {
+  return PlaceIn(&bytes_, std::move(bytes));
+}
+
+int Int8Model::AddWords(std::vector<int32_t> words) {
+  words_.push_back(std::move(words));
+  return static_cast<int>(words_.size()) - 1;
+}
+
+// Adds a table of all 256 values. `values` are the results as real numbers.
+int Int8Model::AddTable(const Quantization& from, const Quantization& to,
+                        const std::vector<float>& values) {
+  std::vector<int8_t> table;
+  for (int q = -128; q < 128; ++q) {
+    const double value = values.empty()
+                             ? from.scale * (q - from.zero_point)
+                             : double{values[static_cast<size_t>(q + 128)]};
+    const double y = Rounded(value / to.scale) + to.zero_point;
+    table.push_back(static_cast<int8_t>(std::clamp(y, -128.0, 127.0)));
+  }
+  return AddBytes(std::move(table));
+}
+
+Int8Model::Step Int8Model::NewStep(int8::Kernel kernel) const {
+  Step step;
+  step.kernel = kernel;
+  step.primitive = p_;
+  step.times = std::max<int64_t>(p_->steps, 1);
+  if (!p_->inputs.empty()) step.x = At(p_->inputs[0]);
+  step.y = At(node_);
+  return step;
+}
+
+// --- primitives --------------------------------------------------------------
+
+// Filters are the last axis of a kernel in Keras, or the last but one of a
+// kConvTranspose. Here they are the first one.
+void Int8Model::AddProduct() {
+  const Quantization& x = QuantizationOf(p_->inputs[0]);
+  const float *const w = FloatsOf(p_->kernel), *const b = FloatsOf(p_->bias);
+  const bool transposed = p_->kind == Kind::kConvTranspose;
+  const auto filters = static_cast<size_t>(p_->bias->size());
+  const size_t taps = static_cast<size_t>(p_->kernel->size()) / filters;
+  const size_t c = transposed ? static_cast<size_t>(XShape().back()) : 1;
+  Step step = NewStep(transposed ? int8::kConvTranspose : int8::kConv);
+  std::vector<int8_t> weights;
+  std::vector<int32_t> biases;
+  std::vector<double> real;
+  for (size_t l = 0; l < filters; ++l) {
+    std::vector<double> one;
+    for (size_t k = 0; k < taps; ++k) {
+      one.push_back(w[(k / c * filters + l) * c + k % c]);
+    }
+    const Int8Filter filter = MakeFilter(one, b[l], x.scale);
+    weights.insert(weights.end(), filter.weights.begin(), filter.weights.end());
+    biases.push_back(filter.bias);
+    real.push_back(x.scale * filter.step / QuantizationOf(node_).scale);
+  }
+  const Factors factors = FactorsOf(real);
+  step.numbers = Ints(WindowOf(*p_, XShape()).Numbers());
+  step.numbers.insert(
+      step.numbers.end(),
+      {x.zero_point, QuantizationOf(node_).zero_point, factors.shift});
+  step.bytes = AddBytes(std::move(weights));
+  step.words = AddWords(std::move(biases));
+  step.words2 = AddWords(factors.multipliers);
+  steps_.push_back(std::move(step));
+}
+
+void Int8Model::AddPool() {
+  const Quantization& x = QuantizationOf(p_->inputs[0]);
+  Step step = NewStep(int8::kPool);
+  const Factors factors = FactorsOf({x.scale / QuantizationOf(node_).scale});
+  step.numbers = Ints(WindowOf(*p_, XShape()).Numbers());
+  step.numbers.insert(step.numbers.end(),
+                      {x.zero_point, QuantizationOf(node_).zero_point,
+                       factors.shift, factors.multipliers[0]});
+  steps_.push_back(std::move(step));
+}
+
+void Int8Model::AddCopy(const BufferSpan& x, const BufferSpan& y,
+                        const CInts& axes, int table) {
+  Step step = NewStep(int8::kCopy);
+  step.x = x;
+  step.y = y;
+  step.bytes = table;
+  step.numbers = Ints(axes);
+  steps_.push_back(std::move(step));
+}
+
+void Int8Model::AddPad() {
+  Step fill = NewStep(int8::kFill);
+  fill.numbers = Ints({YShape().elements()});
+  fill.argument = QuantizationOf(node_).zero_point;
+  steps_.push_back(std::move(fill));
+  AddCopy(At(p_->inputs[0]), At(node_, FrameBegin(p_->borders, YShape())),
+          FrameAxes(XShape(), YShape(), /*pads=*/true), -1);
+}
+
+void Int8Model::AddCrop() {
+  AddCopy(At(p_->inputs[0], FrameBegin(p_->borders, XShape())), At(node_),
+          FrameAxes(XShape(), YShape(), /*pads=*/false), -1);
+}
+
+void Int8Model::AddRepeat() {
+  AddCopy(At(p_->inputs[0]), At(node_), RepeatAxes(XShape(), YShape()), -1);
+}
+
+void Int8Model::AddTranspose() {
+  AddCopy(At(p_->inputs[0]), At(node_),
+          TransposeAxes(p_->dims, XShape(), YShape()), -1);
+}
+
+std::vector<float> Int8Model::ResultsOf(const Layer& layer,
+                                        const std::vector<float>& values) {
+  constexpr size_t kMost = 4096;
+  std::vector<float> part(std::min(values.size(), kMost)), results;
+  Sequential one({Input({static_cast<int64_t>(part.size())}), layer});
+  one.Compile(SGD(), MeanSquaredError());
+  for (size_t at = 0; at < values.size(); at += part.size()) {
+    const size_t count = std::min(part.size(), values.size() - at);
+    std::copy_n(values.data() + at, count, part.data());
+    RINGLET_CHECK(one.Forward(part.data(), 1, /*training=*/false).ok());
+    results.insert(results.end(), one.output(), one.output() + count);
+  }
+  return results;
+}
+
+// Adds a table of the layer's results for 256 numbers.
+void Int8Model::AddLookup() {
+  if (p_->activation == kSoftmax) return AddSoftmax();
+  const Quantization& x = QuantizationOf(p_->inputs[0]);
+  std::vector<float> values;
+  for (int q = -128; q < 128; ++q) {
+    values.push_back(static_cast<float>(x.scale * (q - x.zero_point)));
+  }
+  values = ResultsOf(*p_->layer, values);
+  Step step = NewStep(int8::kMap);
+  step.bytes = AddTable(x, QuantizationOf(node_), values);
+  step.argument = static_cast<int>(YShape().elements());
+  steps_.push_back(std::move(step));
+}
+
+void Int8Model::AddMerge() {
+  using Op = ringlet::Merge;
+  const Quantization &a = QuantizationOf(p_->inputs[0]),
+                     &b = QuantizationOf(p_->inputs[1]),
+                     &y = QuantizationOf(node_);
+  const double of_b = b.scale / y.scale;
+  const Factors factors =
+      p_->merge == Op::kMultiply
+          ? FactorsOf({a.scale * of_b, 0})
+          : FactorsOf(
+                {a.scale / y.scale, p_->merge == Op::kSubtract ? -of_b : of_b});
+  Step step = NewStep(int8::kMerge);
+  step.x2 = At(p_->inputs[1]);
+  step.argument = p_->merge == Op::kMultiply  ? int8::kMergeMultiply
+                  : p_->merge == Op::kMaximum ? int8::kMergeLarger
+                  : p_->merge == Op::kMinimum ? int8::kMergeSmaller
+                                              : int8::kMergeAdd;
+  step.numbers = Ints(AxesOver(XShape(0), XShape(1), YShape()));
+  step.numbers.insert(step.numbers.end(),
+                      {a.zero_point, factors.multipliers[0], b.zero_point,
+                       factors.multipliers[1], y.zero_point, factors.shift});
+  steps_.push_back(std::move(step));
+}
+
+void Int8Model::AddConcatenate() {
+  const int64_t width = YShape().back(), rows = YShape().elements() / width;
+  int64_t at = 0;
+  for (size_t i = 0; i < p_->inputs.size(); ++i) {
+    const int x = p_->inputs[i];
+    const int64_t n = XShape(i).back();
+    AddCopy(At(x), At(node_, at), {rows, n, width, n, 1, 1},
+            AddTable(QuantizationOf(x), QuantizationOf(node_), {}));
+    at += n;
+  }
+}
+
+// Checks the new steps and constants of a primitive.
+Status Int8Model::CheckFinite(size_t first_step, size_t first_floats) const {
+  const auto finite = [](const std::vector<float>& floats) {
+    return std::all_of(floats.begin(), floats.end(),
+                       [](float f) { return std::isfinite(f); });
+  };
+  bool all = true;
+  for (size_t i = first_step; i < steps_.size(); ++i) {
+    all &= finite(steps_[i].factors);
+  }
+  for (size_t i = first_floats; i < floats_.size(); ++i) {
+    all &= finite(floats_[i]);
+  }
+  if (all) return Status();
+  return InvalidArgument(
+      "the scale of %s's numbers is no float32: its input or its weights are "
+      "too large or too small for int8; scale the data",
+      WithArticle(ClassName(*p_->layer)).c_str());
+}
+
+Status Int8Model::AddSteps() {
+  for (node_ = 0; node_ <= last(); ++node_) {
+    p_ = &PrimitiveAt(node_);
+    too_large_ |=
+        YShape().elements() > INT32_MAX / std::max<int64_t>(p_->steps, 1);
+    if (kinds_[static_cast<size_t>(node_)].is_view) continue;
+    const size_t steps = steps_.size(), floats = floats_.size();
+    (this->*RowOf(p_->kind).add)();
+    RINGLET_RETURN_IF_ERROR(CheckFinite(steps, floats));
+  }
+  AddInputScales();
+  arena_bytes_ = slots_->Place(1);
+  if (!too_large_ && arena_bytes_ <= INT32_MAX) return Status();
+  return InvalidArgument(
+      "an output of a layer has more than %d numbers, which C's int does not "
+      "count",
+      INT32_MAX);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,109 @@
+// LabelledFiles: files with one example each, and their labels. An example is a
+// picture or a sound.
+
+#ifndef RINGLET_IO_READERS_FILES_LABELLED_FILES_H_
+#define RINGLET_IO_READERS_FILES_LABELLED_FILES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "picture_list.h"
+#include "ringlet/dataset.h"
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+struct LabelledFiles {
+  std::string name;  // of the folder or table
+  std::vector<std::string> paths;
+  ExampleSpec y = {DType::kUint8, {0}};
+  std::vector<unsigned char> labels;  // as y
+  std::vector<std::string> classes;
+  std::vector<float> weights;  // empty: none
+  // True: a file that is gone is left out as a damaged one.
+  bool may_be_gone = false;
+
+  // Keeps the examples of `order`, in this order.
+  void Select(const std::vector<size_t>& order);
+};
+
+// A file is decoded when it is read, or once at the start.
+class LabelledFilesSource : public Source {
+ public:
+  // `noun`: "pictures", for messages.
+  LabelledFilesSource(LabelledFiles files, const LabelledFilesOptions& options,
+                      const char* noun)
+      : files_(std::move(files)),
+        in_memory_(options.in_memory),
+        skip_damaged_(options.skip_damaged),
+        noun_(noun) {}
+
+  // Reads all files, if the options ask for it.
+  Status Open();
+
+  int64_t size() const override {
+    return static_cast<int64_t>(files_.paths.size());
+  }
+  ExampleSpec y() const override { return files_.y; }
+  std::vector<std::string> ClassNames() const override {
+    return files_.classes;
+  }
+  std::string ExamplePath(int64_t index) const override {
+    return files_.paths[static_cast<size_t>(index)];
+  }
+  std::string name() const override { return files_.name; }
+  Status Read(const int64_t* index, int count, void* x, void* y) override;
+  const std::vector<float>& weights() const { return files_.weights; }
+
+ protected:
+  // Writes the x of a file.
+  virtual Status Decode(const std::string& path, unsigned char* x) const = 0;
+
+ private:
+  Status DecodeAll();
+  // Reads a file again; an error if it was changed since it was first read.
+  Status Reread(size_t at, unsigned char* x);
+
+  LabelledFiles files_;
+  const bool in_memory_, skip_damaged_;
+  const char* const noun_;
+  std::vector<unsigned char> cache_;  // of all x; empty: read on request
+  // Without a cache: a hash of each file's size and time; 0: not read yet.
+  std::vector<std::atomic<uint64_t>> versions_;
+};
+
+// The files of a folder, or of a CSV's column of paths, with their labels. The
+// folder `except` in it is no class.
+Status FilesOfDirectory(const FileKind& kind, const std::string& directory,
+                        const LabelledFilesOptions& options,
+                        LabelledFiles* files, const std::string& except = "");
+Status FilesOfCsv(const std::string& path, const std::string& column,
+                  const LabelledFilesOptions& options, const CsvOptions& table,
+                  LabelledFiles* files);
+// These files, without labels.
+Status FilesOfPaths(const FileKind& kind, const std::vector<std::string>& paths,
+                    LabelledFiles* files);
+
+// The files of a list, with the labels of the list in the mode of the options.
+// `name` is that of their folder.
+Status FilesOfList(const FileList& list, const std::string& name,
+                   const LabelledFilesOptions& options, LabelledFiles* files);
+Dataset ImageDatasetOfList(const FileList& list, const std::string& name,
+                           const ImageOptions& options);
+Dataset AudioDatasetOfList(const FileList& list, const std::string& name,
+                           const AudioOptions& options);
+
+// Checks the options, and keeps the files of the subset.
+Status SelectSubset(const FileKind& kind, const LabelledFilesOptions& options,
+                    LabelledFiles* files);
+
+// The dataset of a source, or of its error.
+Dataset DatasetOf(const std::shared_ptr<LabelledFilesSource>& source);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_FILES_LABELLED_FILES_H_
