@@ -247,6 +247,19 @@ TEST_F(ProgramWatchTest, Folder_FilesRemovedAndAway_GoesOn) {
   EXPECT_EQ(StateOf("m").seen.size(), 24u);
 }
 
+// The next round begins with the model of RUN.json, as after a restart.
+TEST_F(ProgramWatchTest, Model_RemovedMeanwhile_IsMadeAgain) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  StartWatch(Command("m"));
+  EXPECT_TRUE(EndsRounds("m", 1));
+  std::filesystem::remove(folder_ / "m");
+  WriteClasses(folder_ / "frames/b", {"more"}, 8);
+  EXPECT_TRUE(EndsRounds("m", 2));
+  EXPECT_EQ(Stop(), 75);
+  EXPECT_EQ(CountOf(out_, "val_loss none"), 2) << out_;
+  EXPECT_EQ(RoundOfModel("m").substr(0, 2), "2 ");
+}
+
 TEST_F(ProgramWatchTest, Folder_OfNoClass_IsNoted) {
   WriteClasses(folder_ / "frames", {"a", "b", "c"}, 4);
   RunRounds(Command("m"), "m", 1);

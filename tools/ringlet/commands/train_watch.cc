@@ -10,6 +10,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -131,8 +132,12 @@ class RunWorld final : public WatchWorld {
 
   const WatchedRun run_;
   RunConfig config_;
-  std::string directory_;        // without a slash at its end
-  std::string configuration_;    // of the model, as RUN.json has it; "": saved
+  std::string directory_;      // without a slash at its end
+  std::string configuration_;  // of the model, as RUN.json has it; "": saved
+  // Of RUN.json; `config_` has those of the model's file, once there is one.
+  std::string saved_model_;
+  std::optional<LoraOptions> lora_;
+  bool has_compile_ = false;
   std::string installed_;        // the id of the round of the model's file
   int64_t seed_ = 0;             // fit.seed
   bool has_weights_ = false;     // training begins with trained weights
@@ -172,6 +177,9 @@ Status RunWorld::Open(WatchOptions* options) {
     part->options.skip_damaged = true;
   }
   seed_ = config_.fit.seed;
+  saved_model_ = config_.saved_model;
+  lora_ = config_.lora;
+  has_compile_ = config_.has_compile;
   if (config_.model != nullptr) configuration_ = ToJson(*config_.model);
   RINGLET_RETURN_IF_ERROR(CheckWritable("--save", run_.model));
   RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->OpenLog(
@@ -302,14 +310,14 @@ Status RunWorld::Check(const WatchedFile& file) {
 Status RunWorld::MakeModelOfRound() {
   const bool is_installed = has_file();
   has_weights_ = is_installed || !run_.init.path.empty() ||
-                 (configuration_.empty() && !config_.saved_model.empty());
+                 (configuration_.empty() && !saved_model_.empty());
   config_.model.reset();
   config_.fit.seed = seed_;  // of the initial weights
-  if (is_installed) {
-    config_.saved_model = run_.model;
-    config_.has_compile = false;
-    config_.lora.reset();
-  } else if (!configuration_.empty()) {
+  // (The file may have been removed since the last round.)
+  config_.saved_model = is_installed ? run_.model : saved_model_;
+  config_.has_compile = !is_installed && has_compile_;
+  config_.lora = is_installed ? std::nullopt : lora_;
+  if (!is_installed && !configuration_.empty()) {
     RINGLET_RETURN_IF_ERROR(ModelFromJson(configuration_, &config_.model));
   }
   const int replicas = std::max(1, config_.strategy.options.replicas);
