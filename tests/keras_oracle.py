@@ -1392,9 +1392,7 @@ Embedding.pass_mask = lambda layer, xs, masks: (
 Recurrent.pass_mask = of_sequences(lambda layer: layer.config)
 Bidirectional.pass_mask = of_sequences(
     lambda layer: layer.config["layer"]["config"])
-Merge.pass_mask = merged_mask
-Concatenate.pass_mask = lambda layer, xs, masks: next(
-    (mask for mask in masks if mask is not None), None)
+Merge.pass_mask = Concatenate.pass_mask = merged_mask
 for kind in (Identity, Activation, PReLU, Curve, Dense, LayerNormalization,
              GroupNormalization, Affine, TimeDistributed, PositionEmbedding):
     kind.pass_mask = same_mask

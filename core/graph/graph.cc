@@ -304,6 +304,7 @@ Status Graph::Expand(const std::vector<int>& inputs, Layer* layer) const {
   const Shape& input = nodes_[inputs[0]].output;
   if (both) return ExpandBidirectional(input, layer);
   if (!AppliesModel(*layer)) return Status();
+  RINGLET_RETURN_IF_ERROR(CheckStepMasks(*layer->layer));
   RINGLET_RETURN_IF_ERROR(ExpandTimeDistributed(input, layer));
   return CheckNewLayer(*layer, inputs.size());
 }

@@ -187,6 +187,8 @@ class Graph {
   Status CallModel(int layer, const std::vector<int>& inputs, int* node);
   Status AddNode(int layer, const std::vector<int>& inputs);
   Status MakeOp(GraphNode* node);
+  // Refuses a layer for TimeDistributed in which masks have an effect.
+  static Status CheckStepMasks(const Layer& layer);
   Status FindMaskMaker(const Layer& layer, const std::vector<int>& inputs,
                        int* maker) const;
   Status AddMask(int maker, int* mask);

@@ -20,7 +20,6 @@ using Kind = Layer::Kind;
 enum class MaskRule : uint8_t {
   kLoses,
   kPasses,  // the mask of its input, or the one that all inputs have
-  kJoins,   // the mask that one or some of its inputs have
   kTakes,   // it leaves out masked steps
   kRefuses,
 };
@@ -45,6 +44,7 @@ MaskRule RuleOf(const Layer& layer) {
     case Kind::kAverage:
     case Kind::kMaximum:
     case Kind::kMinimum:
+    case Kind::kConcatenate:
     case Kind::kPositionEmbedding:
     case Kind::kLayerNormalization:
     case Kind::kGroupNormalization:
@@ -53,8 +53,6 @@ MaskRule RuleOf(const Layer& layer) {
     case Kind::kNormalization:
     case Kind::kRecurrentOutput:
       return MaskRule::kPasses;
-    case Kind::kConcatenate:
-      return MaskRule::kJoins;
     case Kind::kSimpleRNN:
     case Kind::kLSTM:
     case Kind::kGRU:
@@ -81,6 +79,33 @@ bool MakesMask(const Layer& layer) {
          (layer.kind == Kind::kEmbedding && layer.mask_zero);
 }
 
+// Finds the layer of a model that takes a mask of another of its layers, and
+// whether the output has a mask. The walk ignores shapes, so it may find a
+// layer that in the model has no mask, but not the reverse.
+const Layer* FindTaker(const NestedModel& model, bool input_has_mask,
+                       bool* output_has_mask) {
+  std::vector<bool> has_mask;
+  for (const NestedModel::Call& call : model.calls) {
+    const Layer& layer = model.layers[call.layer];
+    bool all = !call.inputs.empty();
+    for (const int input : call.inputs) all = all && has_mask[input];
+    const MaskRule rule = RuleOf(layer);
+    bool has = MakesMask(layer) || (all && rule == MaskRule::kPasses);
+    if (layer.kind == Kind::kInput) {
+      has = input_has_mask;
+    } else if (layer.model != nullptr) {
+      const Layer* const taker = FindTaker(*layer.model, all, &has);
+      if (taker != nullptr) return taker;
+    } else if ((rule == MaskRule::kTakes && has_mask[call.inputs[0]]) ||
+               (rule == MaskRule::kRefuses && all)) {
+      return &layer;
+    }
+    has_mask.push_back(has);
+  }
+  *output_has_mask = has_mask[model.outputs[0]];
+  return nullptr;
+}
+
 // True if the tensor begins with the steps of the layer that made the mask.
 bool HasSteps(const Shape& tensor, const Shape& of_maker) {
   if (tensor.rank() < of_maker.rank()) return false;
@@ -96,6 +121,19 @@ bool HaveSameMask(const GraphNode& a, const GraphNode& b) {
 }
 
 }  // namespace
+
+Status Graph::CheckStepMasks(const Layer& layer) {
+  if (layer.model == nullptr) return Status();
+  bool output_has_mask = false;
+  const Layer* const taker =
+      FindTaker(*layer.model, /*input_has_mask=*/false, &output_has_mask);
+  if (taker == nullptr) return Status();
+  return InvalidArgument(
+      "the layer '%s' in its model takes the mask of another layer, and "
+      "TimeDistributed has no masks in ringlet; leave out mask_zero and the "
+      "Masking, and give all sequences one length",
+      taker->name.c_str());
+}
 
 // Finds the node that made the mask of these inputs; -1: all steps count.
 Status Graph::FindMaskMaker(const Layer& layer, const std::vector<int>& inputs,
@@ -124,7 +162,7 @@ Status Graph::FindMaskMaker(const Layer& layer, const std::vector<int>& inputs,
         nodes_[*maker].layer.kind == Kind::kMasking ? "the Masking"
                                                     : "mask_zero");
   }
-  if (!all && rule != MaskRule::kJoins) *maker = -1;
+  if (!all) *maker = -1;
   return Status();
 }
 

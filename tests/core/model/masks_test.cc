@@ -203,6 +203,51 @@ TEST(MasksTest, Masking_OfFeatures_IsTheMaskOfTheirSteps) {
   EXPECT_NE(predict({1, 0, 7, 6, 0, 2}, 7), expected);
 }
 
+// In Keras 3 a step counts if it counts in one of the inputs, and all steps of
+// an input without a mask count.
+TEST(MasksTest, Concatenate_WithAnInputWithoutMask_HasNoMask) {
+  const Numbers padded(kPadding, 1);
+  const auto predict = [&](bool mask, bool other_mask) {
+    Functional model;
+    const Node x = model.Add(Input({padded.steps}));
+    const Node a = model.Add(Embedding(kNumbers, 4).MaskZero(mask), {x});
+    const Node b = model.Add(Embedding(kNumbers, 4).MaskZero(other_mask), {x});
+    model.Add(GRU(3), {model.Add(Concatenate(), {a, b})});
+    Compile(&model);
+    return model.Predict(padded.All().Batch(32)).value();
+  };
+  const std::vector<float> expected = predict(false, false);
+  EXPECT_EQ(predict(true, false), expected);
+  EXPECT_EQ(predict(false, true), expected);
+  EXPECT_NE(predict(true, true), expected);
+}
+
+TEST(MasksTest, TimeDistributed_OfAModelWithMasks_IsRefused) {
+  const auto error = [](const std::vector<Layer>& layers) {
+    Sequential each({Input({5})});
+    for (const Layer& layer : layers) each.Add(layer);
+    Sequential model({Input({3, 5}), TimeDistributed(each.AsLayer())});
+    return std::string(model.status().message());
+  };
+  const Layer words = Embedding(9, 4).MaskZero(true);
+  Sequential body({Input({5, 4}), Dense(2), LSTM(2).Name("reads")});
+  const std::vector<std::vector<Layer>> refused = {
+      {words, LSTM(3).Name("reads")},
+      {Embedding(9, 4), Masking(), Dropout(0.1f), GRU(3).Name("reads")},
+      {words, Dense(4, kTanh), GlobalAveragePooling1D().Name("reads")},
+      {words, body.AsLayer()},
+      {words, Bidirectional(LSTM(3).Name("reads"))}};
+  for (const std::vector<Layer>& layers : refused) {
+    EXPECT_TRUE(Contains(error(layers),
+                         "takes the mask of another layer, and "
+                         "TimeDistributed has no masks"))
+        << error(layers);
+  }
+  EXPECT_EQ(error({Embedding(9, 4), LSTM(3)}), "");
+  EXPECT_EQ(error({words, Flatten(), Dense(2)}), "");
+  EXPECT_EQ(error({words, Conv1D(2, 2), LSTM(3)}), "");
+}
+
 TEST(MasksTest, Load_SavedModel_PredictsTheSame) {
   TempFolder folder;
   const Numbers padded(1, 2);
