@@ -192,6 +192,28 @@ def test_events_figures_equal_the_logs(folder):
     assert len(kept) == 3 and kept[0] == kept[2] < kept[1], "three, two, three members"
 
 
+def test_job_started_again_soon_has_its_views(folder):
+    """Each process counts its views from 1; all three starts are within two minutes."""
+    for worker in "012":
+        lines = []
+        for start in (0, 3, 9):
+            # Worker 2 has lost the log of its first process.
+            if (worker, start) == ("2", 0):
+                continue
+            for second, event in ((start, {"event": "start"}),
+                                  (start + 1, {"event": "view", "view": 1,
+                                               "members": ["0", "1", "2"]}),
+                                  (start + 1, {"event": "view",
+                                               "replicas": {"0": 1, "1": 1, "2": 1}}),
+                                  (start + 2, {"event": "loss", "view": 1, "lost": ["2"]})):
+                time = f"2026-11-29T22:00:{second:02}.{worker}00Z"
+                lines.append(json.dumps({"time": time, "worker": worker, **event}))
+        (folder / f"{worker}.events").write_text("\n".join(lines))
+    rows = report_page.tables(report_page.section(report(folder, "."), "What happened"))[0]
+    for kind in ("view", "loss"):
+        assert [row[-1] for row in rows if row[2] == kind] == ["2", "3", "3"], rows
+
+
 def test_events_alone_have_the_curves_of_the_epochs(folder):
     """The epochs of the event log, with a second run in it and a rotated file."""
     report_samples.write_events(folder, report_samples.losses())

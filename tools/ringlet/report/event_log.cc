@@ -151,31 +151,54 @@ void EventHistory::TakeLine(const std::string& text) {
   TakeOther(event, line);
 }
 
-// `key` is equal for all workers' lines of one thing; "": there is no other.
-// False if another worker has recorded it.
-bool EventHistory::Add(Happening::Kind kind, const Line& line,
-                       const std::string& text, const std::string& key) {
+// The happening of `key` that is nearest to the line's time; null: none is
+// near. A worker records each thing once. So the same again is another thing,
+// as the first view of a restarted job is.
+Happening* EventHistory::FindHappening(const Line& line,
+                                       const std::string& key) {
   const auto found = seen_.find(key);
-  if (!key.empty() && found != seen_.end()) {
-    Happening& known = happenings_[found->second];
-    if (std::fabs(known.time - line.time) < kSameThing) {
-      ++known.recorded_by;
-      known.time = std::min(known.time, line.time);
-      return false;
+  if (key.empty() || found == seen_.end()) return nullptr;
+  const auto own = line.worker->recorded.find(key);
+  Happening* nearest = nullptr;
+  double least = kSameThing;
+  for (const size_t place : found->second) {
+    Happening& known = happenings_[place];
+    const double apart = std::fabs(known.time - line.time);
+    if (apart >= least || (own != line.worker->recorded.end() &&
+                           known.time <= happenings_[own->second].time)) {
+      continue;
     }
+    nearest = &known;
+    least = apart;
   }
-  if (happenings_.size() == kMaxHappenings) {
+  return nearest;
+}
+
+// `key` is equal for all workers' lines of one thing; "": there is no other.
+// Returns the happening, which another worker may have recorded first; null if
+// there is no room.
+Happening* EventHistory::Add(Happening::Kind kind, const Line& line,
+                             const std::string& text, const std::string& key) {
+  Happening* happening = FindHappening(line, key);
+  if (happening != nullptr) {
+    ++happening->recorded_by;
+    happening->time = std::min(happening->time, line.time);
+  } else if (happenings_.size() == kMaxHappenings) {
     ++left_out_;
-    return true;
+    return nullptr;
+  } else {
+    if (!key.empty()) seen_[key].push_back(happenings_.size());
+    happening = &happenings_.emplace_back();
+    happening->time = line.time;
+    happening->kind = kind;
+    happening->worker = line.worker->worker;
+    happening->text = text;
   }
-  if (!key.empty()) seen_[key] = happenings_.size();
-  Happening happening;
-  happening.time = line.time;
-  happening.kind = kind;
-  happening.worker = line.worker->worker;
-  happening.text = text;
-  happenings_.push_back(happening);
-  return true;
+  if (!key.empty()) {
+    line.worker->recorded[key] =
+        static_cast<size_t>(happening - happenings_.data());
+  }
+  return happening;
 }
 
 void EventHistory::TakeStart(const Line& line) {
@@ -225,8 +248,9 @@ void EventHistory::TakeView(const Line& line) {
   view.members = NamesOf(line.json["members"]);
   const std::string text = "view " + std::to_string(view.number) + " of " +
                            WorkersText(view.members);
-  if (!Add(Happening::Kind::kView, line, text, text)) {
-    line.worker->view = seen_views_[text];
+  Happening* const happening = Add(Happening::Kind::kView, line, text, text);
+  if (happening != nullptr && happening->recorded_by > 1) {
+    line.worker->view = happening->view;
     return;
   }
   if (views_.size() == kMaxViews) {
@@ -234,7 +258,8 @@ void EventHistory::TakeView(const Line& line) {
     return;
   }
   views_.push_back(view);
-  seen_views_[text] = line.worker->view = views_.size();
+  line.worker->view = views_.size();
+  if (happening != nullptr) happening->view = views_.size();
 }
 
 // All members of a view record the same assignments.

@@ -50,6 +50,8 @@ struct WorkerHistory {
   std::string status;
   double exit_code = 0;
   double last_time = 0;
+  // The place of the newest of its happenings, by what happened.
+  std::map<std::string, size_t> recorded;
 };
 
 // A view, or another assignment of its replicas.
@@ -81,6 +83,7 @@ struct Happening {
   std::string worker;  // that recorded it first
   std::string text;
   int64_t recorded_by = 1;  // workers
+  size_t view = 0;          // as WorkerHistory::view; of a kView
 };
 
 // How long a worker has waited for another one.
@@ -134,14 +137,15 @@ class EventHistory {
   void TakeWait(const Line& line);
   void TakeEnd(const Line& line);
   void TakeOther(const std::string& event, const Line& line);
-  bool Add(Happening::Kind kind, const Line& line, const std::string& text,
-           const std::string& key = "");
+  Happening* FindHappening(const Line& line, const std::string& key);
+  Happening* Add(Happening::Kind kind, const Line& line,
+                 const std::string& text, const std::string& key = "");
 
   std::map<std::string, WorkerHistory> workers_;
   std::vector<const WorkerHistory*> ordered_;
   std::vector<ViewChange> views_;
-  std::map<std::string, size_t> seen_;  // happenings by what happened
-  std::map<std::string, size_t> seen_views_;
+  // Places of happenings, by what happened.
+  std::map<std::string, std::vector<size_t>> seen_;
   std::vector<Happening> happenings_;
   std::map<std::pair<std::string, std::string>, Waiting> waits_;
   double begin_ = 0, end_ = 0;
