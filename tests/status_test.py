@@ -44,7 +44,8 @@ class Training:
                       "config": {"layers": layers}},
             "compile": {"optimizer": "sgd", "loss": "mse"},
             "data": {"train": {"csv": "data.csv", "label": "y"}},
-            "fit": {"epochs": 10**9, "verbose": 0}}))
+            "fit": {"epochs": 10**9, "verbose": 0,
+                    "validation_split": 0.1}}))
         self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
         self.environment.pop("RINGLET_STATUS_TOKEN", None)
         self.process = subprocess.Popen(
@@ -89,7 +90,7 @@ class Training:
 
 def pages_show_the_training(training):
     before = training.status()
-    assert before["phase"] == "training", before
+    assert before["phase"] in ("training", "validating"), before
     end = time.monotonic() + DEADLINE
     while training.status()["iterations"] <= before["iterations"]:
         assert time.monotonic() < end, "the steps do not go on"
@@ -124,7 +125,16 @@ def top_lists_it_until_it_ends(training):
     code, table = training.top()
     assert code == 0 and str(training.process.pid) in table, table
     code, table = training.top(f"127.0.0.1:{training.port}")
-    assert code == 0 and "run.json" in table and "training" in table, table
+    assert code == 0 and "run.json" in table, table
+
+
+def top_shows_the_steps_between_validations(training):
+    """Each epoch takes milliseconds, and all but a few of them are steps."""
+    end = time.monotonic() + DEADLINE
+    while training.status()["epoch"] < 3:
+        assert time.monotonic() < end, "the epochs do not go on"
+    tables = [training.top()[1] for _ in range(100)]
+    assert any(" training " in table for table in tables), tables[-1]
 
 
 def killed_training_is_not_listed(training):
@@ -145,6 +155,7 @@ def main():
                          metrics_follow_the_text_format,
                          many_requests_leave_memory_as_it_is,
                          top_lists_it_until_it_ends,
+                         top_shows_the_steps_between_validations,
                          killed_training_is_not_listed):
                 try:
                     test(training)

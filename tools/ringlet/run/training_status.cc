@@ -100,9 +100,14 @@ Status TrainingStatus::Start(const std::string& run,
   TrainingStatus* const self = training.get();
   training->recorder_->on_change = [self](const LiveProgress& progress) {
     const int64_t now = Now();
-    const bool running = progress.phase == LiveProgress::Phase::kTraining;
-    if (running && now - self->last_write_ < kWriteNanos) return;
+    // Each new phase is written: a reader must not take a step that never ends
+    // for a validation.
+    if (progress.phase == self->written_phase_ &&
+        now - self->last_write_ < kWriteNanos) {
+      return;
+    }
     self->last_write_ = now;
+    self->written_phase_ = progress.phase;
     self->file_.Write(ToJson(progress, now));
   };
   if (!address.empty()) {

@@ -32,7 +32,9 @@ class TrainingStatus {
 
   ProgressFile file_;
   std::shared_ptr<ProgressRecorder> recorder_;
+  // Of the newest line of file_.
   int64_t last_write_ = 0;
+  LiveProgress::Phase written_phase_ = LiveProgress::Phase::kStarting;
   std::unique_ptr<StatusServer> server_;  // ends before what it reads
 };
 
