@@ -44,14 +44,17 @@ def write_run(folder, filepath="saved/m-{epoch:02d}.safetensors", **options):
     (folder / "run.json").write_text(json.dumps(run))
 
 
-def start(folder, task, listed=True):
+def start(folder, task, *flags, listed=True, key=None):
     cluster = {"chief": ["127.0.0.1:1"]}
     if listed:
         cluster["evaluator"] = ["127.0.0.1:2"]
     job = {"cluster": cluster, "task": {"type": task, "index": 0}}
+    environment = {**os.environ, "TF_CONFIG": json.dumps(job)}
+    if key:
+        environment["RINGLET_KEY_FILE"] = key
     return subprocess.Popen(
-        [PROGRAM, "train", "run.json", "--no-save"], cwd=folder, text=True,
-        env={**os.environ, "TF_CONFIG": json.dumps(job)},
+        [PROGRAM, "train", "run.json", "--no-save", *flags], cwd=folder,
+        text=True, env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -139,6 +142,20 @@ def damaged_file_is_left_out_with_a_message(folder):
     assert len(rows_of(folder)) == EPOCHS - 1
 
 
+def sealed_files_need_their_key(folder):
+    """Without it each file is left out with a message."""
+    write_run(folder)
+    for key in ("job.key", "other.key"):
+        subprocess.run([PROGRAM, "keygen", "--out", key], cwd=folder,
+                       check=True, capture_output=True, timeout=DEADLINE)
+    finish(start(folder, "chief", "--sealed", key="job.key"))
+    for key in (None, "other.key"):
+        _, err = finish(start(folder, "evaluator", key=key))
+        assert err.count("is left out") == EPOCHS, err
+    finish(start(folder, "evaluator", key="job.key"))
+    assert len(rows_of(folder)) == EPOCHS
+
+
 def wrong_runs_are_refused(folder):
     write_run(folder)
     run = json.loads((folder / "run.json").read_text())
@@ -162,6 +179,7 @@ def main():
                  beside_a_running_chief_follows_it_to_its_end,
                  one_replaced_file_ends_with_the_newest,
                  damaged_file_is_left_out_with_a_message,
+                 sealed_files_need_their_key,
                  wrong_runs_are_refused):
         with tempfile.TemporaryDirectory() as folder:
             try:

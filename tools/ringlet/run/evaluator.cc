@@ -160,9 +160,10 @@ class Evaluator {
   Status EvaluateNewFiles() {
     for (const std::string& filepath : config_->checkpoints) {
       std::vector<ModelFile> found;
-      // A folder that is not there yet has no files.
+      // A folder that is not there yet has no files. A sealed file is listed
+      // without its key too: reading it says what is missing.
       const Status listed =
-          ListModelFiles(config_->disk.get(), filepath, &found);
+          ListModelFiles(FileSystem::Posix(), filepath, &found);
       if (listed.code() == Code::kNotFound) continue;
       RINGLET_RETURN_IF_ERROR(listed);
       for (const ModelFile& file : found) {
@@ -192,7 +193,7 @@ class Evaluator {
     }
     // A file that was replaced meanwhile is evaluated as the newer one.
     std::vector<ModelFile> now;
-    const Status listed = ListModelFiles(loading.files, file.path, &now);
+    const Status listed = ListModelFiles(FileSystem::Posix(), file.path, &now);
     if (!listed.ok() || now.empty() || KeyOf(now[0]) != KeyOf(file)) {
       return Status();
     }
