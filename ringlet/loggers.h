@@ -157,7 +157,7 @@ class EventLog {
  public:
   // Appends to the file until the EventLog is destroyed. Create it before the
   // objects that compute and communicate, and destroy it after them.
-  //   kInvalidArgument  the file is not an event log
+  //   kInvalidArgument  the file, or <path>.1, is not an event log
   //   kUnavailable      another process writes the file
   //   kAlreadyExists    this process has another event log
   static Status Open(const EventLogOptions& options,

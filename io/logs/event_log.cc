@@ -18,6 +18,7 @@
 
 #include "../../core/base/events.h"
 #include "../../core/base/notice_now.h"
+#include "../../core/base/same_file.h"
 #include "event_lines.h"
 #include "ringlet/loggers.h"
 #include "ringlet/model.h"
@@ -30,6 +31,11 @@ int OpenToAppend(const char* path, int more) {
       path,
       O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | more,
       0600);
+}
+
+// A file system without locks counts as none.
+bool IsLockedByOther(int fd) {
+  return flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 class FileEventLog final : public EventLog, private EventSink {
@@ -77,6 +83,7 @@ class FileEventLog final : public EventLog, private EventSink {
     Write(fields.data(), fields.size());
   }
   void Write(const char* fields, size_t bytes) override {
+    if (stopped_) return;
     const int error = errno;
     char line[kMaxEventLine + 1];
     line[0] = '\n';
@@ -115,17 +122,22 @@ class FileEventLog final : public EventLog, private EventSink {
         static_cast<long long>(lost));
     Write(fields, static_cast<size_t>(bytes));
   }
+  // False if the file of this name is another one, as that of a second process
+  // after this one's was moved.
+  bool MoveToOld() const {
+    struct stat own, named;
+    if (lstat(path_.c_str(), &named) != 0) return errno == ENOENT;
+    return fstat(fd_, &own) == 0 && SameFile(own, named) &&
+           rename(path_.c_str(), old_path_.c_str()) == 0;
+  }
   // The file becomes the old one. Other threads write to it until the
   // descriptor is that of the new file. `pending`: the size of a line that
   // follows.
   void Rotate(int64_t pending) {
     if (rotating_.test_and_set()) return;
     int fd = -1;
-    if (rename(path_.c_str(), old_path_.c_str()) == 0) {
-      fd = OpenToAppend(path_.c_str(), O_EXCL);
-    }
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
-        dup3(fd, fd_, O_CLOEXEC) < 0) {
+    if (MoveToOld()) fd = OpenToAppend(path_.c_str(), O_EXCL);
+    if (fd < 0 || IsLockedByOther(fd) || dup3(fd, fd_, O_CLOEXEC) < 0) {
       stopped_ = true;  // the file must not grow
       Warn();
     }
@@ -172,6 +184,19 @@ Status CheckFile(int fd, const std::string& path, int64_t* size, bool* torn) {
       "%s: exists, and is not an event log; give another name", path.c_str());
 }
 
+// The first rotation replaces the old file, which must be a log too. One that
+// cannot be opened is replaced, as a missing one is.
+Status CheckOldFile(const std::string& path) {
+  const int fd =
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return Status();
+  int64_t size = 0;
+  bool torn = false;
+  const Status status = CheckFile(fd, path, &size, &torn);
+  close(fd);
+  return status;
+}
+
 }  // namespace
 
 Status EventLog::Open(const EventLogOptions& options,
@@ -184,12 +209,13 @@ Status EventLog::Open(const EventLogOptions& options,
                  "at a time; destroy that first",
                  path);
   }
+  RINGLET_RETURN_IF_ERROR(CheckOldFile(options.path + ".1"));
   const int fd = OpenToAppend(path, 0);
   if (fd < 0) return OsError(errno, "%s: opening", path);
   int64_t size = 0;
   bool torn = false;
   Status status;
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (IsLockedByOther(fd)) {
     status = Error(Code::kUnavailable,
                    "%s: another process writes its event log there; end it, or "
                    "give another name",

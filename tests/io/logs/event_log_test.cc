@@ -178,13 +178,42 @@ TEST_F(EventLogTest, Rotation_ManyEvents_KeepsTheNewestWithinTheLimit) {
 
 TEST_F(EventLogTest, Rotation_FileCannotBeRenamed_StopsWithAWarning) {
   options_.max_bytes = 2000;
-  std::filesystem::create_directories(Path() + ".1/full");
   testing::internal::CaptureStderr();
   ASSERT_OK(Open());
+  std::filesystem::create_directories(Path() + ".1/full");
   for (int step = 1; step <= 1000; ++step) RecordStep(step);
   log_.reset();
   EXPECT_EQ(CountOf(testing::internal::GetCapturedStderr(), "warning: "), 1);
   EXPECT_LE(std::filesystem::file_size(Path()), 1000u);
+}
+
+TEST_F(EventLogTest, Open_OldFileIsNoLog_IsRefusedAndUnchanged) {
+  WriteWhole(Path() + ".1", "a letter");
+  ExpectRefused(Code::kInvalidArgument, "m.events.1: exists, and");
+  EXPECT_EQ(ReadWhole(Path() + ".1"), "a letter");
+  EXPECT_FALSE(std::filesystem::exists(Path()));
+}
+
+TEST_F(EventLogTest, Rotation_FileWasMoved_LeavesTheOneInItsPlace) {
+  options_.max_bytes = 2000;
+  testing::internal::CaptureStderr();
+  ASSERT_OK(Open());
+  std::filesystem::rename(Path(), Path() + ".moved");
+  WriteWhole(Path(), "of another process");
+  for (int step = 1; step <= 1000; ++step) RecordStep(step);
+  log_.reset();
+  EXPECT_EQ(CountOf(testing::internal::GetCapturedStderr(), "warning: "), 1);
+  EXPECT_EQ(ReadWhole(Path()), "of another process");
+  EXPECT_FALSE(std::filesystem::exists(Path() + ".1"));
+  EXPECT_LE(std::filesystem::file_size(Path() + ".moved"), 1000u);
+}
+
+TEST_F(EventLogTest, Rotation_FileWasRemoved_BeginsANewOne) {
+  options_.max_bytes = 20000;
+  ASSERT_OK(Open());
+  std::filesystem::remove(Path());
+  for (int step = 1; step <= 200; ++step) RecordStep(step);
+  EXPECT_EQ(Read().records.back().step, 200);
 }
 
 TEST_F(EventLogTest, Threads_RecordAndRotate_LinesStayWhole) {
