@@ -18,7 +18,9 @@ from free_ports import free_ports
 
 PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]) / "tools/ringlet/ringlet"
 TRAIN = ["ringlet", "train", "run.json", "", "--save",
-         "a model's $x %n \"q\".safetensors"]
+         "a model's $x %n \"q\"\nof two lines.safetensors"]
+# Kubernetes and Compose replace $x and $(x), and make $$ a $.
+WITHOUT_VARIABLES = [word.replace("$", "$$") for word in TRAIN]
 
 
 def launch(*words, code=0):
@@ -51,6 +53,8 @@ def check_systemd(folder, hosts):
     assert [one["task"]["index"] for one in configs] == [0, 1, 2], text
     assert configs[0]["cluster"]["worker"] == [
         "board0:8888", "10.0.0.2:7000", "board0:8889"], configs
+    start, = re.findall("^ExecStart=(.*)$", text, re.M)
+    assert start.endswith('$$x %%n \\"q\\"\\nof two lines.safetensors"'), start
     if shutil.which("systemd-analyze") is None:
         print("no systemd-analyze: the unit is not checked")
         return
@@ -68,7 +72,7 @@ def check_slurm(folder):
     assert "--nodes=4 " in text
     (folder / "job.sh").write_text(text)
     subprocess.run(["bash", "-n", folder / "job.sh"], check=True)
-    assert shlex.split(text.splitlines()[-1]) == ["srun", *TRAIN], text
+    assert shlex.split(text[text.index("srun "):]) == ["srun", *TRAIN], text
 
 
 def check_kubernetes():
@@ -79,7 +83,7 @@ def check_kubernetes():
     assert (service["kind"], job["kind"]) == ("Service", "Job")
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == 4
     worker, = job["spec"]["template"]["spec"]["containers"]
-    assert worker["command"] == TRAIN
+    assert worker["command"] == WITHOUT_VARIABLES
     names = {one["name"]: one["value"] for one in worker["env"]}
     assert names["RINGLET_WORLD_SIZE"] == "4"
     assert names["RINGLET_SERVICE"] == service["metadata"]["name"]
@@ -92,7 +96,7 @@ def check_compose():
     services = parsed[0]["services"]
     assert list(services) == ["worker0", "worker1", "worker2"]
     for i, service in enumerate(services.values()):
-        assert service["command"] == TRAIN
+        assert service["command"] == WITHOUT_VARIABLES
         config = json.loads(service["environment"]["TF_CONFIG"])
         assert config["task"] == {"type": "worker", "index": i}
         assert config["cluster"]["worker"] == [f"{name}:8888"

@@ -20,10 +20,13 @@ std::string JsonText(const std::string& text) {
   return w.text();
 }
 
-std::string JsonList(const std::vector<std::string>& words) {
+// Kubernetes and Compose replace variables in a command; $$ is a $.
+std::string CommandList(const std::vector<std::string>& words) {
   std::string text = "[";
   for (const std::string& word : words) {
-    text += (text.size() > 1 ? ", " : "") + JsonText(word);
+    std::string escaped;
+    for (const char c : word) escaped += c == '$' ? "$$" : std::string(1, c);
+    text += (text.size() > 1 ? ", " : "") + JsonText(escaped);
   }
   return text + "]";
 }
@@ -51,7 +54,7 @@ std::string SystemdWord(const std::string& word) {
   for (const char c : word) {
     if (c == '"' || c == '\\') text += '\\';
     if (c == '%' || c == '$') text += c;
-    text += c;
+    text += c == '\n' ? "\\n" : std::string(1, c);
   }
   return text + "\"";
 }
@@ -153,7 +156,7 @@ spec:
         image: registry.example/ringlet:latest
         workingDir: /job
         command: )" +
-         JsonList(job.command) + R"(
+         CommandList(job.command) + R"(
         env:
         - {name: RINGLET_WORLD_SIZE, value: ")" +
          workers + R"("}
@@ -183,7 +186,7 @@ std::string Compose(const JobToLaunch& job) {
     image: registry.example/ringlet:latest
     working_dir: /job
     command: )" +
-            JsonList(job.command) + R"(
+            CommandList(job.command) + R"(
     environment:
       TF_CONFIG: )" +
             JsonText(TfConfig(hosts, r)) + R"(
