@@ -214,9 +214,13 @@ def test_numbers_against_numpy(folder):
     assert [int(float(bar[1])) for bar in bars] == numpy.histogram(error, 40)[0].tolist()
 
 
-def write_arrays(folder, classes, loss, layers, targets):
+def write_arrays(folder, classes, loss, layers, targets, lengths=None):
+    """Steps beyond their example's length are zeros."""
     draw = numpy.random.default_rng(7)
-    numpy.save(folder / "x.npy", draw.normal(size=(70, 3, 4)).astype(numpy.float32))
+    x = draw.normal(size=(70, 3, 4)).astype(numpy.float32)
+    if lengths is not None:
+        x[numpy.arange(3) >= lengths[:, None]] = 0
+    numpy.save(folder / "x.npy", x)
     numpy.save(folder / "y.npy", targets(draw, classes))
     config = {"class_name": "Sequential", "config": {"layers": [
         {"class_name": "InputLayer", "config": {"batch_shape": [None, 3, 4]}}, *layers]}}
@@ -251,6 +255,31 @@ def test_rows_of_examples_and_many_classes(folder):
              for card in e.iter("div") if card.get("class") == "card"]
     for card, i in zip(cards, worst):
         assert card.startswith(f"example {i // 3}, row {i % 3}true: {labels[i]} ("), (card, i)
+
+
+def test_masked_steps_are_left_out(folder):
+    """As the loss leaves them out: they are no examples of a class."""
+    lengths = 1 + numpy.arange(70) % 3
+    kept = (numpy.arange(3) < lengths[:, None]).reshape(-1)
+    masking = {"class_name": "Masking", "config": {"mask_value": 0.0}}
+    y = write_arrays(
+        folder, 5, crossentropy("SparseCategoricalCrossentropy", True), [masking, dense(5)],
+        lambda draw, classes: draw.integers(0, classes, size=(70, 3)).astype(numpy.int32), lengths)
+    page, outputs, _ = evaluate(folder, "--batch-size", "32")
+    matrix = numpy.zeros((5, 5), int)
+    predicted = outputs.reshape(-1, 5).argmax(axis=1)
+    numpy.add.at(matrix, (y.reshape(-1)[kept], predicted[kept]), 1)
+    shown = report_page.tables(report_page.section(page, "Confusion matrix"))[0]
+    assert [[int(cell) for cell in row[1:]] for row in shown[1:]] == matrix.tolist(), shown
+
+    y = write_arrays(folder, 1, "mse", [masking, dense(1)],
+                     lambda draw, _: draw.normal(size=(70, 3, 1)).astype(numpy.float32), lengths)
+    page, outputs, _ = evaluate(folder, "--batch-size", "32")
+    error = abs(outputs - y).reshape(-1)
+    error[~kept] = 0
+    worst = report_page.tables(report_page.section(page, "The largest errors"))[0]
+    order = numpy.argsort(-error, kind="stable")[:10]
+    assert [(int(row[0]), int(row[1])) for row in worst[1:]] == [(i // 3, i % 3) for i in order]
 
 
 def test_several_numbers_of_an_example(folder):

@@ -332,6 +332,12 @@ Status Stepper::ForwardAll(const float* x, int64_t examples, bool training,
 
 // --- loss -----------------------------------------------------------------
 
+StepMask Stepper::OutputMask(size_t k) const {
+  const int mask = graph_.output_mask(k);
+  if (mask < 0) return {};
+  return {memory_.node(mask).y, graph_.node(mask).output.elements()};
+}
+
 Status Stepper::ComputeLosses(const Batch& batch, size_t k, float* gradient,
                               double* sum) {
   const CompileConfig::Output& of = config_.outputs[k];
@@ -339,16 +345,11 @@ Status Stepper::ComputeLosses(const Batch& batch, size_t k, float* gradient,
   const bool from_logits = without_activation_ && of.takes_logits;
   float* const output = memory_.node(of.node).y;
   float* const per_example = memory_.step().per_example;
-  const int mask = graph_.output_mask(k);
-  StepMask steps;
-  if (mask >= 0) {
-    steps = {memory_.node(mask).y, graph_.node(mask).output.elements()};
-  }
   const LossScale scale = ScaleOf(of.loss, last.output, batch.global_count);
   RINGLET_RETURN_IF_ERROR(ringlet::ComputeLoss(
       from_logits ? of.step_loss : of.output_loss, last.output, count_, output,
       config_.TargetsOf(k, batch), scale.gradient * of.weight, per_example,
-      gradient, batch.weights, steps));
+      gradient, batch.weights, OutputMask(k)));
   for (int64_t i = 0; i < count_; ++i) *sum += per_example[i];
   *sum *= scale.sum;
   if (from_logits) {

@@ -16,6 +16,7 @@
 #include "../graph/graph.h"
 #include "../graph/model_memory.h"
 #include "../graph/step_timer.h"
+#include "../objective/batch_loss.h"
 #include "replica_times.h"
 #include "ringlet/status.h"
 #include "step_report.h"
@@ -69,6 +70,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status Forward(const float* x, int64_t examples, bool training,
                  bool for_loss);
   Status ComputeLoss(const Batch& batch, double* loss);
+  // The steps of output `k` that its loss counts, of the last Forward.
+  StepMask OutputMask(size_t k) const;
   // With `update_when_final` every range of the weights is updated when its
   // gradient is final, and the gradient is not kept.
   Status Backward(bool update_when_final);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "core/model/model_parts.h"
 #include "evaluation_page.h"
 #include "io/files/atomic_file.h"
 #include "io/keras/compile_arguments.h"
@@ -67,12 +68,16 @@ int64_t LabelOf(const Reading& reading, const void* y, int64_t row) {
   return std::max_element(targets, targets + reading.width) - targets;
 }
 
-// Adds the predictions of a batch. `first`: the place of its first example.
+// Adds the predictions of a batch, without masked steps. `first`: the place of
+// its first example.
 void Take(const Model& model, const Reading& reading, const Dataset& data,
-          const Batch& batch, int64_t first, EvaluationReport* report) {
+          const Batch& batch, const StepMask& mask, int64_t first,
+          EvaluationReport* report) {
   std::vector<double> p;
   const std::optional<int> ignored = model.loss().ignore_class;
+  const int64_t rows_of_step = reading.rows / mask.steps;
   for (int64_t i = 0; i < batch.count * reading.rows; ++i) {
+    if (mask.values != nullptr && mask.values[i / rows_of_step] == 0) continue;
     const int64_t row = i % reading.rows;
     const int64_t index =
         data.first() + (first + i / reading.rows) * data.stride();
@@ -105,7 +110,8 @@ Status Predict(Model* model, const Dataset& data, const Reading& reading,
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
     RINGLET_RETURN_IF_ERROR(
         model->Forward(batch.x, batch.count, /*training=*/false));
-    Take(*model, reading, data, batch, report->examples, report);
+    Take(*model, reading, data, batch,
+         ModelParts(model).stepper().OutputMask(0), report->examples, report);
     report->examples += batch.count;
   }
   return Status();
