@@ -229,6 +229,18 @@ def test_events_alone_have_the_curves_of_the_epochs(folder):
         check_figures(rows, report_page.tables(elements)[0])
 
 
+def test_worker_that_was_away_lends_no_curves(folder):
+    """Worker 0 missed the best epoch; both recorded the last one."""
+    losses = [4.0, 3.0, 0.5, 2.0]
+    for worker, missed in (("0", [2]), ("1", [])):
+        lines = [{"time": f"2026-11-29T22:00:0{epoch}.000Z", "worker": worker, "event": "epoch",
+                  "epoch": epoch, "logs": {"loss": loss}}
+                 for epoch, loss in enumerate(losses) if epoch not in missed]
+        (folder / f"{worker}.events").write_text("\n".join(map(json.dumps, lines)))
+    elements = report_page.section(report(folder, "."), "Epochs")
+    check_figures({"loss": list(enumerate(losses))}, report_page.tables(elements)[0])
+
+
 def test_hostile_names_are_escaped(folder):
     name = EVIL + "<img src=x onerror=alert(2)>"
     with open(folder / "log.csv", "w", newline="") as file:

@@ -237,6 +237,7 @@ void EventHistory::TakeFit(const Line& line) {
   if (json["source"].text() == "start") {
     w.logs.clear();
     w.last_epoch = -1;
+    w.epochs_recorded = 0;
   }
 }
 
@@ -351,6 +352,7 @@ void EventHistory::TakeEpoch(const Line& line) {
   // After a rollback an epoch ends a second time, with the same numbers.
   if (epoch <= w.last_epoch) return;
   w.last_epoch = epoch;
+  ++w.epochs_recorded;
   const auto add = [&](const std::string& name, const Json& value) {
     if (w.logs.size() == kMaxLogs && w.logs.count(name) == 0) return;
     w.logs[name].Add(static_cast<double>(epoch), NumberOf(value, kNaN));

@@ -33,8 +33,8 @@ struct WorkerHistory {
   StepTimes times;
   SampledCurve p50, p90, p99, max;  // seconds of a step, by the time
   double slowest = 0;
-  std::map<std::string, SampledCurve> logs;  // by epoch, of the newest run
-  int64_t last_epoch = -1;
+  std::map<std::string, SampledCurve> logs;      // by epoch, of the newest run
+  int64_t last_epoch = -1, epochs_recorded = 0;  // in `logs`
   // Of the last `fit`.
   double planned_bytes = 0;
   std::string model;

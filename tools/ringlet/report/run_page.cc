@@ -1,6 +1,7 @@
 #include "run_page.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "curves_html.h"
 #include "events_html.h"
@@ -21,12 +22,16 @@ std::vector<NamedCurve> CurvesOf(const LogTable& table) {
   return curves;
 }
 
-// The curves of the worker that recorded the most epochs.
+// The curves of a worker that recorded the last epoch; one that was away lacks
+// epochs, so of several the one that recorded the most.
 std::vector<NamedCurve> CurvesOf(const EventHistory& events) {
+  const auto rank = [](const WorkerHistory* worker) {
+    return std::make_pair(worker->last_epoch, worker->epochs_recorded);
+  };
   const WorkerHistory* most = nullptr;
   for (const WorkerHistory* worker : events.workers()) {
     if (worker->logs.empty()) continue;
-    if (most == nullptr || worker->last_epoch > most->last_epoch) most = worker;
+    if (most == nullptr || rank(worker) > rank(most)) most = worker;
   }
   std::vector<NamedCurve> curves;
   if (most == nullptr) return curves;
