@@ -234,7 +234,7 @@ Status LabelledFilesSource::Read(const int64_t* index, int count, void* x,
   return Status();
 }
 
-Status SelectSubset(const FileKind& kind, const LabelledFilesOptions& options,
+Status SelectSubset(const MediaKind& kind, const LabelledFilesOptions& options,
                     LabelledFiles* files) {
   RINGLET_RETURN_IF_ERROR(CheckOptions(options));
   if (options.subset == Subset::kAll) return Status();
@@ -260,7 +260,7 @@ Status SelectSubset(const FileKind& kind, const LabelledFilesOptions& options,
   return Status();
 }
 
-Status FilesOfDirectory(const FileKind& kind, const std::string& directory,
+Status FilesOfDirectory(const MediaKind& kind, const std::string& directory,
                         const LabelledFilesOptions& options,
                         LabelledFiles* files, const std::string& except) {
   FileList list;
@@ -294,7 +294,8 @@ Status FilesOfCsv(const std::string& path, const std::string& column,
   return Status();
 }
 
-Status FilesOfPaths(const FileKind& kind, const std::vector<std::string>& paths,
+Status FilesOfPaths(const MediaKind& kind,
+                    const std::vector<std::string>& paths,
                     LabelledFiles* files) {
   if (paths.empty()) return InvalidArgument("no %s are given", kind.noun);
   files->name = paths.size() == 1 ? paths[0] : kind.noun;

@@ -78,14 +78,15 @@ class LabelledFilesSource : public Source {
 
 // The files of a folder, or of a CSV's column of paths, with their labels. The
 // folder `except` in it is no class.
-Status FilesOfDirectory(const FileKind& kind, const std::string& directory,
+Status FilesOfDirectory(const MediaKind& kind, const std::string& directory,
                         const LabelledFilesOptions& options,
                         LabelledFiles* files, const std::string& except = "");
 Status FilesOfCsv(const std::string& path, const std::string& column,
                   const LabelledFilesOptions& options, const CsvOptions& table,
                   LabelledFiles* files);
 // These files, without labels.
-Status FilesOfPaths(const FileKind& kind, const std::vector<std::string>& paths,
+Status FilesOfPaths(const MediaKind& kind,
+                    const std::vector<std::string>& paths,
                     LabelledFiles* files);
 
 // The files of a list, with the labels of the list in the mode of the options.
@@ -98,7 +99,7 @@ Dataset AudioDatasetOfList(const FileList& list, const std::string& name,
                            const AudioOptions& options);
 
 // Checks the options, and keeps the files of the subset.
-Status SelectSubset(const FileKind& kind, const LabelledFilesOptions& options,
+Status SelectSubset(const MediaKind& kind, const LabelledFilesOptions& options,
                     LabelledFiles* files);
 
 // The dataset of a source, or of its error.

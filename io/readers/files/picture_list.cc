@@ -19,10 +19,10 @@
 
 namespace ringlet {
 
-const FileKind kPictureFiles = {
+const MediaKind kPictureFiles = {
     "pictures", ".png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pbm, .pnm",
     HasPictureName};
-const FileKind kSoundFiles = {"sound files", ".wav", HasSoundName};
+const MediaKind kSoundFiles = {"sound files", ".wav", HasSoundName};
 
 namespace {
 
@@ -38,7 +38,7 @@ bool IsSame(const std::string& path, const std::string& other) {
 }
 
 // Appends `folder` and all folders below it.
-Status AppendFolders(const FileKind& kind, const std::string& folder,
+Status AppendFolders(const MediaKind& kind, const std::string& folder,
                      std::vector<std::string>* folders) {
   const size_t first = folders->size();
   folders->push_back(folder);
@@ -57,7 +57,7 @@ Status AppendFolders(const FileKind& kind, const std::string& folder,
 }
 
 // Finds the folders in `directory`, which are its classes.
-Status ListClasses(const FileKind& kind, const std::string& directory,
+Status ListClasses(const MediaKind& kind, const std::string& directory,
                    const std::vector<std::string>& permitted,
                    const std::string& except, std::set<std::string>* classes) {
   std::vector<std::string> names;
@@ -88,7 +88,7 @@ Status ListClasses(const FileKind& kind, const std::string& directory,
 
 }  // namespace
 
-Status ForEachFile(const FileKind& kind, const std::string& folder,
+Status ForEachFile(const MediaKind& kind, const std::string& folder,
                    const std::function<void(const std::string& path)>& each) {
   std::vector<std::string> folders;
   RINGLET_RETURN_IF_ERROR(AppendFolders(kind, folder, &folders));
@@ -103,7 +103,7 @@ Status ForEachFile(const FileKind& kind, const std::string& folder,
   return Status();
 }
 
-Status ListFiles(const FileKind& kind, const std::string& directory,
+Status ListFiles(const MediaKind& kind, const std::string& directory,
                  bool labelled, const std::vector<std::string>& classes,
                  FileList* list, const std::string& except) {
   std::string root = directory;
@@ -131,7 +131,7 @@ Status ListFiles(const FileKind& kind, const std::string& directory,
                          kind.endings, labelled ? " in its folders" : "");
 }
 
-Status ListFilesOrClasses(const FileKind& kind, const std::string& directory,
+Status ListFilesOrClasses(const MediaKind& kind, const std::string& directory,
                           FileList* list) {
   const Status labelled = ListFiles(kind, directory, true, {}, list);
   if (labelled.code() != Code::kInvalidArgument) return labelled;
@@ -142,7 +142,7 @@ Status ListFilesOrClasses(const FileKind& kind, const std::string& directory,
 namespace {
 
 // `is_one`: of the first bytes of a file.
-bool HasFiles(const FileKind& kind, const std::string& path,
+bool HasFiles(const MediaKind& kind, const std::string& path,
               bool (*is_one)(std::string_view)) {
   if (IsFolder(path)) {
     FileList list;

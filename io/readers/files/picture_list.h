@@ -13,13 +13,14 @@
 
 namespace ringlet {
 
-// A kind of files, which their names show.
-struct FileKind {
+// Pictures or sound: the files are found by their names. (FileKind of
+// io/files/file_kind.h identifies a file by its bytes.)
+struct MediaKind {
   const char* noun;     // "pictures"
   const char* endings;  // the endings of the names
   bool (*has_name)(const std::string& path);
 };
-extern const FileKind kPictureFiles, kSoundFiles;
+extern const MediaKind kPictureFiles, kSoundFiles;
 
 struct FileList {
   std::vector<std::string> paths;
@@ -29,7 +30,7 @@ struct FileList {
 
 // Calls `each` with the path of every file of the kind in `folder` and below
 // it, by folders and names. The names of one folder are in memory at a time.
-Status ForEachFile(const FileKind& kind, const std::string& folder,
+Status ForEachFile(const MediaKind& kind, const std::string& folder,
                    const std::function<void(const std::string& path)>& each);
 
 // Lists the files in `directory` and below it, by their names, as Keras's
@@ -39,12 +40,12 @@ Status ForEachFile(const FileKind& kind, const std::string& folder,
 // `directory` is no class. Links to folders below a class are not followed.
 //
 // kInvalidArgument if there is no such file.
-Status ListFiles(const FileKind& kind, const std::string& directory,
+Status ListFiles(const MediaKind& kind, const std::string& directory,
                  bool labelled, const std::vector<std::string>& classes,
                  FileList* list, const std::string& except = "");
 
 // With labels if there are folders with such files, else without.
-Status ListFilesOrClasses(const FileKind& kind, const std::string& directory,
+Status ListFilesOrClasses(const MediaKind& kind, const std::string& directory,
                           FileList* list);
 
 // True if `path` is a folder with pictures, or a picture.

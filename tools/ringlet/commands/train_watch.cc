@@ -251,7 +251,7 @@ Status RunWorld::List(const std::function<void(const WatchedFile&)>& each) {
     return NotFound("%s: the folder is gone", directory_.c_str());
   }
   NoteOtherFolders();
-  const FileKind& kind =
+  const MediaKind& kind =
       config_.train.pictures.is_sound ? kSoundFiles : kPictureFiles;
   for (size_t i = 0; i < classes().size(); ++i) {
     const std::string folder = directory_ + "/" + classes()[i];

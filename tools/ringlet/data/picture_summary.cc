@@ -41,7 +41,7 @@ std::string SizesText(const PictureSummary& summary) {
 
 // Counts the files of `kind`, and calls read(path, &problem) for each.
 template <typename Read>
-Status Summarize(const FileKind& kind, const std::string& directory,
+Status Summarize(const MediaKind& kind, const std::string& directory,
                  ClassSummary* summary, const Read& read) {
   FileList list;
   RINGLET_RETURN_IF_ERROR(ListFilesOrClasses(kind, directory, &list));
