@@ -293,7 +293,7 @@ def test_damaged_logs_make_a_page_or_an_error(folder):
 def test_bounds_of_an_event_log(folder):
     """Many workers, views, pairs and names, and lines that are too long or too deep."""
     def line(i, **fields):
-        return json.dumps({"time": f"2026-11-29T20:00:{i % 60:02}.5Z", **fields})
+        return json.dumps({"time": f"2026-11-29T20:00:{i % 60:02}.500Z", **fields})
     lines = [line(0, worker="0", event="start")]
     lines += [line(i, worker=str(i), event="steps", count=1, p50=1e308, compute=1e308)
               for i in range(1500)]

@@ -56,7 +56,7 @@ bool AddFile(const std::string& path, Inputs* inputs) {
     inputs->tables.push_back(path);
     return true;
   }
-  if (IsEventLog(path, &time)) {
+  if (ReadFirstEventTime(path, &time)) {
     inputs->events.emplace_back(time, path);
     return true;
   }
@@ -158,7 +158,7 @@ RunReport ReadInputs(const Inputs& inputs, bool* all_read) {
                      return a.of_steps < b.of_steps;
                    });
   for (const auto& [time, path] : inputs.events) {
-    take(path, ReadEventLog(path, &report.events));
+    take(path, ReadEventHistory(path, &report.events));
   }
   report.events.Finish();
   for (const std::string& path : inputs.runs) {

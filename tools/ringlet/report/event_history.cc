@@ -1,13 +1,14 @@
-#include "event_log.h"
+#include "event_history.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 
-#include "core/base/text.h"
 #include "html.h"
 #include "io/files/input_file.h"
+#include "io/logs/event_lines.h"
+#include "io/logs/event_words.h"
 
 namespace ringlet {
 namespace {
@@ -64,45 +65,15 @@ std::string Because(const Json& reason) {
   return text.empty() ? "" : ": " + text;
 }
 
-int64_t DaysSince1970(int64_t year, int64_t month, int64_t day) {
-  // Years that begin in March, so that the leap day is the last.
-  year -= month <= 2;
-  const int64_t era = year / 400, of_era = year - era * 400;
-  const int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day;
-  return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year -
-         719469;
+// Seconds since 1970 of the line's time. False if it has none.
+bool ReadTime(const Json& line, double* seconds) {
+  int64_t nanos = 0;
+  if (!ParseTime(line["time"].text(), &nanos)) return false;
+  *seconds = static_cast<double>(nanos) / 1e9;
+  return true;
 }
 
 }  // namespace
-
-bool ParseEventTime(const std::string& text, double* seconds) {
-  constexpr std::string_view kForm = "0000-00-00T00:00:00";
-  if (text.size() < kForm.size() + 1 || text.size() > 32 ||
-      text.back() != 'Z') {
-    return false;
-  }
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  for (size_t i = 0; i < text.size() - 1; ++i) {
-    const char form = i < kForm.size()    ? kForm[i]
-                      : i == kForm.size() ? '.'
-                                          : '0';
-    if (form == '0' ? !digit(text[i]) : text[i] != form) return false;
-  }
-  const auto number = [&](size_t at, size_t count) {
-    return ParseWholeNumber(std::string_view(text).substr(at, count), 9999);
-  };
-  const int64_t month = number(5, 2), day = number(8, 2);
-  if (month < 1 || month > 12 || day < 1 || day > 31) return false;
-  double fraction = 0, unit = 0.1;
-  for (size_t i = kForm.size() + 1; i + 1 < text.size(); ++i, unit /= 10) {
-    fraction += (text[i] - '0') * unit;
-  }
-  *seconds = static_cast<double>(
-                 DaysSince1970(number(0, 4), month, day) * 86400 +
-                 number(11, 2) * 3600 + number(14, 2) * 60 + number(17, 2)) +
-             fraction;
-  return true;
-}
 
 WorkerHistory* EventHistory::FindWorker(const std::string& name) {
   const auto found = workers_.find(name);
@@ -116,10 +87,9 @@ WorkerHistory* EventHistory::FindWorker(const std::string& name) {
 void EventHistory::TakeLine(const std::string& text) {
   if (text.empty()) return;
   Line line;
-  if (text.size() > kMaxLine ||
+  if (text.size() >= kMaxEventLine ||
       !Json::Parse(text, "line", &line.json, kMaxDepth).ok() ||
-      !line.json["event"].is_string() ||
-      !ParseEventTime(line.json["time"].text(), &line.time)) {
+      !line.json["event"].is_string() || !ReadTime(line.json, &line.time)) {
     ++skipped_lines_;
     return;
   }
@@ -151,21 +121,21 @@ void EventHistory::TakeLine(const std::string& text) {
   TakeOther(event, line);
 }
 
-// The happening of `key` that is nearest to the line's time; null: none is
+// The event of `key` that is nearest to the line's time; null: none is
 // near. A worker records each thing once. So the same again is another thing,
 // as the first view of a restarted job is.
-Happening* EventHistory::FindHappening(const Line& line,
-                                       const std::string& key) {
+ListedEvent* EventHistory::FindListed(const Line& line,
+                                      const std::string& key) {
   const auto found = seen_.find(key);
   if (key.empty() || found == seen_.end()) return nullptr;
   const auto own = line.worker->recorded.find(key);
-  Happening* nearest = nullptr;
+  ListedEvent* nearest = nullptr;
   double least = kSameThing;
   for (const size_t place : found->second) {
-    Happening& known = happenings_[place];
+    ListedEvent& known = listed_[place];
     const double apart = std::fabs(known.time - line.time);
     if (apart >= least || (own != line.worker->recorded.end() &&
-                           known.time <= happenings_[own->second].time)) {
+                           known.time <= listed_[own->second].time)) {
       continue;
     }
     nearest = &known;
@@ -175,30 +145,30 @@ Happening* EventHistory::FindHappening(const Line& line,
 }
 
 // `key` is equal for all workers' lines of one thing; "": there is no other.
-// Returns the happening, which another worker may have recorded first; null if
+// Returns the event, which another worker may have recorded first; null if
 // there is no room.
-Happening* EventHistory::Add(Happening::Kind kind, const Line& line,
-                             const std::string& text, const std::string& key) {
-  Happening* happening = FindHappening(line, key);
-  if (happening != nullptr) {
-    ++happening->recorded_by;
-    happening->time = std::min(happening->time, line.time);
-  } else if (happenings_.size() == kMaxHappenings) {
+ListedEvent* EventHistory::Add(ListedEvent::Kind kind, const Line& line,
+                               const std::string& text,
+                               const std::string& key) {
+  ListedEvent* event = FindListed(line, key);
+  if (event != nullptr) {
+    ++event->recorded_by;
+    event->time = std::min(event->time, line.time);
+  } else if (listed_.size() == kMaxListed) {
     ++left_out_;
     return nullptr;
   } else {
-    if (!key.empty()) seen_[key].push_back(happenings_.size());
-    happening = &happenings_.emplace_back();
-    happening->time = line.time;
-    happening->kind = kind;
-    happening->worker = line.worker->worker;
-    happening->text = text;
+    if (!key.empty()) seen_[key].push_back(listed_.size());
+    event = &listed_.emplace_back();
+    event->time = line.time;
+    event->kind = kind;
+    event->worker = line.worker->worker;
+    event->text = text;
   }
   if (!key.empty()) {
-    line.worker->recorded[key] =
-        static_cast<size_t>(happening - happenings_.data());
+    line.worker->recorded[key] = static_cast<size_t>(event - listed_.data());
   }
-  return happening;
+  return event;
 }
 
 void EventHistory::TakeStart(const Line& line) {
@@ -207,7 +177,7 @@ void EventHistory::TakeStart(const Line& line) {
   w.run = TextOf(line.json["run"]);
   w.status.clear();
   if (line.json["continued"].as_bool()) return;  // only its file is new
-  Add(Happening::Kind::kStart, line, "worker " + w.worker + " started");
+  Add(ListedEvent::Kind::kStart, line, "worker " + w.worker + " started");
 }
 
 void EventHistory::TakeCheck(const Line& line) {
@@ -215,7 +185,7 @@ void EventHistory::TakeCheck(const Line& line) {
   const Json agreed = line.json["agreed"];
   if (agreed.kind() != Json::Kind::kBool || agreed.as_bool()) return;
   const std::string step = StepText(line.json);
-  Add(Happening::Kind::kCheck, line, "a replica check failed" + step,
+  Add(ListedEvent::Kind::kCheck, line, "a replica check failed" + step,
       "check " + step);
 }
 
@@ -249,9 +219,9 @@ void EventHistory::TakeView(const Line& line) {
   view.members = NamesOf(line.json["members"]);
   const std::string text = "view " + std::to_string(view.number) + " of " +
                            WorkersText(view.members);
-  Happening* const happening = Add(Happening::Kind::kView, line, text, text);
-  if (happening != nullptr && happening->recorded_by > 1) {
-    line.worker->view = happening->view;
+  ListedEvent* const event = Add(ListedEvent::Kind::kView, line, text, text);
+  if (event != nullptr && event->recorded_by > 1) {
+    line.worker->view = event->view;
     return;
   }
   if (views_.size() == kMaxViews) {
@@ -260,7 +230,7 @@ void EventHistory::TakeView(const Line& line) {
   }
   views_.push_back(view);
   line.worker->view = views_.size();
-  if (happening != nullptr) happening->view = views_.size();
+  if (event != nullptr) event->view = views_.size();
 }
 
 // All members of a view record the same assignments.
@@ -297,7 +267,7 @@ void EventHistory::TakeLoss(const Line& line) {
   const Json& json = line.json;
   const std::vector<std::string> lost = NamesOf(json["lost"]);
   const std::string who = lost.empty() ? "a member" : WorkersText(lost);
-  Add(Happening::Kind::kLoss, line,
+  Add(ListedEvent::Kind::kLoss, line,
       who + (lost.size() > 1 ? " were lost" : " was lost") + StepText(json) +
           Because(json["reason"]),
       "loss " + std::to_string(WholeOf(json["view"])) + " " + Joined(lost));
@@ -310,7 +280,7 @@ void EventHistory::TakeSave(const Line& line) {
   const std::string error = TextOf(json["error"]);
   if (!error.empty()) {
     ++w.failed_saves;
-    Add(Happening::Kind::kSave, line, file + " was not saved: " + error);
+    Add(ListedEvent::Kind::kSave, line, file + " was not saved: " + error);
     return;
   }
   const double seconds = NumberOf(json["save_seconds"]),
@@ -318,7 +288,7 @@ void EventHistory::TakeSave(const Line& line) {
   w.saves += std::min<int64_t>(WholeOf(json["saves"], 1), 1 << 30);
   w.save_seconds += seconds;
   w.largest_save = std::max(w.largest_save, bytes);
-  Add(Happening::Kind::kSave, line,
+  Add(ListedEvent::Kind::kSave, line,
       "saved " + file + " (" + BytesText(bytes) + " in " +
           DurationText(seconds) + ")");
 }
@@ -333,7 +303,7 @@ void EventHistory::TakeSteps(const Line& line) {
   w.max.Add(x, NumberOf(json["max"], kNaN));
   w.slowest = std::max(w.slowest, NumberOf(json["max"]));
   w.steps += std::min<int64_t>(WholeOf(json["count"]), int64_t{1} << 40);
-  StepTimes& times = w.times;
+  StepParts& times = w.times;
   const auto add = [&](const char* name, double* sum) {
     *sum += std::max(0.0, NumberOf(json[name]));
   };
@@ -385,13 +355,13 @@ void EventHistory::TakeEnd(const Line& line) {
   w.exit_code = NumberOf(json["exit_code"], -1);
   w.status = TextOf(json["status"]);
   if (w.status.empty()) w.status = "ended";
-  Add(Happening::Kind::kEnd, line,
+  Add(ListedEvent::Kind::kEnd, line,
       "worker " + w.worker + " ended with exit code " + ShortText(w.exit_code) +
           StepText(json) + Because(json["reason"]));
 }
 
 void EventHistory::TakeOther(const std::string& event, const Line& line) {
-  using Kind = Happening::Kind;
+  using Kind = ListedEvent::Kind;
   const Json& json = line.json;
   const std::string view = std::to_string(WholeOf(json["view"]));
   if (event == "abort") {
@@ -429,7 +399,7 @@ void EventHistory::Finish() {
     return a.time < b.time;
   };
   std::stable_sort(views_.begin(), views_.end(), earlier);
-  std::stable_sort(happenings_.begin(), happenings_.end(), earlier);
+  std::stable_sort(listed_.begin(), listed_.end(), earlier);
   ordered_.clear();
   for (const auto& [name, worker] : workers_) ordered_.push_back(&worker);
   // By number: 2 before 10.
@@ -442,7 +412,7 @@ void EventHistory::Finish() {
 namespace {
 
 // The lines of a file, of which each but the last has an end. A longer one than
-// EventHistory::kMaxLine is cut to one byte more.
+// kMaxEventLine is cut to its size.
 class LineReader {
  public:
   Status Open(const std::string& path) { return file_.Open(path); }
@@ -460,8 +430,7 @@ class LineReader {
       *more = true;
       const std::string_view rest(buffer_ + at_, got_ - at_);
       const size_t end = std::min(rest.find('\n'), rest.size());
-      line->append(rest.substr(
-          0, std::min(end, EventHistory::kMaxLine + 1 - line->size())));
+      line->append(rest.substr(0, std::min(end, kMaxEventLine - line->size())));
       at_ += end;
       if (end == rest.size()) continue;
       ++at_;
@@ -477,7 +446,7 @@ class LineReader {
 
 }  // namespace
 
-bool IsEventLog(const std::string& path, double* time) {
+bool ReadFirstEventTime(const std::string& path, double* time) {
   LineReader reader;
   std::string line;
   bool more = false;
@@ -487,15 +456,14 @@ bool IsEventLog(const std::string& path, double* time) {
     Json json;
     if (!reader.Next(&line, &more).ok() || !more) return false;
     if (Json::Parse(line, "line", &json, kMaxDepth).ok() &&
-        json["event"].is_string() &&
-        ParseEventTime(json["time"].text(), time)) {
+        json["event"].is_string() && ReadTime(json, time)) {
       return true;
     }
   }
   return false;
 }
 
-Status ReadEventLog(const std::string& path, EventHistory* history) {
+Status ReadEventHistory(const std::string& path, EventHistory* history) {
   LineReader reader;
   RINGLET_RETURN_IF_ERROR(reader.Open(path));
   std::string line;

@@ -4,8 +4,8 @@
 // a line that is no JSON object is left out and counted. A field of another
 // kind than the documented one counts as missing.
 
-#ifndef RINGLET_TOOLS_RINGLET_REPORT_EVENT_LOG_H_
-#define RINGLET_TOOLS_RINGLET_REPORT_EVENT_LOG_H_
+#ifndef RINGLET_TOOLS_RINGLET_REPORT_EVENT_HISTORY_H_
+#define RINGLET_TOOLS_RINGLET_REPORT_EVENT_HISTORY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace ringlet {
 
 // The seconds of steps, by what a worker did.
-struct StepTimes {
+struct StepParts {
   double compute = 0, wait = 0, transfer = 0, read = 0, save = 0;
   double sum() const { return compute + wait + transfer + read + save; }
 };
@@ -30,7 +30,7 @@ struct StepTimes {
 struct WorkerHistory {
   std::string worker, address, run;
   int64_t steps = 0;  // in `times`
-  StepTimes times;
+  StepParts times;
   SampledCurve p50, p90, p99, max;  // seconds of a step, by the time
   double slowest = 0;
   std::map<std::string, SampledCurve> logs;      // by epoch, of the newest run
@@ -50,7 +50,7 @@ struct WorkerHistory {
   std::string status;
   double exit_code = 0;
   double last_time = 0;
-  // The place of the newest of its happenings, by what happened.
+  // The place of the newest of its events, by what happened.
   std::map<std::string, size_t> recorded;
 };
 
@@ -63,7 +63,7 @@ struct ViewChange {
 };
 
 // A line of the page's list of events.
-struct Happening {
+struct ListedEvent {
   enum class Kind {
     kStart,
     kView,
@@ -94,8 +94,7 @@ struct Waiting {
 
 class EventHistory {
  public:
-  static constexpr size_t kMaxLine = 4096;
-  static constexpr size_t kMaxWorkers = 1024, kMaxHappenings = 2000,
+  static constexpr size_t kMaxWorkers = 1024, kMaxListed = 2000,
                           kMaxViews = 4096, kMaxPairs = 4096, kMaxLogs = 64,
                           kMaxMembers = 1024;
 
@@ -108,7 +107,7 @@ class EventHistory {
   // By the workers' numbers.
   const std::vector<const WorkerHistory*>& workers() const { return ordered_; }
   const std::vector<ViewChange>& views() const { return views_; }
-  const std::vector<Happening>& happenings() const { return happenings_; }
+  const std::vector<ListedEvent>& listed() const { return listed_; }
   // By (the worker that waits, the one that it waits for).
   const std::map<std::pair<std::string, std::string>, Waiting>& waits() const {
     return waits_;
@@ -137,29 +136,27 @@ class EventHistory {
   void TakeWait(const Line& line);
   void TakeEnd(const Line& line);
   void TakeOther(const std::string& event, const Line& line);
-  Happening* FindHappening(const Line& line, const std::string& key);
-  Happening* Add(Happening::Kind kind, const Line& line,
-                 const std::string& text, const std::string& key = "");
+  ListedEvent* FindListed(const Line& line, const std::string& key);
+  ListedEvent* Add(ListedEvent::Kind kind, const Line& line,
+                   const std::string& text, const std::string& key = "");
 
   std::map<std::string, WorkerHistory> workers_;
   std::vector<const WorkerHistory*> ordered_;
   std::vector<ViewChange> views_;
-  // Places of happenings, by what happened.
+  // Places of events, by what happened.
   std::map<std::string, std::vector<size_t>> seen_;
-  std::vector<Happening> happenings_;
+  std::vector<ListedEvent> listed_;
   std::map<std::pair<std::string, std::string>, Waiting> waits_;
   double begin_ = 0, end_ = 0;
   int64_t lines_ = 0, skipped_lines_ = 0, left_out_ = 0;
 };
 
-// Reads a file's lines, plain or .gz.
-Status ReadEventLog(const std::string& path, EventHistory* history);
-// True if the file begins as an event log does; *time becomes its first time.
-bool IsEventLog(const std::string& path, double* time);
-
-// Seconds since 1970 of "2026-11-29T22:07:25.123Z". False for another text.
-bool ParseEventTime(const std::string& text, double* seconds);
+// Reads a file's lines, plain or .gz, into *history.
+Status ReadEventHistory(const std::string& path, EventHistory* history);
+// True if the file begins as an event log does; *time becomes its first time,
+// in seconds since 1970.
+bool ReadFirstEventTime(const std::string& path, double* time);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_REPORT_EVENT_LOG_H_
+#endif  // RINGLET_TOOLS_RINGLET_REPORT_EVENT_HISTORY_H_

@@ -10,20 +10,20 @@
 namespace ringlet {
 namespace {
 
-using Kind = Happening::Kind;
+using Kind = ListedEvent::Kind;
 
-constexpr size_t kShownWorkers = 64, kShownHappenings = 400, kShownWaits = 20;
+constexpr size_t kShownWorkers = 64, kShownEvents = 400, kShownWaits = 20;
 constexpr size_t kMarks = 60;
 
 struct PartOfStep {
   const char* name;
-  double StepTimes::*seconds;
+  double StepParts::*seconds;
 };
-constexpr PartOfStep kParts[] = {{"compute", &StepTimes::compute},
-                                 {"wait", &StepTimes::wait},
-                                 {"transfer", &StepTimes::transfer},
-                                 {"read", &StepTimes::read},
-                                 {"save", &StepTimes::save}};
+constexpr PartOfStep kParts[] = {{"compute", &StepParts::compute},
+                                 {"wait", &StepParts::wait},
+                                 {"transfer", &StepParts::transfer},
+                                 {"read", &StepParts::read},
+                                 {"save", &StepParts::save}};
 
 struct KindStyle {
   Kind kind;
@@ -54,8 +54,8 @@ const KindStyle& StyleOf(Kind kind) {
 }
 
 int64_t CountOf(const EventHistory& events, Kind kind) {
-  return std::count_if(events.happenings().begin(), events.happenings().end(),
-                       [kind](const Happening& h) { return h.kind == kind; });
+  return std::count_if(events.listed().begin(), events.listed().end(),
+                       [kind](const ListedEvent& h) { return h.kind == kind; });
 }
 
 // Marks of what happened, without the saves if there are many.
@@ -63,14 +63,14 @@ std::vector<ChartMark> MarksOf(const EventHistory& events) {
   std::vector<ChartMark> marks;
   const bool saves =
       CountOf(events, Kind::kSave) <= static_cast<int64_t>(kMarks) / 3;
-  for (const Happening& happening : events.happenings()) {
-    const KindStyle& style = StyleOf(happening.kind);
-    if (!style.is_marked || (happening.kind == Kind::kSave && !saves)) continue;
+  for (const ListedEvent& event : events.listed()) {
+    const KindStyle& style = StyleOf(event.kind);
+    if (!style.is_marked || (event.kind == Kind::kSave && !saves)) continue;
     if (marks.size() == kMarks) break;
     ChartMark mark;
-    mark.x = happening.time - events.begin();
+    mark.x = event.time - events.begin();
     mark.sign = style.sign;
-    mark.text = DurationText(mark.x) + ": " + happening.text;
+    mark.text = DurationText(mark.x) + ": " + event.text;
     mark.color = style.color;
     marks.push_back(mark);
   }
@@ -216,7 +216,7 @@ std::string WorkersHtml(const EventHistory& events) {
   return out + table.Html();
 }
 
-std::string StepTimesHtml(const EventHistory& events) {
+std::string StepPartsHtml(const EventHistory& events) {
   const std::vector<const WorkerHistory*> workers = WithSteps(events);
   if (workers.empty()) return "";
   std::string bars = "<div class=\"row\">\n";
@@ -319,14 +319,14 @@ std::string SavesHtml(const EventHistory& events) {
   return "<h2>Saves and checks</h2>\n" + table.Html();
 }
 
-std::string HappeningsHtml(const EventHistory& events) {
-  const std::vector<Happening>& all = events.happenings();
+std::string EventListHtml(const EventHistory& events) {
+  const std::vector<ListedEvent>& all = events.listed();
   if (all.empty()) return "";
   HtmlTable table({"after", "", "event", "what happened", "workers"}, 4);
   // The first and the last ones, if there are too many.
-  const size_t half = kShownHappenings / 2;
+  const size_t half = kShownEvents / 2;
   for (size_t i = 0; i < all.size(); ++i) {
-    if (all.size() > kShownHappenings && i >= half && i < all.size() - half) {
+    if (all.size() > kShownEvents && i >= half && i < all.size() - half) {
       continue;
     }
     const KindStyle& style = StyleOf(all[i].kind);
@@ -338,7 +338,7 @@ std::string HappeningsHtml(const EventHistory& events) {
   }
   std::string caption =
       "Since " + DateText(events.begin()) + ", by the clocks of the workers.";
-  if (all.size() > kShownHappenings) {
+  if (all.size() > kShownEvents) {
     caption += " " + std::to_string(all.size() - 2 * half) +
                " events in the middle are left out.";
   }

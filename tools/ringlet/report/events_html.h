@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "event_log.h"
+#include "event_history.h"
 #include "html.h"
 
 namespace ringlet {
@@ -17,11 +17,11 @@ namespace ringlet {
 std::vector<KeyFigure> TilesOf(const EventHistory& events);
 // Each worker's address and end, and what it trained.
 std::string WorkersHtml(const EventHistory& events);
-std::string StepTimesHtml(const EventHistory& events);
+std::string StepPartsHtml(const EventHistory& events);
 std::string MembersHtml(const EventHistory& events);
 std::string WaitsHtml(const EventHistory& events);
 std::string SavesHtml(const EventHistory& events);
-std::string HappeningsHtml(const EventHistory& events);
+std::string EventListHtml(const EventHistory& events);
 // The memory that the workers planned for their model, and what they took.
 std::string PlannedMemoryHtml(const EventHistory& events);
 

@@ -191,11 +191,11 @@ std::string RunPage(const RunReport& report) {
   body += EventCurvesHtml(report);
   if (!report.events.empty()) {
     body += WorkersHtml(report.events) + MembersHtml(report.events) +
-            StepTimesHtml(report.events) + WaitsHtml(report.events) +
+            StepPartsHtml(report.events) + WaitsHtml(report.events) +
             SavesHtml(report.events);
   }
   body += MemoryHtml(report);
-  if (!report.events.empty()) body += HappeningsHtml(report.events);
+  if (!report.events.empty()) body += EventListHtml(report.events);
   return HtmlPage(report.title, body + ModelsHtml(report) + AboutHtml(report));
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "event_log.h"
+#include "event_history.h"
 #include "log_table.h"
 
 namespace ringlet {
