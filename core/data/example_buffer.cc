@@ -1,3 +1,7 @@
+// Invariant: a slot of memory is in free_, or has one example of present_ or
+// next_ that was read and is not yet used. Read itself reads only what its next
+// example needs; all other reads are calls of ReadAhead.
+
 #include "example_buffer.h"
 
 #include <algorithm>

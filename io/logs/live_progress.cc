@@ -1,3 +1,6 @@
+// mutex_ guards progress_ against readers on other threads. Only the thread
+// that trains writes it, so that thread reads it without the lock.
+
 #include "live_progress.h"
 
 #include <cmath>

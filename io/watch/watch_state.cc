@@ -1,3 +1,7 @@
+// ExampleKey and RoundId are part of the file's format: with another function
+// all examples of an existing state would be new, and its open round be
+// repeated.
+
 #include "watch_state.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A phase ends only after its effect has succeeded (Advance), so a kill at any
+// point repeats at most one effect. What is held out and replayed depends on
+// NameHash: another function would divide every existing folder in another way.
+
 #include "watcher.h"
 
 #include <algorithm>

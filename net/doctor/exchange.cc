@@ -1,3 +1,7 @@
+// A link that is closed in one of its own events is deleted by the next Tick
+// (Drop), since its caller still uses it. One link is measured at a time
+// (measures_), so that measurements do not share this host's bandwidth.
+
 #include "exchange.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A finding says what was observed, with its numbers, and its fix is a command
+// or a setting. The first argument of AddOk, AddWarning and AddError is a check
+// of docs/doctor.md.
+
 #include "host_checks.h"
 
 #include <algorithm>

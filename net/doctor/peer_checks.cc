@@ -1,3 +1,7 @@
+// Texts of another doctor are hostile: Shown cuts them and makes them
+// printable. Doctors of different versions read each other's facts, so a name
+// there is never given another meaning.
+
 #include "peer_checks.h"
 
 #include <algorithm>

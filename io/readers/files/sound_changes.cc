@@ -1,3 +1,8 @@
+// The numbers drawn for an example are a function of the seed, the position of
+// its batch and its number in the data: other threads, workers or a resumed run
+// draw the same. A new draw takes a word of a or b in Change that is not yet
+// used, so that the others keep theirs.
+
 #include "sound_changes.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// ReadingOf decides by the loss what the outputs mean, Predict adds each
+// prediction to the figures, and EvaluationPage writes them. CheckReports
+// refuses the models that ReadingOf cannot describe.
+
 #include "evaluate_report.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Texts of the data and the model, such as names and paths, go through
+// EscapeHtml. classifier_figures.h and regression_figures.h compute the
+// numbers.
+
 #include "evaluation_page.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A function for each event (kTakers) reads its fields from hostile JSON: each
+// text is cut, and each container has a bound (kMax...). Lines of several
+// workers about one thing become one ListedEvent, by the key that Add gets.
+
 #include "event_history.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Each function makes a part of the page, or "" if the logs have nothing for
+// it. Texts of the logs go through EscapeHtml.
+
 #include "events_html.h"
 
 #include <algorithm>

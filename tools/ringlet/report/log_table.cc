@@ -1,3 +1,6 @@
+// A log has no mark of its format: a file is one if its first field is "epoch".
+// The separator is the byte behind it.
+
 #include "log_table.h"
 
 #include <algorithm>

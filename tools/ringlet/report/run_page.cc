@@ -1,3 +1,6 @@
+// RunPage has the order of the parts. A part without figures is left out, with
+// its heading.
+
 #include "run_page.h"
 
 #include <algorithm>

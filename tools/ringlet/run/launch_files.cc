@@ -1,3 +1,7 @@
+// A function for each kind of file. Words of the user's command and hosts are
+// quoted by the rules of the file's language: SystemdWord, ShellLine, and
+// JsonText for YAML.
+
 #include "launch_files.h"
 
 #include <algorithm>
