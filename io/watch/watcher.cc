@@ -111,11 +111,11 @@ bool Watcher::Candidate::operator<(const Candidate& other) const {
 }
 
 Watcher::Watcher(const WatchOptions& options, WatchState state,
-                 const std::string& installed, WatchWorld* world)
+                 const std::string& installed, WatchEnvironment* environment)
     : options_(options),
-      world_(world),
+      environment_(environment),
       state_(std::move(state)),
-      last_round_ns_(world->MonotonicNanos()) {
+      last_round_ns_(environment->MonotonicNanos()) {
   if (!state_.is_open) return;
   const bool is_installed = installed == state_.RoundId();
   if (is_installed) LogRound(/*replaced=*/true);
@@ -141,24 +141,24 @@ Status Watcher::Step(double* wait_seconds) {
     case Phase::kScan:
       return Scan(wait_seconds);
     case Phase::kPlanned:
-      return Advance(world_->Save(&state_), Phase::kTrain, wait_seconds);
+      return Advance(environment_->Save(&state_), Phase::kTrain, wait_seconds);
     case Phase::kTrain: {
       Status status = MakeRound();
       if (status.ok()) status = Train();
       return Advance(status, phase_, wait_seconds);
     }
     case Phase::kInstall: {
-      const Status status = world_->Install(round_);
+      const Status status = environment_->Install(round_);
       if (status.ok()) LogRound(/*replaced=*/true);
       return Advance(status, Phase::kClose, wait_seconds);
     }
     case Phase::kClose:
       state_.CloseRound();
       phase_ = Phase::kClosed;
-      last_round_ns_ = world_->MonotonicNanos();
+      last_round_ns_ = environment_->MonotonicNanos();
       return Status();
     case Phase::kClosed:
-      return Advance(world_->Save(&state_), Phase::kScan, wait_seconds);
+      return Advance(environment_->Save(&state_), Phase::kScan, wait_seconds);
   }
   return Status();
 }
@@ -183,7 +183,7 @@ void Watcher::AddNew(const WatchedFile& file, Scanned* scanned) const {
 
 Status Watcher::ListNew(Scanned* scanned) {
   scanned->is_there.resize(state_.seen.size());
-  RINGLET_RETURN_IF_ERROR(world_->List([&](const WatchedFile& file) {
+  RINGLET_RETURN_IF_ERROR(environment_->List([&](const WatchedFile& file) {
     const uint64_t key = ExampleKey(file.path, file.bytes);
     const auto seen =
         std::lower_bound(state_.seen.begin(), state_.seen.end(), key);
@@ -197,20 +197,20 @@ Status Watcher::ListNew(Scanned* scanned) {
 }
 
 bool Watcher::IsDue(const Scanned& scanned) const {
-  const int64_t waited = world_->MonotonicNanos() - last_round_ns_;
+  const int64_t waited = environment_->MonotonicNanos() - last_round_ns_;
   return scanned.complete >= options_.round_examples ||
          (options_.round_seconds > 0 && scanned.complete > 0 &&
           static_cast<double>(waited) >= options_.round_seconds * 1e9);
 }
 
 Status Watcher::Scan(double* wait_seconds) {
-  const int64_t begin = world_->MonotonicNanos();
+  const int64_t begin = environment_->MonotonicNanos();
   Scanned scanned;
   const Status listed = ListNew(&scanned);
   if (!listed.ok()) return Advance(listed, Phase::kScan, wait_seconds);
   problem_ = Code::kOk;
   const auto taken =
-      static_cast<double>(world_->MonotonicNanos() - begin) * 1e-9;
+      static_cast<double>(environment_->MonotonicNanos() - begin) * 1e-9;
   stamps_ = std::move(scanned.stamps);
   for (auto it = damaged_.begin(); it != damaged_.end();) {
     const bool is_there =
@@ -227,16 +227,16 @@ Status Watcher::Scan(double* wait_seconds) {
 void Watcher::KeepWhole(std::vector<Candidate>* candidates) {
   std::vector<Candidate> whole;
   for (Candidate& candidate : *candidates) {
-    const Status status = world_->Check(candidate.file);
+    const Status status = environment_->Check(candidate.file);
     if (status.ok()) {
       whole.push_back(std::move(candidate));
       continue;
     }
     if (status.code() == Code::kNotFound) continue;
     damaged_.insert(candidate.stamp);
-    world_->Note("note: " + std::string(status.message()) +
-                 "; it is left out until it changes (such files: " +
-                 std::to_string(damaged_.size()) + ")");
+    environment_->Note("note: " + std::string(status.message()) +
+                       "; it is left out until it changes (such files: " +
+                       std::to_string(damaged_.size()) + ")");
   }
   *candidates = std::move(whole);
 }
@@ -251,7 +251,7 @@ void Watcher::Plan(Scanned* scanned) {
       std::none_of(chosen.begin(), chosen.end(), is_held_out)) {
     if (scanned->first_held_out.empty()) {
       if (!noted_waiting_) {
-        world_->Note(
+        environment_->Note(
             "note: none of the new examples is one to hold out; the first "
             "round waits for one");
       }
@@ -264,7 +264,7 @@ void Watcher::Plan(Scanned* scanned) {
   KeepWhole(&chosen);
   // Others may take the place of those that are no examples.
   if (chosen.size() < before) return;
-  ForgetRemoved(scanned->is_there);
+  DropRemoved(scanned->is_there);
   std::vector<uint64_t> keys;
   keys.reserve(chosen.size());
   for (const Candidate& candidate : chosen) {
@@ -274,7 +274,7 @@ void Watcher::Plan(Scanned* scanned) {
   phase_ = Phase::kPlanned;
 }
 
-void Watcher::ForgetRemoved(const std::vector<bool>& is_there) {
+void Watcher::DropRemoved(const std::vector<bool>& is_there) {
   std::vector<uint64_t>& seen = state_.seen;
   const auto present =
       static_cast<size_t>(std::count(is_there.begin(), is_there.end(), true));
@@ -296,7 +296,7 @@ Status Watcher::MakeRound() {
   const auto most_held_out = static_cast<size_t>(
       std::max(options_.replay, int64_t{WatchOptions::kLeastHeldOut}));
   std::vector<Sampled> replay, held_out;
-  RINGLET_RETURN_IF_ERROR(world_->List([&](const WatchedFile& file) {
+  RINGLET_RETURN_IF_ERROR(environment_->List([&](const WatchedFile& file) {
     const uint64_t key = ExampleKey(file.path, file.bytes);
     const bool is_fresh = state_.IsFresh(key);
     if (!is_fresh && !state_.IsSeen(key)) return;
@@ -326,7 +326,7 @@ Status Watcher::Train() {
     phase_ = Phase::kClose;
     return Status();
   }
-  RINGLET_RETURN_IF_ERROR(world_->Train(round_, &scores_));
+  RINGLET_RETURN_IF_ERROR(environment_->Train(round_, &scores_));
   has_scores_ = true;
   const bool replaces = IsNotWorse(scores_);
   if (!replaces) LogRound(/*replaced=*/false);
@@ -348,7 +348,7 @@ void Watcher::LogRound(bool replaced) {
     line += replaced ? "its model was written before a restart"
                      : "no new example to train on: kept the last model";
   }
-  world_->Log(line);
+  environment_->Log(line);
 }
 
 Status Watcher::Advance(const Status& status, Phase next,
@@ -361,8 +361,8 @@ Status Watcher::Advance(const Status& status, Phase next,
   if (!MayPass(status)) return status;
   // (A message may name a temporary file, with another name each time.)
   if (status.code() != problem_) {
-    world_->Note("warning: " + std::string(status.message()) +
-                 "; the last model stays, and this is tried again");
+    environment_->Note("warning: " + std::string(status.message()) +
+                       "; the last model stays, and this is tried again");
   }
   problem_ = status.code();
   *wait_seconds = options_.scan_seconds;

@@ -1,7 +1,7 @@
 // Watcher: decides when `ringlet train --watch` trains, on which files, and
 // whether the new model replaces the last one.
 //
-// Pure: all effects are calls of a WatchWorld. A round goes through these
+// Pure: all effects are calls of a WatchEnvironment. A round goes through these
 // steps, and a restart continues with the one that its durable state names:
 //
 //   1. scan the folder until enough new files are complete
@@ -67,9 +67,9 @@ struct WatchScores {
 bool IsNotWorse(const WatchScores& scores);
 
 // The effects of a Watcher.
-class WatchWorld {
+class WatchEnvironment {
  public:
-  virtual ~WatchWorld() = default;
+  virtual ~WatchEnvironment() = default;
   // Calls `each` for every file of the folder, in any order. Files may appear,
   // grow and disappear meanwhile.
   virtual Status List(const std::function<void(const WatchedFile&)>& each) = 0;
@@ -91,10 +91,10 @@ class WatchWorld {
 class Watcher {
  public:
   // `state` is that of the file, or a new one with its settings. `installed` is
-  // the id in the installed model's file; "": none. `world` outlives the
+  // the id in the installed model's file; "": none. `environment` outlives the
   // watcher.
   Watcher(const WatchOptions& options, WatchState state,
-          const std::string& installed, WatchWorld* world);
+          const std::string& installed, WatchEnvironment* environment);
 
   // The checksum of the options for WatchState::settings.
   static uint64_t SettingsOf(const WatchOptions& options);
@@ -147,7 +147,7 @@ class Watcher {
   void Plan(Scanned* scanned);
   // Removes the candidates that are no whole examples, and notes them.
   void KeepWhole(std::vector<Candidate>* candidates);
-  void ForgetRemoved(const std::vector<bool>& is_there);
+  void DropRemoved(const std::vector<bool>& is_there);
   Status MakeRound();
   Status Train();
   // Moves on after success. Notes a problem that may pass, once, and waits.
@@ -155,7 +155,7 @@ class Watcher {
   void LogRound(bool replaced);
 
   const WatchOptions options_;
-  WatchWorld* const world_;
+  WatchEnvironment* const environment_;
   WatchState state_;
   Phase phase_ = Phase::kScan;
   WatchRound round_;

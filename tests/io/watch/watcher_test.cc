@@ -1,6 +1,6 @@
-// The decisions of `train --watch`, in a simulated world: a folder in memory, a
-// clock that jumps, a disk that is full for a while, and kills before and after
-// each effect.
+// The decisions of `train --watch`, in a simulated environment: a folder in
+// memory, a clock that jumps, a disk that is full for a while, and kills before
+// and after each effect.
 
 #include "io/watch/watcher.h"
 
@@ -34,9 +34,9 @@ struct Durable {
 };
 
 // A process: it ends at its `dies_at`-th effect, before or after it.
-class SimulatedWorld final : public WatchWorld {
+class SimulatedEnvironment final : public WatchEnvironment {
  public:
-  SimulatedWorld(Durable* disk, int64_t dies_at, bool after)
+  SimulatedEnvironment(Durable* disk, int64_t dies_at, bool after)
       : disk_(*disk), dies_at_(dies_at), after_(after) {}
 
   Status List(const std::function<void(const WatchedFile&)>& each) override {
@@ -135,14 +135,14 @@ void AddFiles(Durable* disk, int from, int to) {
 
 // Runs a process until it has nothing to do, or dies. Returns its last status.
 Status RunUntilIdle(const WatchOptions& options, Durable* disk,
-                    SimulatedWorld* world, int idle_scans = 3) {
+                    SimulatedEnvironment* environment, int idle_scans = 3) {
   WatchState state = disk->state;
   state.settings = Watcher::SettingsOf(options);
-  Watcher watcher(options, state, disk->installed, world);
+  Watcher watcher(options, state, disk->installed, environment);
   for (int idle = 0; idle < idle_scans;) {
     double wait = 0;
     RINGLET_RETURN_IF_ERROR(watcher.Step(&wait));
-    world->now_ns += static_cast<int64_t>(wait * 1e9);
+    environment->now_ns += static_cast<int64_t>(wait * 1e9);
     idle = wait > 0 && watcher.is_idle() ? idle + 1 : 0;
   }
   return Status();
@@ -151,8 +151,8 @@ Status RunUntilIdle(const WatchOptions& options, Durable* disk,
 Durable Uninterrupted(const WatchOptions& options, int count) {
   Durable disk;
   AddFiles(&disk, 0, count);
-  SimulatedWorld world(&disk, kNever, false);
-  EXPECT_OK(RunUntilIdle(options, &disk, &world));
+  SimulatedEnvironment environment(&disk, kNever, false);
+  EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   return disk;
 }
 
@@ -171,18 +171,18 @@ TEST(WatcherTest, Run_KilledAtEveryEffect_EndsWithTheSameModel) {
   {
     Durable disk;
     AddFiles(&disk, 0, 100);
-    SimulatedWorld world(&disk, kNever, false);
-    EXPECT_OK(RunUntilIdle(options, &disk, &world));
-    effects = world.effects();
+    SimulatedEnvironment environment(&disk, kNever, false);
+    EXPECT_OK(RunUntilIdle(options, &disk, &environment));
+    effects = environment.effects();
   }
   ASSERT_GT(effects, 50);
   for (int64_t dies_at = 1; dies_at <= effects; ++dies_at) {
     for (const bool after : {false, true}) {
       Durable disk;
       AddFiles(&disk, 0, 100);
-      SimulatedWorld first(&disk, dies_at, after);
+      SimulatedEnvironment first(&disk, dies_at, after);
       EXPECT_EQ(RunUntilIdle(options, &disk, &first).code(), Code::kCancelled);
-      SimulatedWorld second(&disk, kNever, false);
+      SimulatedEnvironment second(&disk, kNever, false);
       EXPECT_OK(RunUntilIdle(options, &disk, &second));
       EXPECT_EQ(disk.weights, whole.weights) << dies_at << after;
       EXPECT_EQ(disk.state.seen, whole.state.seen);
@@ -201,10 +201,10 @@ TEST(WatcherTest, Run_ManyKillsBySeed_EndsWithTheSameModel) {
     double least = disk.loss;
     Status status;
     do {
-      SimulatedWorld world(&disk, 1 + static_cast<int64_t>(random() % 12),
-                           random() % 2 == 0);
-      world.now_ns = static_cast<int64_t>(random() % 1000000000);
-      status = RunUntilIdle(options, &disk, &world);
+      SimulatedEnvironment environment(
+          &disk, 1 + static_cast<int64_t>(random() % 12), random() % 2 == 0);
+      environment.now_ns = static_cast<int64_t>(random() % 1000000000);
+      status = RunUntilIdle(options, &disk, &environment);
       EXPECT_LE(disk.loss, least);  // no worse model was installed
       least = disk.loss;
     } while (!status.ok());
@@ -226,12 +226,12 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
     std::set<std::string> growing;
     int next = 0;
     for (int life = 0; life < 40; ++life) {
-      SimulatedWorld world(
+      SimulatedEnvironment environment(
           &disk, draw(3) == 0 ? kNever : 1 + static_cast<int64_t>(draw(20)),
           draw(2) == 0);
       WatchState state = disk.state;
       state.settings = Watcher::SettingsOf(options);
-      Watcher watcher(options, state, disk.installed, &world);
+      Watcher watcher(options, state, disk.installed, &environment);
       Status status;
       for (int step = 0; step < 30 && status.ok(); ++step) {
         const uint64_t event = draw(12);
@@ -252,11 +252,11 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
           disk.torn.erase(grown);
           AddFile(&disk, grown, 100, time);
         }
-        world.disk_is_full = draw(8) == 0;
-        world.folder_is_away = draw(8) == 0;
+        environment.disk_is_full = draw(8) == 0;
+        environment.folder_is_away = draw(8) == 0;
         double wait = 0;
         status = watcher.Step(&wait);
-        world.now_ns += static_cast<int64_t>(wait * 1e9);
+        environment.now_ns += static_cast<int64_t>(wait * 1e9);
         if (!disk.state.is_open) continue;
         for (const uint64_t key : disk.state.fresh) {
           const auto added = new_in.emplace(key, disk.state.RoundId());
@@ -264,7 +264,7 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
         }
       }
     }
-    SimulatedWorld last(&disk, kNever, false);
+    SimulatedEnvironment last(&disk, kNever, false);
     WatchOptions all = options;
     all.round_seconds = 1;  // the last few too
     EXPECT_OK(RunUntilIdle(all, &disk, &last, 20));
@@ -286,18 +286,18 @@ TEST(WatcherTest, Round_Replay_IsTheSameSampleInAnyOrder) {
   const WatchOptions options = SmallRounds();
   Durable disk;
   AddFiles(&disk, 0, 104);
-  SimulatedWorld world(&disk, kNever, false);
-  EXPECT_OK(RunUntilIdle(options, &disk, &world));
-  EXPECT_EQ(world.last.replay.size(), 10u);
-  EXPECT_EQ(
-      world.last.fresh.size() + static_cast<size_t>(world.last.fresh_held_out),
-      8u);
-  for (const auto* part : {&world.last.fresh, &world.last.replay}) {
+  SimulatedEnvironment environment(&disk, kNever, false);
+  EXPECT_OK(RunUntilIdle(options, &disk, &environment));
+  EXPECT_EQ(environment.last.replay.size(), 10u);
+  EXPECT_EQ(environment.last.fresh.size() +
+                static_cast<size_t>(environment.last.fresh_held_out),
+            8u);
+  for (const auto* part : {&environment.last.fresh, &environment.last.replay}) {
     for (const WatchedFile& file : *part) {
       EXPECT_FALSE(Watcher::IsHeldOut(options, file.path));
     }
   }
-  for (const WatchedFile& file : world.last.held_out) {
+  for (const WatchedFile& file : environment.last.held_out) {
     EXPECT_TRUE(Watcher::IsHeldOut(options, file.path));
   }
 }
@@ -318,8 +318,8 @@ TEST(WatcherTest, Scan_NewFile_IsTakenInTheSecondScan) {
   const WatchOptions options = SmallRounds();
   Durable disk;
   AddFiles(&disk, 0, 40);
-  SimulatedWorld world(&disk, kNever, false);
-  Watcher watcher(options, WatchState(), "", &world);
+  SimulatedEnvironment environment(&disk, kNever, false);
+  Watcher watcher(options, WatchState(), "", &environment);
   double wait = 0;
   for (int64_t time = 1; time < 5; ++time) {
     EXPECT_OK(watcher.Step(&wait));
@@ -337,23 +337,24 @@ TEST(WatcherTest, Scan_FileThatGrows_IsTakenWhenItIsComplete) {
   options.round_examples = 2;
   Durable disk;
   AddFiles(&disk, 0, 40);
-  SimulatedWorld world(&disk, kNever, false);
-  EXPECT_OK(RunUntilIdle(options, &disk, &world));
+  SimulatedEnvironment environment(&disk, kNever, false);
+  EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   const size_t seen = disk.state.seen.size();
   // It is written a while, and is torn for a while after that.
   AddFile(&disk, "a/x", 5);
   AddFile(&disk, "a/y", 5);
   disk.torn = {"a/x", "a/y"};
-  EXPECT_OK(RunUntilIdle(options, &disk, &world, 10));
+  EXPECT_OK(RunUntilIdle(options, &disk, &environment, 10));
   EXPECT_EQ(disk.state.seen.size(), seen);
-  ASSERT_EQ(world.notes.size(), 2u);  // a line for each, once in a process
-  EXPECT_EQ(world.notes[1],
+  ASSERT_EQ(environment.notes.size(),
+            2u);  // a line for each, once in a process
+  EXPECT_EQ(environment.notes[1],
             "note: a/y: ends early; it is left out until it changes (such "
             "files: 2)");
   disk.torn.clear();
   AddFile(&disk, "a/x", 50);
   AddFile(&disk, "a/y", 50);
-  EXPECT_OK(RunUntilIdle(options, &disk, &world));
+  EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   EXPECT_EQ(disk.state.seen.size(), seen + 2);
 }
 
@@ -368,10 +369,10 @@ TEST(WatcherTest, Scan_FewExamples_BeginARoundAfterTheTime) {
   }
   AddFile(&disk, "a/" + std::to_string(held_out));
   ASSERT_EQ(disk.files.size(), 7u);
-  SimulatedWorld world(&disk, kNever, false);
-  EXPECT_OK(RunUntilIdle(options, &disk, &world, 200));
+  SimulatedEnvironment environment(&disk, kNever, false);
+  EXPECT_OK(RunUntilIdle(options, &disk, &environment, 200));
   EXPECT_EQ(disk.state.round, 0);
-  EXPECT_OK(RunUntilIdle(options, &disk, &world, 400));
+  EXPECT_OK(RunUntilIdle(options, &disk, &environment, 400));
   EXPECT_EQ(disk.state.round, 1);
   EXPECT_EQ(disk.state.seen.size(), 7u);
 }
@@ -380,17 +381,17 @@ TEST(WatcherTest, Install_FullDisk_IsTriedAgainAndNotedOnce) {
   const WatchOptions options = SmallRounds();
   Durable disk;
   AddFiles(&disk, 0, 40);
-  SimulatedWorld world(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, false);
   WatchState state;
-  Watcher watcher(options, state, "", &world);
+  Watcher watcher(options, state, "", &environment);
   for (int i = 0; i < 50; ++i) {
-    world.disk_is_full = i >= 4;
+    environment.disk_is_full = i >= 4;
     double wait = 0;
     EXPECT_OK(watcher.Step(&wait));
   }
-  EXPECT_EQ(world.notes.size(), 1u);
+  EXPECT_EQ(environment.notes.size(), 1u);
   EXPECT_EQ(disk.installed, "");
-  world.disk_is_full = false;
+  environment.disk_is_full = false;
   for (int i = 0; i < 10; ++i) {
     double wait = 0;
     EXPECT_OK(watcher.Step(&wait));

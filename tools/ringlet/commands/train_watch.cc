@@ -85,9 +85,9 @@ Status CheckCallbacks(const RunConfig& config, const std::string& model) {
   return Status();
 }
 
-class RunWorld final : public WatchWorld {
+class RunEnvironment final : public WatchEnvironment {
  public:
-  explicit RunWorld(const WatchedRun& run) : run_(run) {}
+  explicit RunEnvironment(const WatchedRun& run) : run_(run) {}
 
   // Reads RUN.json and the model's file, and checks what can be checked before
   // there are examples.
@@ -147,7 +147,7 @@ class RunWorld final : public WatchWorld {
   std::unique_ptr<HeldLock> lock_;
 };
 
-Status RunWorld::Open(WatchOptions* options) {
+Status RunEnvironment::Open(WatchOptions* options) {
   config_.seal_all = config_.sealed = run_.sealed;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(run_.path, &config_));
   if (config_.sealed) {
@@ -191,7 +191,7 @@ Status RunWorld::Open(WatchOptions* options) {
 }
 
 // Checks the data's fields against the model, as if there were no file yet.
-Status RunWorld::CheckFits() {
+Status RunEnvironment::CheckFits() {
   PictureConfig none = config_.train.pictures;
   none.listed = Listed({});
   const Dataset data =
@@ -214,7 +214,7 @@ Status RunWorld::CheckFits() {
 }
 
 // Reads the id in the model's file, if there is one.
-Status RunWorld::TakeInstalled() {
+Status RunEnvironment::TakeInstalled() {
   installed_.clear();
   if (!has_file()) return Status();
   SafetensorsReader file;
@@ -224,14 +224,14 @@ Status RunWorld::TakeInstalled() {
   return Status();
 }
 
-Status RunWorld::LoadState(WatchState* state) {
+Status RunEnvironment::LoadState(WatchState* state) {
   const Status loaded = LoadWatchState(FileSystem::Posix(), StatePath(), state);
   return loaded.code() == Code::kNotFound ? Status() : loaded;
 }
 
 // --- the folder --------------------------------------------------------------
 
-void RunWorld::NoteOtherFolders() {
+void RunEnvironment::NoteOtherFolders() {
   std::vector<std::string> names;
   FileSystem::Posix()->List(directory_, &names).IgnoreError();
   for (const std::string& name : names) {
@@ -246,7 +246,8 @@ void RunWorld::NoteOtherFolders() {
   }
 }
 
-Status RunWorld::List(const std::function<void(const WatchedFile&)>& each) {
+Status RunEnvironment::List(
+    const std::function<void(const WatchedFile&)>& each) {
   if (!IsFolder(directory_)) {
     return NotFound("%s: the folder is gone", directory_.c_str());
   }
@@ -275,7 +276,7 @@ Status RunWorld::List(const std::function<void(const WatchedFile&)>& each) {
   return Status();
 }
 
-std::shared_ptr<const FileList> RunWorld::Listed(
+std::shared_ptr<const FileList> RunEnvironment::Listed(
     const std::vector<WatchedFile>& a,
     const std::vector<WatchedFile>& b) const {
   std::vector<const WatchedFile*> files;
@@ -294,7 +295,7 @@ std::shared_ptr<const FileList> RunWorld::Listed(
 }
 
 // Decodes the file, as training will.
-Status RunWorld::Check(const WatchedFile& file) {
+Status RunEnvironment::Check(const WatchedFile& file) {
   PictureConfig one = config_.train.pictures;
   one.listed = Listed({file});
   one.options.in_memory = true;
@@ -307,7 +308,7 @@ Status RunWorld::Check(const WatchedFile& file) {
 // --- a round -----------------------------------------------------------------
 
 // Makes the installed model, or the one that the first round begins with.
-Status RunWorld::MakeModelOfRound() {
+Status RunEnvironment::MakeModelOfRound() {
   const bool is_installed = has_file();
   has_weights_ = is_installed || !run_.init.path.empty() ||
                  (configuration_.empty() && !saved_model_.empty());
@@ -325,7 +326,7 @@ Status RunWorld::MakeModelOfRound() {
                    replicas);
 }
 
-Status RunWorld::Evaluate(const Dataset& data, Logs* logs) {
+Status RunEnvironment::Evaluate(const Dataset& data, Logs* logs) {
   EvaluateOptions options;
   options.steps = config_.fit.validation_steps;
   options.verbose = Verbose::kSilent;
@@ -351,12 +352,12 @@ std::string MetricsText(const Logs& before, const Logs& after) {
   return text;
 }
 
-std::string RunWorld::BackupPath(const WatchRound& round) const {
+std::string RunEnvironment::BackupPath(const WatchRound& round) const {
   return run_.model + ".round-" + round.id.substr(round.id.find(' ') + 1);
 }
 
 // Removes the backups of other rounds than `kept`: the path of one, or "".
-void RunWorld::RemoveBackups(const std::string& kept) {
+void RunEnvironment::RemoveBackups(const std::string& kept) {
   FileSystem* const disk = FileSystem::Posix();
   const std::string folder = FolderOf(run_.model);
   const std::string begin = FileNameOf(run_.model) + ".round-";
@@ -375,8 +376,8 @@ void RunWorld::RemoveBackups(const std::string& kept) {
 
 // A signal saves the round's state, with which a restart continues. A kill does
 // not: the round begins again.
-Status RunWorld::Fit(const WatchRound& round, const Dataset& data,
-                     FitOptions options) {
+Status RunEnvironment::Fit(const WatchRound& round, const Dataset& data,
+                           FitOptions options) {
   const std::string backup = BackupPath(round);
   RemoveBackups(backup);
   const bool continues = IsFolder(backup);
@@ -393,7 +394,7 @@ Status RunWorld::Fit(const WatchRound& round, const Dataset& data,
                status.message());
 }
 
-Status RunWorld::Train(const WatchRound& round, WatchScores* scores) {
+Status RunEnvironment::Train(const WatchRound& round, WatchScores* scores) {
   RINGLET_RETURN_IF_ERROR(MakeModelOfRound());
   config_.train.pictures.listed = Listed(round.fresh, round.replay);
   config_.validation.pictures.listed = Listed(round.held_out);
@@ -419,7 +420,7 @@ Status RunWorld::Train(const WatchRound& round, WatchScores* scores) {
   return Status();
 }
 
-Status RunWorld::Install(const WatchRound& round) {
+Status RunEnvironment::Install(const WatchRound& round) {
   SaveModelOptions options;
   options.metadata = {{kRoundOfModel, round.id}};
   options.files = config_.files();
@@ -482,17 +483,18 @@ Status TrainWatched(const WatchedRun& run, const WatchFlags& flags) {
   options.round_seconds =
       60 * (flags.round_minutes >= 0 ? flags.round_minutes : 60);
   const Interrupts interrupts(/*prints=*/false);
-  RunWorld world(run);
-  RINGLET_RETURN_IF_ERROR(world.Open(&options));
+  RunEnvironment environment(run);
+  RINGLET_RETURN_IF_ERROR(environment.Open(&options));
   WatchState state;
   state.settings = Watcher::SettingsOf(options);
-  RINGLET_RETURN_IF_ERROR(world.LoadState(&state));
+  RINGLET_RETURN_IF_ERROR(environment.LoadState(&state));
   NotifyService("READY=1");
   Print("%s: watches %s: a round for %" PRId64
         " new examples; the model's file is %s",
-        run.path.c_str(), world.directory().c_str(), options.round_examples,
-        run.model.c_str());
-  Watcher watcher(options, std::move(state), world.installed(), &world);
+        run.path.c_str(), environment.directory().c_str(),
+        options.round_examples, run.model.c_str());
+  Watcher watcher(options, std::move(state), environment.installed(),
+                  &environment);
   // After a signal a model that is trained is still decided and written.
   double seconds = 0;
   while (SignalSoFar() == 0 || (watcher.is_deciding() && seconds == 0)) {
