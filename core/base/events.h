@@ -44,7 +44,7 @@ class Event {
 
 class EventSink {
  public:
-  // The parts of a step that are no computing.
+  // The parts of a step in which a worker does not compute.
   enum Part { kRead, kWait, kTransfer, kSave, kNumParts };
 
   // Several threads and a signal handler may call it at the same time. It takes
@@ -76,7 +76,7 @@ inline void AddTime(EventSink::Part part, int64_t nanos) {
   }
 }
 
-// Adds the time of its life.
+// Adds the time from its construction to its destruction.
 class PartTimer {
  public:
   explicit PartTimer(EventSink::Part part)

@@ -1,4 +1,4 @@
-// Reports on the event logs of a job's workers, in plain words.
+// Reports on the event logs of a job's workers, in plain words. Pure.
 
 #ifndef RINGLET_IO_LOGS_EVENT_REPORT_H_
 #define RINGLET_IO_LOGS_EVENT_REPORT_H_

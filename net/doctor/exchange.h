@@ -1,6 +1,7 @@
 // DoctorExchange: what the doctors of a job's workers send each other.
 //
-// Pure: streams come from a Transport, and each event has its time. Every
+// Pure: streams come from a Transport, and each event has its time, in
+// nanoseconds of a monotonic clock. Called by one thread. Every
 // doctor dials every other worker. The side that dials sends a hello with
 // kFeatureProbes and kFeatureDoctor. A job answers it as a probe: it closes the
 // connection, or sends its reason. A doctor answers with a welcome. Then both

@@ -12,7 +12,7 @@ namespace ringlet {
 // Ordered: the greatest of all findings decides the exit code.
 enum class Severity {
   kOk,       // nothing to do
-  kWarning,  // a job runs, but slower, or not after a change of its hosts
+  kWarning,  // a job runs, but slower, or with a risk that `text` names
   kError,    // a job does not start, or ends
 };
 

@@ -1,7 +1,7 @@
 // The checks of this worker's own host, as functions of what was observed.
 //
-// Pure: host_facts.h observes. Each function adds one or more findings, with
-// the fix of each fault.
+// Pure, except GroupMemoryLeft: host_facts.h observes. Each function adds one
+// or more findings, with the fix of each fault.
 
 #ifndef RINGLET_NET_DOCTOR_HOST_CHECKS_H_
 #define RINGLET_NET_DOCTOR_HOST_CHECKS_H_
@@ -80,9 +80,9 @@ void CheckDescriptors(int spare, int needed, int64_t limit, Findings* out);
 // `seconds`: the time of day, since 1970.
 void CheckDate(int64_t seconds, Findings* out);
 
-// The bytes that the control group of this process may still take, without its
-// cache of files; kUnlimited if there is no limit. See
-// GroupFolders (core/base/thread.h) for the arguments.
+// Reads the bytes that the control group of this process may still take,
+// without its cache of files; kUnlimited if there is no limit. See GroupFolders
+// (core/base/thread.h) for the arguments.
 uint64_t GroupMemoryLeft(const std::string& memberships,
                          const std::string& root);
 

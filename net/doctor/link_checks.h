@@ -1,4 +1,6 @@
 // LinkChecks: an exchange of doctors (exchange.h) on libuv.
+//
+// Owns a loop and its thread. One thread calls Start, Finish and then the rest.
 
 #ifndef RINGLET_NET_DOCTOR_LINK_CHECKS_H_
 #define RINGLET_NET_DOCTOR_LINK_CHECKS_H_

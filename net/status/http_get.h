@@ -1,4 +1,4 @@
-// HttpGet: reads one small page of a StatusServer, with a deadline.
+// HttpGet: reads one small page of a StatusServer, with a deadline. It blocks.
 
 #ifndef RINGLET_NET_STATUS_HTTP_GET_H_
 #define RINGLET_NET_STATUS_HTTP_GET_H_

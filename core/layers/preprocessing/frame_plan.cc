@@ -46,7 +46,7 @@ uint64_t FramePlan::frame_table_bytes() const {
   return (window.size() + cosines.size() + sines.size()) * sizeof(double);
 }
 
-void FramePlan::AddCircle() {
+void FramePlan::ComputeCircle() {
   const auto period = static_cast<double>(fft_length);
   for (int64_t k = 0; k < fft_length; ++k) {
     const double angle = 2 * static_cast<double>(k) / period;

@@ -42,7 +42,7 @@ struct FramePlan {
   // Of the frames of one channel.
   int64_t frame_multiply_adds() const;
   uint64_t frame_table_bytes() const;
-  void AddCircle();  // from fft_length
+  void ComputeCircle();  // cosines and sines, from fft_length
 };
 
 // A plan's lengths are limited: an error if one is not.

@@ -189,7 +189,7 @@ Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
   RINGLET_RETURN_IF_ERROR(SetLengths(layer, input, plan));
   plan->mag_exp = layer.mag_exp;
   plan->frames_last = layer.kind == Layer::Kind::kMelSpectrogram;
-  plan->AddCircle();
+  plan->ComputeCircle();
   AddMelBins(layer, max_freq, plan);
   SetLogarithm(layer, plan);
   if (plan->frames_last || layer.num_mfcc == 0) return Status();

@@ -174,7 +174,7 @@ Status MakeStftPlan(const Layer& layer, const Shape& input, StftPlan* plan) {
   }
   RINGLET_RETURN_IF_ERROR(SetFrames(layer, length, plan));
   AddWindow(layer, length, plan);
-  plan->AddCircle();
+  plan->ComputeCircle();
   return Status();
 }
 
