@@ -1,5 +1,6 @@
 // RunRing: a ring of threads. Listens: tests whether a port accepts
-// connections. ExpectSums: checks its all-reduces.
+// connections. ExpectSums: checks its all-reduces. ThreadBarrier: waits for all
+// of its threads.
 
 #ifndef RINGLET_TESTS_NET_RING_THREAD_RING_H_
 #define RINGLET_TESTS_NET_RING_THREAD_RING_H_
@@ -9,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/eventually.h"
 #include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
@@ -111,6 +114,18 @@ inline bool Listens(const std::string& address) {
   close(fd);
   return listens;
 }
+
+// A barrier of threads, without a ring.
+class ThreadBarrier {
+ public:
+  void Wait(int size) {
+    const int round = arrived_++ / size;
+    EXPECT_TRUE(Eventually([&] { return arrived_ >= (round + 1) * size; }));
+  }
+
+ private:
+  std::atomic<int> arrived_{0};
+};
 
 }  // namespace ringlet
 
