@@ -2,7 +2,9 @@
 
 #include "../command_line.h"
 #include "../report/evaluate_report.h"
+#include "../run/evaluator.h"
 #include "../run/launch_files.h"
+#include "../run/training_status.h"
 #include "commands.h"
 #include "core/base/left_out.h"
 
@@ -21,6 +23,21 @@ Status CheckReports(const Model&) {
 Status WriteEvaluationReport(Model*, const std::string&, const Dataset&,
                              const Logs&, const std::string&) {
   return LeftOut("ringlet evaluate --report", "inspection");
+}
+
+Status EvaluateCheckpoints(const std::string&, const ClusterConfig&,
+                           const InitFlags&, RunConfig*) {
+  return LeftOut("the task evaluator", "inspection");
+}
+std::shared_ptr<Callback> ReportEndToEvaluator(const std::string&,
+                                               const ClusterConfig&,
+                                               const RunConfig&) {
+  return nullptr;
+}
+Status ShowTrainingStatus(const std::string&, const ClusterConfig&,
+                          const std::string& address,
+                          std::shared_ptr<Callback>*) {
+  return address.empty() ? Status() : LeftOut("--status", "inspection");
 }
 
 int AuditCommand(const std::vector<std::string>&) {
@@ -50,6 +67,9 @@ int ReportCommand(const std::vector<std::string>&) {
 }
 int SummaryCommand(const std::vector<std::string>&) {
   return Refuse("ringlet summary");
+}
+int TopCommand(const std::vector<std::string>&) {
+  return Refuse("ringlet top");
 }
 int VerifyCommand(const std::vector<std::string>&) {
   return Refuse("ringlet verify");

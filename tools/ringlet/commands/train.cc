@@ -277,9 +277,9 @@ struct Prepared {
   RunConfig config;
   RunData data;
   OutputPlan output;
-  bool prints = false;  // this worker prints the run's messages
-  int replicas = 0;     // that this worker asks for
-  std::unique_ptr<TrainingStatus> status;
+  bool prints = false;               // this worker prints the run's messages
+  int replicas = 0;                  // that this worker asks for
+  std::shared_ptr<Callback> status;  // null: nothing shows it
   std::shared_ptr<Callback> end_report;  // null: no evaluator waits for it
 };
 
@@ -411,7 +411,7 @@ Status FitAndReport(const std::string& path, const TrainFlags& flags,
                     const Prepared& run) {
   FitOptions options =
       OptionsOf(run.config, run.data, flags, run.output, run.end_report);
-  options.callbacks.push_back(run.status->recorder());
+  if (run.status != nullptr) options.callbacks.push_back(run.status);
   const auto notes = std::make_shared<SavedModelRecorder>();
   options.callbacks.insert(options.callbacks.begin(), notes);
   const Status trained =
@@ -460,7 +460,7 @@ Status TrainRun(const std::string& path, TrainFlags flags,
       ClusterFromEnvironment(ProcessEnvironment(), &cluster));
   if (cluster.is_evaluator) return RunEvaluator(path, flags, cluster);
   Status prepared =
-      TrainingStatus::Start(path, cluster, flags.status, &run.status);
+      ShowTrainingStatus(path, cluster, flags.status, &run.status);
   if (prepared.ok() && !flags.no_events) {
     prepared = OpenEventLog(flags.events, flags.save.path, path, cluster, log);
   }

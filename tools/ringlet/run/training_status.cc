@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <utility>
 
 #include "core/base/number_text.h"
+#include "io/logs/live_progress.h"
+#include "net/status/status_server.h"
+#include "progress_files.h"
 
 namespace ringlet {
 namespace {
@@ -82,52 +84,8 @@ std::string Page(const LiveProgress& p) {
          "href=\"/status.json\">JSON</a></p>\n</body></html>\n";
 }
 
-}  // namespace
-
-Status TrainingStatus::Start(const std::string& run,
-                             const ClusterConfig& cluster,
-                             const std::string& address,
-                             std::unique_ptr<TrainingStatus>* out) {
-  auto training = std::make_unique<TrainingStatus>();
-  LiveProgress begin;
-  begin.run = run;
-  begin.process = getpid();
-  begin.worker = cluster.worker;
-  begin.workers = cluster.world_size;
-  begin.address = address;
-  training->file_.Write(ToJson(begin, Now()));
-  training->recorder_ = std::make_shared<ProgressRecorder>(begin);
-  TrainingStatus* const self = training.get();
-  training->recorder_->on_change = [self](const LiveProgress& progress) {
-    const int64_t now = Now();
-    // Each new phase is written: a reader must not take a step that never ends
-    // for a validation.
-    if (progress.phase == self->written_phase_ &&
-        now - self->last_write_ < kWriteNanos) {
-      return;
-    }
-    self->last_write_ = now;
-    self->written_phase_ = progress.phase;
-    self->file_.Write(ToJson(progress, now));
-  };
-  if (!address.empty()) {
-    StatusServerOptions options;
-    options.address = address;
-    const char* const token = std::getenv("RINGLET_STATUS_TOKEN");
-    if (token != nullptr) options.token = token;
-    RINGLET_RETURN_IF_ERROR(
-        StatusServer::Start(
-            options,
-            [self](const std::string& path) { return self->AnswerTo(path); },
-            &training->server_)
-            .Annotate("--status"));
-  }
-  *out = std::move(training);
-  return Status();
-}
-
-StatusServer::Answer TrainingStatus::AnswerTo(const std::string& path) const {
-  const LiveProgress progress = recorder_->Latest();
+StatusServer::Answer AnswerTo(const std::string& path,
+                              const LiveProgress& progress) {
   if (path == "/") return {200, "text/html; charset=utf-8", Page(progress)};
   if (path == "/status.json") {
     return {200, "application/json", ToJson(progress, Now())};
@@ -141,6 +99,66 @@ StatusServer::Answer TrainingStatus::AnswerTo(const std::string& path) const {
     return {failed ? 503 : 200, "text/plain", failed ? "failed\n" : "ok\n"};
   }
   return {404, "text/plain", "known are /, /status.json, /metrics, /healthz\n"};
+}
+
+// What a training shows, and the callback that follows it.
+struct TrainingStatus {
+  explicit TrainingStatus(const LiveProgress& begin) : recorder(begin) {
+    file.Write(ToJson(begin, Now()));
+    recorder.on_change = [this](const LiveProgress& progress) {
+      Write(progress);
+    };
+  }
+
+  // Each new phase is written: a reader must not take a step that never ends
+  // for a validation.
+  void Write(const LiveProgress& progress) {
+    const int64_t now = Now();
+    if (progress.phase == written_phase && now - last_write < kWriteNanos) {
+      return;
+    }
+    last_write = now;
+    written_phase = progress.phase;
+    file.Write(ToJson(progress, now));
+  }
+
+  Status Serve(const std::string& address) {
+    StatusServerOptions options;
+    options.address = address;
+    const char* const token = std::getenv("RINGLET_STATUS_TOKEN");
+    if (token != nullptr) options.token = token;
+    return StatusServer::Start(
+               options,
+               [this](const std::string& path) {
+                 return AnswerTo(path, recorder.Latest());
+               },
+               &server)
+        .Annotate("--status");
+  }
+
+  ProgressFile file;
+  ProgressRecorder recorder;
+  // Of the newest line of the file.
+  int64_t last_write = 0;
+  LiveProgress::Phase written_phase = LiveProgress::Phase::kStarting;
+  std::unique_ptr<StatusServer> server;  // ends before what it reads
+};
+
+}  // namespace
+
+Status ShowTrainingStatus(const std::string& run, const ClusterConfig& cluster,
+                          const std::string& address,
+                          std::shared_ptr<Callback>* callback) {
+  LiveProgress begin;
+  begin.run = run;
+  begin.process = getpid();
+  begin.worker = cluster.worker;
+  begin.workers = cluster.world_size;
+  begin.address = address;
+  const auto status = std::make_shared<TrainingStatus>(begin);
+  if (!address.empty()) RINGLET_RETURN_IF_ERROR(status->Serve(address));
+  *callback = std::shared_ptr<Callback>(status, &status->recorder);
+  return Status();
 }
 
 }  // namespace ringlet
