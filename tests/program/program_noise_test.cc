@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -169,6 +170,43 @@ TEST_F(ProgramNoiseTest, EvaluateAndPlan_WithoutTheNoise_Work) {
   ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--json"}), 0) << err_;
   EXPECT_EQ(out_, before);
   ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
+}
+
+// The noise is no example, and the names of the classes order the files before
+// the seed divides them. A line of a prediction begins with its file.
+TEST_F(ProgramNoiseTest, Predict_PartOfAFolder_IsOfTheExamplesOfEvaluate) {
+  for (const char* classes : {R"(["high", "low"])", R"(["low", "high"])"}) {
+    SCOPED_TRACE(classes);
+    WriteNoiseRun(
+        "\"in_memory\": false",
+        std::string("\"validation_split\": 0.3, \"class_names\": ") + classes);
+    ASSERT_EQ(Run(Train("m", "2")), 0) << err_;
+    for (const char* part : {"train", "validation"}) {
+      SCOPED_TRACE(part);
+      const Strings of = {"m", "--data", "run.json", "--part", part};
+      Strings command = {"evaluate", "--json"};
+      command.insert(command.end(), of.begin(), of.end());
+      ASSERT_EQ(Run(command), 0) << err_;
+      const double expected =
+          std::strtod(out_.c_str() + out_.find("\"loss\":") + 7, nullptr);
+      command = {"predict", "--out", "y.csv"};
+      command.insert(command.end(), of.begin(), of.end());
+      ASSERT_EQ(Run(command), 0) << err_;
+      double loss = 0;
+      int count = -1;  // the names of the columns
+      for (const std::string& line : Lines(ReadWhole(folder_ / "y.csv"))) {
+        if (++count == 0) continue;
+        const size_t last = line.rfind(','), first = line.rfind(',', last - 1);
+        const double y[] = {std::atof(line.c_str() + first + 1),
+                            std::atof(line.c_str() + last + 1)};
+        const bool is_first =
+            Contains(classes, "[\"low") == Contains(line, "words/low");
+        loss += std::log1p(std::exp(y[is_first ? 1 : 0] - y[is_first ? 0 : 1]));
+      }
+      EXPECT_EQ(count, std::string(part) == "train" ? 49 : 21);
+      EXPECT_NEAR(loss / count, expected, 1e-5);
+    }
+  }
 }
 
 TEST_F(ProgramNoiseTest, Train_WrongFields_AreRefused) {

@@ -219,6 +219,14 @@ Dataset OpenSound(const PictureConfig& config, LabelMode label_mode,
   return AudioDatasetFromCsv(csv, config.column, options, table);
 }
 
+// True if the files without labels would be others than those with labels: all
+// files of the folder, in the order of their names.
+bool IsDivided(const PictureConfig& config) {
+  return !config.directory.empty() && config.files.empty() && !config.listed &&
+         (config.options.subset != ImageOptions::Subset::kAll ||
+          !config.changes.background_noise.empty());
+}
+
 }  // namespace
 
 void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
@@ -310,6 +318,13 @@ void MatchPictures(const DataDescription& trained_on, PictureConfig* config) {
 Dataset OpenPictures(const PictureConfig& config, const std::string& csv,
                      const CsvOptions& table, const Model& model,
                      bool targets) {
+  // Predictions are of the examples that training has divided.
+  if (!targets && IsDivided(config)) {
+    const Dataset same = OpenPictures(config, csv, table, model, true);
+    const bool has_no_classes = same.source() == nullptr &&
+                                same.status().code() == Code::kInvalidArgument;
+    if (!has_no_classes) return same;
+  }
   const bool one_hot =
       !model.loss().takes_classes() && model.output_shape().elements() > 1;
   const LabelMode label_mode =
