@@ -39,10 +39,12 @@ uint64_t NameHash(uint64_t seed, const std::string& path) {
   return Mixed(hash.value());
 }
 
-// Differs for a file that has been written to since.
+// Differs for a file that has been written to since, or that has other
+// permissions.
 uint64_t StampOf(const WatchedFile& file) {
   return NameHash(static_cast<uint64_t>(file.written_ns),
-                  file.path + '\n' + std::to_string(file.bytes));
+                  file.path + '\n' + std::to_string(file.bytes) + '\n' +
+                      std::to_string(file.changed_ns));
 }
 
 // Keeps the `most` elements that are first in their order.

@@ -45,7 +45,9 @@ struct WatchedFile {
   std::string path;  // below the folder; begins with the folder of its class
   int32_t label = 0;
   int64_t bytes = 0;
-  int64_t written_ns = 0;  // compared with itself only: the clock may be wrong
+  // Compared with themselves only: the clock may be wrong.
+  int64_t written_ns = 0;
+  int64_t changed_ns = 0;  // of its permissions too
 };
 
 struct WatchRound {

@@ -358,6 +358,25 @@ TEST(WatcherTest, Scan_FileThatGrows_IsTakenWhenItIsComplete) {
   EXPECT_EQ(disk.state.seen.size(), seen + 2);
 }
 
+// Its owner writes it and gives the permission to read it later.
+TEST(WatcherTest, Scan_FileWithoutPermission_IsTakenWhenItHasIt) {
+  Durable disk;
+  AddFiles(&disk, 0, 32);
+  disk.torn.insert("a/1004");
+  SimulatedEnvironment environment(&disk, kNever, false);
+  Watcher watcher(SmallRounds(), {}, "", &environment);
+  const auto seen = [&] {
+    double wait = 0;
+    for (int step = 0; step < 100; ++step) EXPECT_OK(watcher.Step(&wait));
+    return watcher.state().seen.size();
+  };
+  EXPECT_EQ(seen(), 24u);  // the last round waits for an example
+  disk.torn.clear();
+  EXPECT_EQ(seen(), 24u);
+  disk.files["a/1004"].changed_ns = 1;
+  EXPECT_EQ(seen(), 32u);
+}
+
 TEST(WatcherTest, Scan_FewExamples_BeginARoundAfterTheTime) {
   WatchOptions options = SmallRounds();
   options.round_seconds = 600;

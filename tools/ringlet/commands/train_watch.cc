@@ -42,6 +42,10 @@ std::string Below(const std::string& folder, const std::string& path) {
   return path.substr(folder.size() + 1);
 }
 
+int64_t NanosOf(const struct timespec& time) {
+  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
+}
+
 Status CheckData(const RunConfig& config) {
   const PictureConfig& pictures = config.train.pictures;
   if (pictures.directory.empty()) {
@@ -268,9 +272,8 @@ Status RunEnvironment::List(
             return;
           }
           each({Below(directory_, path), static_cast<int32_t>(i),
-                int64_t{about.st_size},
-                int64_t{about.st_mtim.tv_sec} * 1000000000 +
-                    about.st_mtim.tv_nsec});
+                int64_t{about.st_size}, NanosOf(about.st_mtim),
+                NanosOf(about.st_ctim)});
         }));
   }
   return Status();
