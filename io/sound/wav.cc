@@ -213,8 +213,9 @@ Status ReadWavSamples(File* file, const WavFormat& format, int64_t channels,
                      samples + (i + k) * channels)) {
         continue;
       }
-      return Corruption(
-          "is damaged: a sample at %" PRId64 " is no finite number", i + k);
+      return Corruption("is damaged: a sample at offset %" PRId64
+                        " is no finite number",
+                        format.begin + (i + k) * frame_bytes);
     }
   }
   std::fill(samples + count * channels, samples + frames * channels, 0.0f);

@@ -120,6 +120,19 @@ TEST_F(SoundsTest, Recording_Frames_AreRowsOfTheFile) {
                        "cut.wav: ends early: after 11991 of 12000 bytes"));
 }
 
+TEST_F(SoundsTest, Recording_DamagedSample_IsNamedByItsOffset) {
+  std::string samples(400, '\0');
+  samples.replace(200, 4, "\xFF\xFF\xFF\x7F");  // not a number
+  WriteWhole(folder_ / "long.wav", Wav(3, 1, 8000, 32, samples));
+  const Dataset rows = WavDataset(folder_ / "long.wav");
+  const int64_t index[] = {7, 49, 50};
+  std::vector<float> x(3);
+  EXPECT_OK(rows.source()->Read(index, 2, x.data(), nullptr));
+  EXPECT_TRUE(Contains(rows.source()->Read(index, 3, x.data(), nullptr),
+                       "long.wav: is damaged: a sample at offset 244 is no "
+                       "finite number"));
+}
+
 TEST_F(SoundsTest, Subset_EachPart_HasFilesOfKeras) {
   WriteWords(folder_.path(), {"a"}, 10);
   options_.validation_split = 0.25;  // int(2.5)

@@ -70,7 +70,7 @@ TEST_F(WavTest, Floats_BothWidths_AreKept) {
   EXPECT_EQ(Read(Wav(3, 1, 16000, 64, BytesOf<double>({0.1, 1e-300})), 2),
             Floats({0.1f, 0}));
   EXPECT_TRUE(Contains(ErrorOf(Wav(3, 1, 16000, 32, BytesOf<float>({0, NAN}))),
-                       "a sample at 1 is no finite number"));
+                       "a sample at offset 48 is no finite number"));
   EXPECT_TRUE(Contains(ErrorOf(Wav(3, 1, 16000, 64, BytesOf<double>({1e300}))),
                        "no finite number"));
 }
