@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def write_run(folder, filepath="saved/m-{epoch:02d}.safetensors", **options):
     (folder / "run.json").write_text(json.dumps(run))
 
 
-def start(folder, task, *flags, listed=True, key=None):
+def start(folder, task, *flags, listed=True, key=None, **process):
     cluster = {"chief": ["127.0.0.1:1"]}
     if listed:
         cluster["evaluator"] = ["127.0.0.1:2"]
@@ -54,7 +55,7 @@ def start(folder, task, *flags, listed=True, key=None):
         environment["RINGLET_KEY_FILE"] = key
     return subprocess.Popen(
         [PROGRAM, "train", "run.json", "--no-save", *flags], cwd=folder,
-        text=True, env=environment,
+        text=True, env=environment, **process,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -142,6 +143,20 @@ def damaged_file_is_left_out_with_a_message(folder):
     assert len(rows_of(folder)) == EPOCHS - 1
 
 
+def full_disk_is_an_error_and_the_next_evaluator_goes_on(folder):
+    """A limit of the file's size is a disk that becomes full."""
+    write_run(folder)
+    finish(start(folder, "chief"))
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    _, err = finish(start(folder, "evaluator", preexec_fn=limit), code=1)
+    assert "the last rows could not be written" in err, err
+    finish(start(folder, "evaluator"))
+    assert len({row["file"] for row in rows_of(folder)}) == EPOCHS
+
+
 def sealed_files_need_their_key(folder):
     """Without it each file is left out with a message."""
     write_run(folder)
@@ -179,6 +194,7 @@ def main():
                  beside_a_running_chief_follows_it_to_its_end,
                  one_replaced_file_ends_with_the_newest,
                  damaged_file_is_left_out_with_a_message,
+                 full_disk_is_an_error_and_the_next_evaluator_goes_on,
                  sealed_files_need_their_key,
                  wrong_runs_are_refused):
         with tempfile.TemporaryDirectory() as folder:

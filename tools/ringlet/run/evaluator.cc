@@ -4,6 +4,8 @@
 
 #include "evaluator.h"
 
+#include <sys/stat.h>
+
 #include <chrono>
 #include <cinttypes>
 #include <set>
@@ -98,6 +100,18 @@ class Rows {
     done_.insert(key);
     return Status();
   }
+  // An error if rows are not in the file. Append has warned of the first.
+  Status Finish() {
+    file_.Append("");  // tries to write them again
+    struct stat written = {};
+    if (stat(path_.c_str(), &written) == 0 && written.st_size >= file_.Size()) {
+      return Status();
+    }
+    return Error(Code::kResourceExhausted,
+                 "%s: the last rows could not be written; free room on the "
+                 "disk and start the evaluator again",
+                 path_.c_str());
+  }
 
  private:
   Status ReadRow(const std::string& line) {
@@ -176,6 +190,7 @@ class Evaluator {
 
   bool RunHasEnded() const { return IsFile(end_file_); }
   const Rows& rows() const { return rows_; }
+  Status Finish() { return rows_.Finish(); }
 
  private:
   Status EvaluateFile(const ModelFile& file) {
@@ -294,6 +309,7 @@ Status EvaluateCheckpoints(const std::string& run, const ClusterConfig& cluster,
     if (ended) break;
     std::this_thread::sleep_for(kPause);
   }
+  RINGLET_RETURN_IF_ERROR(evaluator.Finish());
   Print("the run has ended; %" PRId64 " evaluations are in %s",
         evaluator.rows().count(), evaluator.rows().path().c_str());
   return Status();
