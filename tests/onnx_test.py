@@ -130,6 +130,8 @@ class Case:
             self.model = random_model(rng)
             differential.normalize(rng, self.model)
             differential.vary_layers(rng, self.model)
+        for layer in self.layers():  # masks are not exported
+            layer["config"].pop("mask_zero", None)
         oracle = keras_oracle.Model(self.model)
         self.shape = oracle.input_shape
         self.ranks = {len(self.shape), *map(len, oracle.shapes.values())}
