@@ -53,13 +53,15 @@ def main_of(inputs, outputs):
 
 
 # The numbers of a row differ little compared with their distance from zero.
-FAR_FROM_ZERO = {"class_name": "Sequential", "config": {"name": "far", "layers": [
+FAR_FROM_ZERO = [{"class_name": "Sequential", "config": {"name": "far", "layers": [
     {"class_name": each, "config": {"name": f"layer_{i}", **config}}
     for i, (each, config) in enumerate([
-        ("InputLayer", {"batch_shape": [None, 100]}),
-        ("LayerNormalization", {}),
+        ("InputLayer", {"batch_shape": [None, *shape]}),
+        normalization,
         ("Dense", {"units": 5}),
-    ])]}}
+    ])]}} for shape, normalization in (
+        ([100], ("LayerNormalization", {})),
+        ([50, 9], ("GroupNormalization", {"groups": 3})))]
 
 
 SOUND = {"sampling_rate": 8000, "num_mel_bins": 20, "max_freq": 4000}
@@ -100,9 +102,10 @@ def cases(options):
     for number in onnx_test.numbers_of(options, 3):
         yield number, onnx_test.Case(options.seed, number)
     if options.case is None:
-        far = onnx_test.Case(options.seed, 0, FAR_FROM_ZERO)
-        far.x = (1 + 3e-6 + np.round(10 * far.x) / 1024).astype("f4")
-        yield "far from zero", far
+        for model in FAR_FROM_ZERO:
+            far = onnx_test.Case(options.seed, 0, model)
+            far.x = (1 + 3e-6 + np.round(10 * far.x) / 1024).astype("f4")
+            yield "far from zero", far
         for kind, config in SOUND_LAYERS + STFT_LAYERS:
             sound = onnx_test.Case(options.seed, 0, sound_model(kind, config))
             sound.limit = SOUND_LIMIT

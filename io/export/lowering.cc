@@ -52,6 +52,7 @@ class LoweringBuilder {
   void MergeInputs(Primitive*, int merge);
   void BatchNormalize(Primitive*, int);
   void LayerNormalize(Primitive*, int);
+  void GroupNormalize(Primitive*, int);
   void Rescale(Primitive*, int);
   void Normalize(Primitive*, int);
   void Recur(Primitive*, int);
@@ -154,6 +155,8 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
      &LoweringBuilder::BatchNormalize, 0},
     {Is::kLayerNormalization, Kind::kNormalize,
      &LoweringBuilder::LayerNormalize, 0},
+    {Is::kGroupNormalization, Kind::kGroupNormalize,
+     &LoweringBuilder::GroupNormalize, 0},
     {Is::kUnitNormalization, Kind::kUnitNormalize,
      &LoweringBuilder::LayerNormalize, 0},
     {Is::kRescaling, Kind::kAffine, &LoweringBuilder::Rescale, 0},
@@ -416,6 +419,11 @@ void LoweringBuilder::LayerNormalize(Primitive* p, int) {
   p->beta = Find(*p, "beta");
   p->num_axes = static_cast<int>(p->layer->axes.size());
   p->epsilon = p->layer->epsilon;
+}
+
+void LoweringBuilder::GroupNormalize(Primitive* p, int) {
+  LayerNormalize(p, 0);
+  p->groups = p->layer->groups;
 }
 
 void LoweringBuilder::Rescale(Primitive* p, int) {

@@ -62,6 +62,8 @@ struct Primitive {
     kAffine,          // (x - center) scale + offset
     kBatchNormalize,  // gamma, beta, mean, variance, epsilon
     kNormalize,       // over the last num_axes axes; gamma, beta, epsilon
+    kGroupNormalize,  // over `groups` of the last axis, and all rows; gamma,
+                      // beta, epsilon
     kUnitNormalize,   // over the last num_axes axes
     kRecurrence,      // of (steps, features), and perhaps initial states; cell,
                       // kernel, recurrent_kernel, bias, activation,

@@ -297,6 +297,44 @@ static void normalize(const float* x, float* y, int rows, int n, float epsilon,
   }
 }
 )"},
+    {kCGroupNormalizeBit, R"(
+static void group_normalize(const float* x, float* y, int rows, int groups,
+                            int n, float epsilon, const float* gamma,
+                            const float* beta) {
+  const int row = groups * n, count = rows * n;
+  int i, j, k;
+  for (; groups > 0; --groups, x += n, y += n) {
+    float mean = 0, square = 0, part = 0;
+    for (i = k = 0; i < rows; ++i) {
+      for (j = 0; j < n; ++j) {
+        part += x[i * row + j] - x[0];
+        if (++k % 128 > 0 && k < count) continue;
+        mean += part;
+        part = 0;
+      }
+    }
+    mean = x[0] + mean / (float)count;
+    for (i = k = 0; i < rows; ++i) {
+      for (j = 0; j < n; ++j) {
+        part += (x[i * row + j] - mean) * (x[i * row + j] - mean);
+        if (++k % 128 > 0 && k < count) continue;
+        square += part;
+        part = 0;
+      }
+    }
+    square = 1 / root(square / (float)count + epsilon);
+    for (i = 0; i < rows; ++i) {
+      for (j = 0; j < n; ++j) {
+        y[i * row + j] =
+            (x[i * row + j] - mean) * square * (gamma ? gamma[j] : 1) +
+            (beta ? beta[j] : 0);
+      }
+    }
+    if (gamma) gamma += n;
+    if (beta) beta += n;
+  }
+}
+)"},
     {kCUnitNormalizeBit, R"(
 static void unit_normalize(const float* x, float* y, int rows, int n) {
   for (; rows > 0; --rows, x += n, y += n) {

@@ -48,6 +48,8 @@ enum CHelper : uint32_t {
   kCUnitNormalizeBit = 268435456,
   kCStft = 536870912,
   kCUnitNormalize = kCUnitNormalizeBit | kCRoot,
+  kCGroupNormalizeBit = 1073741824,
+  kCGroupNormalize = kCGroupNormalizeBit | kCRoot,
 };
 
 constexpr uint32_t CStepBit(Cell cell) {

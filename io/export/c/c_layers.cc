@@ -39,6 +39,7 @@ const CModel::Row CModel::kRows[] = {
     {Kind::kAffine, &CModel::MultiplyAdd, true},
     {Kind::kBatchNormalize, &CModel::MultiplyAdd, true},
     {Kind::kNormalize, &CModel::Normalize, true},
+    {Kind::kGroupNormalize, &CModel::GroupNormalize, true},
     {Kind::kUnitNormalize, &CModel::UnitNormalize, true},
     {Kind::kRecurrence, &CModel::Recur, false},
     {Kind::kTakeTensor, &CModel::TakeTensor, false},
@@ -243,6 +244,16 @@ void CModel::Normalize() {
   const std::string gamma = Weight(p_->gamma), beta = Weight(p_->beta);
   Call("normalize(%s, %s, %lld, %lld, %s, %s, %s)", X().c_str(), Y().c_str(),
        rows, width, CNumber(p_->epsilon).c_str(), gamma.c_str(), beta.c_str());
+}
+
+void CModel::GroupNormalize() {
+  helpers_ |= kCGroupNormalize;
+  const long long channels = YShape().back(),
+                  rows = YShape().elements() / channels, groups = p_->groups;
+  const std::string gamma = Weight(p_->gamma), beta = Weight(p_->beta);
+  Call("group_normalize(%s, %s, %lld, %lld, %lld, %s, %s, %s)", X().c_str(),
+       Y().c_str(), rows, groups, channels / groups,
+       CNumber(p_->epsilon).c_str(), gamma.c_str(), beta.c_str());
 }
 
 void CModel::UnitNormalize() {

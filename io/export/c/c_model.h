@@ -64,6 +64,7 @@ class CModel {
   void Concatenate();
   void MultiplyAdd();
   void Normalize();
+  void GroupNormalize();
   void UnitNormalize();
   void Recur();
   void TakeTensor();

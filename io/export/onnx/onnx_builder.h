@@ -76,13 +76,12 @@ class OnnxBuilder {
   static OnnxValue MakeValue(const Shape& shape, AxisOrder order, int tensor);
   // `batch` is the batch's number in ONNX: 0 keeps it, -1 follows from the
   // rest.
+  int Reshape(int tensor, const OnnxInts& dims, int64_t batch = 0);
   OnnxValue Reshaped(OnnxValue* value, const Shape& shape, int64_t batch = 0);
   OnnxValue Flattened(OnnxValue* value);
   OnnxValue Activated(OnnxValue value, Activation activation);
 
  private:
-  int Reshape(int tensor, const OnnxInts& dims, int64_t batch = 0);
-
   OnnxGraph* const graph_;
   std::string layer_;
   std::vector<std::pair<float, int>> scalars_;

@@ -66,6 +66,7 @@ class OnnxConverter {
   OnnxValue MultiplyAdd();
   OnnxValue BatchNormalize();
   OnnxValue Normalize();
+  OnnxValue GroupNormalize();
   OnnxValue UnitNormalize();
   OnnxValue Recur();
   OnnxValue TakeTensor();
@@ -111,6 +112,8 @@ class OnnxConverter {
   OnnxValue WithAlpha(const char* op, float alpha);
   OnnxValue NormalizedRows();
   int Mean(int tensor, const OnnxInts& axes);
+  int Standardized(int x, const OnnxInts& axes);
+  int ScaledAndShifted(int y, const OnnxInts& dims);
   int TurnedGates(const char* name, const Variable* weight);
   int GateBiases();
   int InitialState(size_t input);

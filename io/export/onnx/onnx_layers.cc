@@ -40,6 +40,7 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kAffine, &OnnxConverter::MultiplyAdd},
     {Kind::kBatchNormalize, &OnnxConverter::BatchNormalize},
     {Kind::kNormalize, &OnnxConverter::Normalize},
+    {Kind::kGroupNormalize, &OnnxConverter::GroupNormalize},
     {Kind::kUnitNormalize, &OnnxConverter::UnitNormalize},
     {Kind::kRecurrence, &OnnxConverter::Recur},
     {Kind::kTakeTensor, &OnnxConverter::TakeTensor},

@@ -217,26 +217,60 @@ int OnnxConverter::Mean(int tensor, const OnnxInts& axes) {
                        {{"axes", axes}, {"keepdims", 1}});
 }
 
-// Opset 17 has an operator for this.
-OnnxValue OnnxConverter::Normalize() {
-  OnnxInts axes, dims;
-  for (int i = p_->num_axes; i > 0; --i) {
-    axes.Add(-i);
-    dims.Add(p_->output[p_->output.rank() - i]);
-  }
-  const int x = builder_.Last(&this->x());
+// Opset 17 has an operator for this, and opset 18 one for groups.
+int OnnxConverter::Standardized(int x, const OnnxInts& axes) {
   const int centered = builder_.Node("Sub", {x, Mean(x, axes)});
   const int squares = builder_.Node("Mul", {centered, centered});
   const int epsilon = builder_.Scalar(p_->epsilon);
   const int variance = builder_.Node("Add", {Mean(squares, axes), epsilon});
-  int y = builder_.Node("Div", {centered, builder_.Node("Sqrt", {variance})});
+  return builder_.Node("Div", {centered, builder_.Node("Sqrt", {variance})});
+}
+
+// y gamma + beta, each in the shape `dims`.
+int OnnxConverter::ScaledAndShifted(int y, const OnnxInts& dims) {
   if (p_->gamma != nullptr) {
     y = builder_.Node("Mul", {y, Weight(p_->gamma, dims)});
   }
   if (p_->beta != nullptr) {
     y = builder_.Node("Add", {y, Weight(p_->beta, dims)});
   }
-  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
+  return y;
+}
+
+OnnxValue OnnxConverter::Normalize() {
+  OnnxInts axes, dims;
+  for (int i = p_->num_axes; i > 0; --i) {
+    axes.Add(-i);
+    dims.Add(p_->output[p_->output.rank() - i]);
+  }
+  const int y = Standardized(builder_.Last(&x()), axes);
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast,
+                                ScaledAndShifted(y, dims));
+}
+
+// In either order of axes: the numbers of a group are one axis with channels
+// first, and two with channels last.
+OnnxValue OnnxConverter::GroupNormalize() {
+  const Shape& shape = p_->output;
+  const int rank = shape.rank();
+  const int64_t channels = shape.back(), groups = p_->groups,
+                rows = shape.elements() / channels;
+  const AxisOrder order = rank > 1 ? x().order() : AxisOrder::kChannelsLast;
+  const bool first = order == AxisOrder::kChannelsFirst;
+  OnnxInts dims, image;
+  if (first) image.Add(channels);
+  dims.Add(channels);
+  for (int i = 0; i + 1 < rank; ++i) {
+    image.Add(shape[i]);
+    if (first) dims.Add(1);
+  }
+  if (!first) image.Add(channels);
+  const int x = builder_.Get(&this->x(), order);
+  int y = first ? builder_.Reshape(x, {groups, channels / groups * rows})
+                : builder_.Reshape(x, {rows, groups, channels / groups});
+  y = Standardized(y, first ? OnnxInts{-1} : OnnxInts{-3, -1});
+  y = ScaledAndShifted(builder_.Reshape(y, image), dims);
+  return OnnxBuilder::MakeValue(shape, order, y);
 }
 
 // The least norm is that of the least sum of squares.
