@@ -337,6 +337,37 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
       "--quantize int8 needs examples: give --data RUN.json");
 }
 
+void AddFlags(ExportFlags* f, CommandLine* flags) {
+  flags->Text("--format", "NAME", &f->format,
+              "onnx or c for the model, json for its layers, npz (numpy)\n"
+              "or safetensors for weights (default: the ending of --out)");
+  flags->Text("-o, --out", "FILE", &f->out, "the file to write");
+  flags->Switch("--all", &f->all,
+                "for weights: all tensors with their full names, also\n"
+                "the optimizer's state");
+  flags->Switch("--softmax", &f->softmax,
+                "for a model with logits as output: append a softmax");
+  flags->Text("--name", "NAME", &f->name,
+              "for C: prefix of the functions' names (model), for a\n"
+              "program with several models");
+  flags->Switch("--with-preprocessing", &f->preprocessing,
+                "for C: the functions take values as in the training data's\n"
+                "files, and apply its scale and offset");
+  flags->Switch("--anomaly", &f->anomaly,
+                "for C: a function for the anomaly score of an autoencoder");
+  flags->Text("--score", "NAME", &f->score, kScoreHelp);
+  flags->Text("--quantize", "int8", &f->quantize,
+              "for C: integers instead of floats, a quarter of the size");
+  flags->Text("--data", "RUN.json", &f->data,
+              "for --quantize: data.train gives the ranges of numbers,\n"
+              "and the models before and after are compared on\n"
+              "data.validation");
+  f->init.Add(flags,
+              "if FILE is a RUN.json: its weights, in safetensors,\n"
+              "npz, ONNX, or a model.json of TensorFlow.js;\n"
+              "in a folder: its newest model");
+}
+
 }  // namespace
 
 int ExportCommand(const std::vector<std::string>& line) {
@@ -353,34 +384,7 @@ int ExportCommand(const std::vector<std::string>& line) {
       "\nExamples: ringlet export model.safetensors --out model.onnx\n"
       "ringlet export model.safetensors --format npz --out w.npz\n"
       "and in Python: numpy.load(\"w.npz\")[\"dense/kernel\"]\n");
-  flags.Text("--format", "NAME", &f.format,
-             "onnx or c for the model, json for its layers, npz (numpy)\n"
-             "or safetensors for weights (default: the ending of --out)");
-  flags.Text("-o, --out", "FILE", &f.out, "the file to write");
-  flags.Switch("--all", &f.all,
-               "for weights: all tensors with their full names, also\n"
-               "the optimizer's state");
-  flags.Switch("--softmax", &f.softmax,
-               "for a model with logits as output: append a softmax");
-  flags.Text("--name", "NAME", &f.name,
-             "for C: prefix of the functions' names (model), for a\n"
-             "program with several models");
-  flags.Switch("--with-preprocessing", &f.preprocessing,
-               "for C: the functions take values as in the training data's\n"
-               "files, and apply its scale and offset");
-  flags.Switch("--anomaly", &f.anomaly,
-               "for C: a function for the anomaly score of an autoencoder");
-  flags.Text("--score", "NAME", &f.score, kScoreHelp);
-  flags.Text("--quantize", "int8", &f.quantize,
-             "for C: integers instead of floats, a quarter of the size");
-  flags.Text("--data", "RUN.json", &f.data,
-             "for --quantize: data.train gives the ranges of numbers,\n"
-             "and the models before and after are compared on\n"
-             "data.validation");
-  f.init.Add(&flags,
-             "if FILE is a RUN.json: its weights, in safetensors,\n"
-             "npz, ONNX, or a model.json of TensorFlow.js;\n"
-             "in a folder: its newest model");
+  AddFlags(&f, &flags);
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   const std::string& from = flags.arguments()[0];

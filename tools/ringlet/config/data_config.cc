@@ -342,6 +342,90 @@ bool IsGiven(const Json& json) {
   return json && json.kind() != Json::Kind::kNull;
 }
 
+// The forms of data that the object has fields of.
+struct DataForms {
+  bool idx = false, npy = false, csv = false;
+  bool folders = false;        // files in a folder for each class
+  bool sounds = false;         // `folders` of sound
+  bool of_sound = false;       // `sounds`, or a CSV with paths of sound
+  bool inferred = false;       // "labels" are the folders
+  bool needs_targets = false;  // no column of x is the target
+};
+
+DataForms FormsOf(const Json& json) {
+  DataForms forms;
+  forms.sounds = !!json["audio_directory"];
+  forms.folders = forms.sounds || json["directory"];
+  forms.of_sound = forms.sounds || IsGiven(json["audio"]);
+  // As in Keras: the labels of a directory are "inferred".
+  const Json labels = json["labels"];
+  forms.inferred = forms.folders && labels.text() == "inferred";
+  forms.idx = json["images"] || (labels && !forms.inferred);
+  forms.npy = json["x"] || json["y"];
+  forms.csv = json["csv"] || json["label"];
+  forms.needs_targets =
+      json.log() != nullptr || !json["target_columns"].is_array();
+  return forms;
+}
+
+bool IsOneForm(const Json& json, const DataForms& forms) {
+  return forms.idx + forms.npy + forms.csv + forms.folders == 1 &&
+         !(forms.sounds && json["directory"]);
+}
+
+// Reads the paths of IDX, NPY or CSV files, and how their values are read.
+void ReadFiles(const DataForms& forms, const std::string& folder,
+               FieldReader* fields, DataConfig* data) {
+  if (forms.idx) {
+    fields->Require("images");
+    if (forms.needs_targets) fields->Require("labels");
+    ReadPath(fields, "images", folder, &data->images);
+    if (forms.needs_targets) ReadPath(fields, "labels", folder, &data->labels);
+    ReadWeightPath(fields, folder, &data->sample_weight);
+  }
+  if (forms.npy) {
+    ReadParts("x", folder, fields, &data->x, &data->inputs);
+    if (forms.needs_targets) {
+      ReadParts("y", folder, fields, &data->y, &data->targets);
+    }
+    ReadWeightPath(fields, folder, &data->sample_weight);
+  }
+  if (forms.csv) {
+    fields->Require("csv");
+    ReadCsv(fields, folder, data);
+    ReadText(folder, forms.of_sound, fields, &data->text);
+    data->text.training = {data->csv, data->text.column, data->table};
+  }
+}
+
+// Refuses fields that do not fit the others.
+void CheckTogether(const Json& json, const DataForms& forms,
+                   const DataConfig& data, FieldReader* fields) {
+  const TimeseriesConfig& windows = data.windows;
+  if (!windows.empty() && data.has_parts()) {
+    fields->Refuse("sequence_length",
+                   "windows are of one input and one output; \"x\" and \"y\" "
+                   "must be files");
+  }
+  if (!windows.target_columns.empty()) {
+    for (const char* key : {"y", "labels", "label"}) {
+      if (json.log() == nullptr && json[key]) {
+        fields->Refuse(key, "\"target_columns\" are the targets; leave it out");
+      }
+    }
+  }
+  const bool text_is_alone = IsAlone(data) && data.in_memory;
+  if (!data.text.empty() && !text_is_alone) fields->Refuse("text", kIsAlone);
+  const bool has_text = !data.text.empty() || !IsAlone(data);
+  if (!data.pictures.column.empty() && has_text) {
+    fields->Refuse(forms.of_sound ? "audio" : "image", kIsPath);
+  }
+  if (forms.folders && !windows.empty()) {
+    fields->Refuse(forms.sounds ? "audio_directory" : "directory",
+                   "windows are of rows, not of files");
+  }
+}
+
 Status ReadData(const Json& json, const std::string& path,
                 const std::string& folder, DataConfig* data) {
   FieldReader fields(json, path);
@@ -354,20 +438,9 @@ Status ReadData(const Json& json, const std::string& path,
   fields.Bool("in_memory", &data->in_memory);
   ReadMemory(json, &fields, data);
   data->table.in_memory = data->in_memory;
-  const bool needs_targets =
-      json.log() != nullptr || !json["target_columns"].is_array();
-  const bool sounds = !!json["audio_directory"];
-  const bool folders = sounds || json["directory"];
-  const bool of_sound = sounds || IsGiven(json["audio"]);
-  // As in Keras: the labels of a directory are "inferred".
-  const Json labels = json["labels"];
-  const bool inferred = folders && labels.text() == "inferred";
-  const bool idx = json["images"] || (labels && !inferred);
-  const bool npy = json["x"] || json["y"];
-  const bool csv = json["csv"] || json["label"];
-  if (inferred) fields.Ignore({"labels"});
-  const bool both = sounds && json["directory"];
-  if (json.is_object() && (idx + npy + csv + folders != 1 || both)) {
+  const DataForms forms = FormsOf(json);
+  if (forms.inferred) fields.Ignore({"labels"});
+  if (json.is_object() && !IsOneForm(json, forms)) {
     for (const char* key : kFieldsOfForms) {
       fields.Take(key);
     }
@@ -377,56 +450,19 @@ Status ReadData(const Json& json, const std::string& path,
         "{csv, label}, {directory} (pictures) and {audio_directory} (sound)",
         path.c_str());
   }
-  if (idx) {
-    fields.Require("images");
-    if (needs_targets) fields.Require("labels");
-    ReadPath(&fields, "images", folder, &data->images);
-    if (needs_targets) ReadPath(&fields, "labels", folder, &data->labels);
-    ReadWeightPath(&fields, folder, &data->sample_weight);
-  }
-  if (npy) {
-    ReadParts("x", folder, &fields, &data->x, &data->inputs);
-    if (needs_targets) {
-      ReadParts("y", folder, &fields, &data->y, &data->targets);
-    }
-    ReadWeightPath(&fields, folder, &data->sample_weight);
-  }
-  if (csv) {
-    fields.Require("csv");
-    ReadCsv(&fields, folder, data);
-    ReadText(folder, of_sound, &fields, &data->text);
-    data->text.training = {data->csv, data->text.column, data->table};
-  }
+  ReadFiles(forms, folder, &fields, data);
   if (json["directory"]) fields.Require("directory");
-  if (sounds) fields.Require("audio_directory");
-  if (folders || csv) ReadPictures(csv, folder, &fields, &data->pictures);
+  if (forms.sounds) fields.Require("audio_directory");
+  if (forms.folders || forms.csv) {
+    ReadPictures(forms.csv, folder, &fields, &data->pictures);
+  }
   data->pictures.options.in_memory = data->in_memory;
-  TimeseriesConfig* const windows = &data->windows;
-  ReadTimeseries(csv, of_sound, folder, &fields, windows);
-  if (json.is_object() && of_sound) TakeSoundFields(csv, &fields, data);
-  if (!windows->empty() && data->has_parts()) {
-    fields.Refuse("sequence_length",
-                  "windows are of one input and one output; \"x\" and \"y\" "
-                  "must be files");
+  ReadTimeseries(forms.csv, forms.of_sound, folder, &fields, &data->windows);
+  if (json.is_object() && forms.of_sound) {
+    TakeSoundFields(forms.csv, &fields, data);
   }
-  if (!windows->target_columns.empty()) {
-    for (const char* key : {"y", "labels", "label"}) {
-      if (json.log() == nullptr && json[key]) {
-        fields.Refuse(key, "\"target_columns\" are the targets; leave it out");
-      }
-    }
-  }
-  if (csv) SetLabelAndGroupColumns(*windows, &data->table);
-  const bool text_is_alone = IsAlone(*data) && data->in_memory;
-  if (!data->text.empty() && !text_is_alone) fields.Refuse("text", kIsAlone);
-  const bool has_text = !data->text.empty() || !IsAlone(*data);
-  if (!data->pictures.column.empty() && has_text) {
-    fields.Refuse(of_sound ? "audio" : "image", kIsPath);
-  }
-  if (folders && !windows->empty()) {
-    fields.Refuse(sounds ? "audio_directory" : "directory",
-                  "windows are of rows, not of files");
-  }
+  if (forms.csv) SetLabelAndGroupColumns(data->windows, &data->table);
+  CheckTogether(json, forms, *data, &fields);
   return fields.Finish();
 }
 
@@ -479,6 +515,23 @@ void SplitPictures(FieldReader* fields, DataConfig* train,
   validation->pictures.options.subset = ImageOptions::Subset::kValidation;
 }
 
+// Refuses fields of data.validation that only data.train has.
+void RefuseOfTraining(const DataConfig& validation, FieldReader* fields) {
+  if (!validation.own_examples.empty()) {
+    fields->Refuse(
+        "validation",
+        "all workers validate on the same examples; leave own_examples out");
+  }
+  const AudioOptions& changes = validation.pictures.changes;
+  if (!changes.background_noise.empty() || changes.time_shift_ms > 0) {
+    fields->Refuse("validation",
+                   "background_noise and time_shift_ms belong to data.train");
+  }
+  if (!validation.windows.validation_groups.empty()) {
+    fields->Refuse("validation", "validation_groups belong to data.train");
+  }
+}
+
 }  // namespace
 
 Status ReadBothData(const Json& json, const std::string& folder,
@@ -491,19 +544,7 @@ Status ReadBothData(const Json& json, const std::string& folder,
   if (fields.Has("validation")) {
     fields.Fail(ReadData(fields.Part("validation", "an object"),
                          "data.validation", folder, validation));
-    if (!validation->own_examples.empty()) {
-      fields.Refuse(
-          "validation",
-          "all workers validate on the same examples; leave own_examples out");
-    }
-    const AudioOptions& changes = validation->pictures.changes;
-    if (!changes.background_noise.empty() || changes.time_shift_ms > 0) {
-      fields.Refuse("validation",
-                    "background_noise and time_shift_ms belong to data.train");
-    }
-    if (!validation->windows.validation_groups.empty()) {
-      fields.Refuse("validation", "validation_groups belong to data.train");
-    }
+    RefuseOfTraining(*validation, &fields);
   }
   if (json.log() == nullptr && !train->text.empty() &&
       !validation->csv.empty()) {

@@ -227,11 +227,9 @@ bool IsDivided(const PictureConfig& config) {
           !config.changes.background_noise.empty());
 }
 
-}  // namespace
-
-void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
-                  PictureConfig* config) {
-  ImageOptions* const options = &config->options;
+// Reads the folder of the files, or the column of a CSV that has their paths.
+void ReadPlaces(bool is_table, const std::string& folder, FieldReader* fields,
+                PictureConfig* config) {
   fields->Text("directory",
                "the path of a folder, with a folder for each class",
                &config->directory);
@@ -253,6 +251,14 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
     config->column = audio;
     config->is_sound = true;
   }
+}
+
+}  // namespace
+
+void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
+                  PictureConfig* config) {
+  ImageOptions* const options = &config->options;
+  ReadPlaces(is_table, folder, fields, config);
   ReadSize(fields, config);
   fields->Take("color_mode",
                "\"grayscale\", \"rgb\", \"rgba\"; by default the model's");

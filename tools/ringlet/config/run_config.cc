@@ -243,37 +243,44 @@ constexpr Named<Reduction> kReductions[] = {{"ring", Reduction::kRing},
                                             {"exact", Reduction::kExact}};
 
 constexpr Named<bool> kModes[] = {{"sync", false}, {"local", true}};
-Status ReadStrategy(const Json& json, const std::string& folder,
-                    StrategyConfig* strategy) {
-  FieldReader fields(json, "strategy");
-  StrategyOptions* options = &strategy->options;
-  if (fields.Has("timeout")) {
-    fields.Double("timeout", kSeconds, &options->timeout_seconds);
+
+// The fields of how the workers find, wait for and trust each other.
+void ReadConnections(const std::string& folder, FieldReader* fields,
+                     StrategyOptions* options) {
+  if (fields->Has("timeout")) {
+    fields->Double("timeout", kSeconds, &options->timeout_seconds);
   }
-  if (fields.Has("start_timeout")) {
-    fields.Double("start_timeout", kSeconds, &options->start_timeout_seconds);
+  if (fields->Has("start_timeout")) {
+    fields->Double("start_timeout", kSeconds, &options->start_timeout_seconds);
   }
-  if (fields.Has("patience")) {
-    fields.Double("patience", {0, 1e9}, &options->patience_seconds);
+  if (fields->Has("patience")) {
+    fields->Double("patience", {0, 1e9}, &options->patience_seconds);
   }
-  fields.String("job", &options->job);
+  fields->String("job", &options->job);
   int64_t replicas = 0;
-  OptionalInt(&fields, "replicas", 1, kMaxInRun, &replicas);
+  OptionalInt(fields, "replicas", 1, kMaxInRun, &replicas);
   options->replicas = static_cast<int>(replicas);
-  if (fields.Has("key_file")) {
-    fields.Text("key_file", "a path", &options->key_file);
+  if (fields->Has("key_file")) {
+    fields->Text("key_file", "a path", &options->key_file);
   }
   if (!options->key_file.empty()) {
     options->key_file = PathIn(folder, options->key_file);
   }
-  if (fields.Has("relay")) {
-    fields.Text("relay", "host:port", &options->relay);
+  if (fields->Has("relay")) {
+    fields->Text("relay", "host:port", &options->relay);
     Address relay;
     if (!options->relay.empty()) {
-      fields.Fail(
+      fields->Fail(
           ParseAddress(options->relay, &relay).Annotate("strategy.relay"));
     }
   }
+}
+
+Status ReadStrategy(const Json& json, const std::string& folder,
+                    StrategyConfig* strategy) {
+  FieldReader fields(json, "strategy");
+  StrategyOptions* options = &strategy->options;
+  ReadConnections(folder, &fields, options);
   fields.Bool("insecure", &options->insecure);
   OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
   fields.Choice("policy", kWhenLost, &strategy->policy);
