@@ -145,6 +145,11 @@ def check_errors(folder):
     assert "-n is missing" in said, said
     said = launch("--print", "ssh", "-n", "2", "--", "true", code=2)
     assert "--hosts" in said, said
+    (folder / "two").write_text("a\nb\n")
+    said = launch("--print", "k8s", "-n", "3", "--hosts", folder / "two", "--",
+                  "true", code=2)
+    assert "has 2 hosts" in said, said
+    launch("--print", "k8s", "-n", "2", "--hosts", folder / "two", "--", "true")
     said = launch("--hosts", folder / "none", "--", "true", code=2)
     assert "--print" in said, said
     for text, what in (("", "has no host"), ("a b\n", "line 1"),

@@ -117,7 +117,14 @@ Status PrintFile(const PrintFlags& flags, int64_t workers,
     RINGLET_RETURN_IF_ERROR(
         ReadWholeFile(FileSystem::Posix(), flags.hosts, kMostBytes, &text));
     RINGLET_RETURN_IF_ERROR(ReadHosts(text, flags.hosts, &job.hosts));
-    workers = static_cast<int64_t>(job.hosts.size());
+    const auto hosts = static_cast<int64_t>(job.hosts.size());
+    if (workers != 0 && workers != hosts) {
+      return InvalidArgument(
+          "-n: is %lld, but %s has %lld hosts, a worker each; leave -n out",
+          static_cast<long long>(workers), flags.hosts.c_str(),
+          static_cast<long long>(hosts));
+    }
+    workers = hosts;
   }
   if (workers == 0) {
     return InvalidArgument("-n is missing: how many workers?");
