@@ -1,5 +1,5 @@
 // Chooses the outputs that a step drops and computes again for its backward
-// pass.
+// pass. Pure.
 
 #ifndef RINGLET_CORE_GRAPH_DROPPED_OUTPUTS_H_
 #define RINGLET_CORE_GRAPH_DROPPED_OUTPUTS_H_

@@ -1,3 +1,8 @@
+// Older versions read these files, and their files are read here. So a field
+// never gets another meaning, a new one is optional, and WriteForOlder writes
+// what took the place of the table. Each part of the description has its Write
+// and its Read side by side.
+
 #include "data_description.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 // It owns the reasons why each worker is missing, and which lines were printed.
 // The Session, Dialer, Strangers and Withdrawals report connections and
-// refusals to it. No stranger can fill a log.
+// refusals to it.
 //
 // Pure: time is an argument, in nanoseconds of a monotonic clock. Messages are
 // returned as lines without a newline. A line after 1 s, and then every 10 s,

@@ -89,7 +89,10 @@ class UvStream final : public ByteStream, private DescriptorSocket {
   Status Begin();
   void OnRead(ssize_t bytes);
   int64_t WriteLocal(uv_buf_t* buffers, int count);
+  // Takes the descriptor that may be in front of the first bytes.
   void PeekOnce();
+  // Gives libuv's queue a copy of at most sizeof(later_) bytes; returns how
+  // many.
   int64_t WriteLater(const Piece* pieces, int count);
   uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&handle_); }
 
@@ -111,7 +114,7 @@ class UvStream final : public ByteStream, private DescriptorSocket {
   int received_descriptor_ = -1;  // a received descriptor
   std::string remote_;
   sockaddr_storage remote_address_ = {};
-  uint8_t later_[1024];
+  uint8_t later_[1024];  // the bytes of write_
 };
 
 class UvListener {

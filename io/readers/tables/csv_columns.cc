@@ -1,3 +1,8 @@
+// Columns are assigned in one of three ways (AssignColumns): by the names of
+// the training data, by its places, or by the options alone. Begin assigns as
+// if the first record were a row, since HoldsNames needs the places, and again
+// if that record has names.
+
 #include "csv_columns.h"
 
 #include <algorithm>
