@@ -362,6 +362,47 @@ std::vector<Module>::iterator FindAttention(const ModulesByName& by_names,
   return by_names.Find(path, own.substr(0, own.rfind('_')) + "_kernel");
 }
 
+// True if a module has the name of a weight of the model.
+bool AnyHasName(const Model& model, const ModulesByName& by_names,
+                std::vector<Module>::iterator none) {
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    const std::string own = model.layer(node).name + "/";
+    const bool attends =
+        StepLayer(model.layer(node)).kind == Layer::Kind::kMultiHeadAttention;
+    for (const Variable& variable : model.variables()) {
+      const std::string role = WithoutPrefix(variable.path, own);
+      if (role == variable.path || role.find('/') != std::string::npos) {
+        continue;
+      }
+      const auto found =
+          attends ? FindAttention(by_names, none, ModulePath(model, node), role)
+                  : by_names.Find(model, node, role);
+      if (found != none) return true;
+    }
+  }
+  return false;
+}
+
+// Finds a weight of a layer of this kind in its module. `backward`: of the
+// backward direction.
+void FindInModule(const Module& module, Layer::Kind kind,
+                  const std::string& own, bool backward, TorchWeight* weight) {
+  if (IsRecurrent(kind)) {
+    FindInRecurrent(module, own, backward ? kBackward : "", weight);
+    return;
+  }
+  if (kind == Layer::Kind::kMultiHeadAttention) {
+    FindInAttention(module, own, weight);
+    return;
+  }
+  const std::string wanted = EndsWith(own, "kernel") ? "kernel" : own;
+  for (const Role& role : kRoles) {
+    const StoredTensor* const tensor =
+        role.keras == wanted ? module.Find(role.torch) : nullptr;
+    if (tensor != nullptr) weight->tensor = tensor;
+  }
+}
+
 }  // namespace
 
 Status FindTorchWeights(const WeightsFile& file, const Model& model,
@@ -369,22 +410,7 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
   weights->clear();
   std::vector<Module> modules = ModulesOf(file);
   const ModulesByName by_names(&modules, model);
-  bool by_name = names_only;
-  for (int node = 0; node < model.num_nodes(); ++node) {
-    const std::string own = model.layer(node).name + "/";
-    for (const Variable& variable : model.variables()) {
-      if (by_name) break;
-      const std::string role = WithoutPrefix(variable.path, own);
-      if (role == variable.path || role.find('/') != std::string::npos) {
-        continue;
-      }
-      by_name =
-          (StepLayer(model.layer(node)).kind == Layer::Kind::kMultiHeadAttention
-               ? FindAttention(by_names, modules.end(), ModulePath(model, node),
-                               role)
-               : by_names.Find(model, node, role)) != modules.end();
-    }
-  }
+  const bool by_name = names_only || AnyHasName(model, by_names, modules.end());
   if (!by_name) RINGLET_RETURN_IF_ERROR(PutInOrder(file, &modules));
 
   const TorchImages images(model);
@@ -424,19 +450,8 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
       first = false;
       TorchWeight weight;
       weight.shape = variable.shape;
-      if (recurrent && module != modules.end()) {
-        FindInRecurrent(*module, own, backward ? kBackward : "", &weight);
-      }
-      if (attends && module != modules.end()) {
-        FindInAttention(*module, own, &weight);
-      }
-      for (const Role& role : kRoles) {
-        if (recurrent || attends) break;
-        const bool is =
-            kernel ? role.keras == std::string("kernel") : role.keras == own;
-        if (!is || module == modules.end()) continue;
-        const StoredTensor* const tensor = module->Find(role.torch);
-        if (tensor != nullptr) weight.tensor = tensor;
+      if (module != modules.end()) {
+        FindInModule(*module, kind, own, backward, &weight);
       }
       weight.channels_last =
           weight.tensor != nullptr && file.channels_last(*weight.tensor);
