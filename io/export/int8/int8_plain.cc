@@ -38,12 +38,14 @@ class Builder {
   };
 
   Status AddInput();
-  Status PassThrough() { return Give(x()); }
+  Status PassThrough() { return SetNode(InputNode()); }
   Status Copy();
   Status View();
   Status Repeat();
   Status MatMulOrConv();
-  Status Activate() { return AddActivation(x(), p_->activation); }
+  Status Activate() {
+    return AddActivation(InputNode(), primitive_->activation);
+  }
   Status AddSoftmax();
   Status CopyWithWeights();
   Status Recur();
@@ -68,13 +70,15 @@ class Builder {
   bool IsProjection() const;
   int AddHead(const Primitive& projection, int64_t head, float factor);
   Status Refuse(const char* why) const;
-  Layer Bare() const;
-  Layer Untrained() const;
+  Layer LinearLayer() const;
+  Layer InferenceLayer() const;
   int Add(const Layer& layer, const std::vector<int>& inputs);
-  int x(size_t i = 0) const {
-    return nodes_[static_cast<size_t>(p_->inputs[i])];
+  // The plain node of the present primitive's input.
+  int InputNode(size_t i = 0) const {
+    return nodes_[static_cast<size_t>(primitive_->inputs[i])];
   }
-  Status Give(int node) {
+  // Sets the plain node of the present primitive.
+  Status SetNode(int node) {
     nodes_.push_back(node);
     return Status();
   }
@@ -105,7 +109,7 @@ class Builder {
   std::map<int, Weights> weights_;
   // The present primitive.
   int index_ = 0;
-  const Primitive* p_ = nullptr;
+  const Primitive* primitive_ = nullptr;
 };
 
 const Builder::Row Builder::kRows[] = {
@@ -157,13 +161,14 @@ int Builder::Source(int index) const {
 }
 
 Status Builder::Refuse(const char* why) const {
-  return InvalidArgument("layer '%s' is %s, %s", p_->layer->name.c_str(),
-                         WithArticle(ClassName(*p_->layer)).c_str(), why);
+  return InvalidArgument(
+      "layer '%s' is %s, %s", primitive_->layer->name.c_str(),
+      WithArticle(ClassName(*primitive_->layer)).c_str(), why);
 }
 
 // Returns the layer without its name and what only training uses.
-Layer Builder::Untrained() const {
-  Layer layer = *p_->layer;
+Layer Builder::InferenceLayer() const {
+  Layer layer = *primitive_->layer;
   const Layer plain;
   layer.name.clear();
   layer.settings = 0;
@@ -180,18 +185,18 @@ Layer Builder::Untrained() const {
 }
 
 // The same with a bias, and without an activation.
-Layer Builder::Bare() const {
-  Layer bare = Untrained();
-  bare.use_bias = true;
-  bare.activation = kLinear;
-  bare.fill_value = 0;  // a kPad's; a kAffine adds it
-  return bare;
+Layer Builder::LinearLayer() const {
+  Layer layer = InferenceLayer();
+  layer.use_bias = true;
+  layer.activation = kLinear;
+  layer.fill_value = 0;  // a kPad's; a kAffine adds it
+  return layer;
 }
 
 // A layer for each step becomes a TimeDistributed again.
 int Builder::Add(const Layer& layer, const std::vector<int>& inputs) {
-  const int node =
-      plain_.model.Add(p_->steps == 0 ? layer : TimeDistributed(layer), inputs);
+  const int node = plain_.model.Add(
+      primitive_->steps == 0 ? layer : TimeDistributed(layer), inputs);
   if (!plain_.model.status().ok()) return 0;
   if (layer.kind != Layer::Kind::kInput &&
       layer.kind != Layer::Kind::kReshape &&
@@ -210,29 +215,31 @@ Floats Builder::Values(const Variable* v) const {
 
 Status Builder::AddInput() {
   const auto front_end = plain_.front_ends.find(index_);
-  return Give(Add(Input(front_end == plain_.front_ends.end()
-                            ? p_->output
-                            : front_end->second.op->output()),
-                  {}));
+  return SetNode(Add(Input(front_end == plain_.front_ends.end()
+                               ? primitive_->output
+                               : front_end->second.op->output()),
+                     {}));
 }
 
 Status Builder::Copy() {
   std::vector<int> inputs;
-  for (size_t i = 0; i < p_->inputs.size(); ++i) inputs.push_back(x(i));
-  return Give(Add(Bare(), inputs));
+  for (size_t i = 0; i < primitive_->inputs.size(); ++i)
+    inputs.push_back(InputNode(i));
+  return SetNode(Add(LinearLayer(), inputs));
 }
 
 // The reshapes around the primitives of a TimeDistributed are parts of it.
 Status Builder::View() {
-  if ((p_->steps != 0) != (At(p_->inputs[0]).steps != 0)) return PassThrough();
-  return Give(Add(Reshape(p_->output), {x()}));
+  if ((primitive_->steps != 0) != (At(primitive_->inputs[0]).steps != 0))
+    return PassThrough();
+  return SetNode(Add(Reshape(primitive_->output), {InputNode()}));
 }
 
 Status Builder::Repeat() {
-  const int64_t* const size = p_->window.size;
-  return Give(Add(
-      p_->axes == 1 ? UpSampling1D(size[1]) : UpSampling2D(size[0], size[1]),
-      {x()}));
+  const int64_t* const size = primitive_->window.size;
+  return SetNode(Add(primitive_->axes == 1 ? UpSampling1D(size[1])
+                                           : UpSampling2D(size[0], size[1]),
+                     {InputNode()}));
 }
 
 // The output of this primitive, if no other primitive reads it.
@@ -246,15 +253,15 @@ PlainModel::Output* Builder::OutputOf(int index) {
 }
 
 Status Builder::AddActivation(int node, Activation activation) {
-  if (activation == kLinear) return Give(node);
+  if (activation == kLinear) return SetNode(node);
   if (activation != kSoftmax && activation != kLogSoftmax) {
-    return Give(Add(ActivationLayer(activation), {node}));
+    return SetNode(Add(ActivationLayer(activation), {node}));
   }
   if (PlainModel::Output* const output = OutputOf(index_)) {
     output->end = activation;
-    return Give(node);
+    return SetNode(node);
   }
-  if (activation == kSoftmax) return Give(Add(Softmax(), {node}));
+  if (activation == kSoftmax) return SetNode(Add(Softmax(), {node}));
   return Refuse(
       "with a log_softmax that is not the model's end; int8 has none");
 }
@@ -262,53 +269,56 @@ Status Builder::AddActivation(int node, Activation activation) {
 // The two products of a SeparableConv become layers of their own.
 Status Builder::MatMulOrConv() {
   if (IsProjection()) return PassThrough();
-  Layer layer = Bare();
-  if (p_->kind == Kind::kMatMul) {
-    layer = Dense(p_->output.back());
-  } else if (p_->depthwise) {
-    layer.kind = p_->axes == 1 ? Layer::Kind::kDepthwiseConv1D
-                               : Layer::Kind::kDepthwiseConv2D;
+  Layer layer = LinearLayer();
+  if (primitive_->kind == Kind::kMatMul) {
+    layer = Dense(primitive_->output.back());
+  } else if (primitive_->depthwise) {
+    layer.kind = primitive_->axes == 1 ? Layer::Kind::kDepthwiseConv1D
+                                       : Layer::Kind::kDepthwiseConv2D;
   }
-  const int node = Add(layer, {x()});
+  const int node = Add(layer, {InputNode()});
   Weights& weights = weights_[node];
-  weights = {Values(p_->kernel), Values(p_->bias)};
-  weights.bias.resize(static_cast<size_t>(p_->output.back()));
-  return AddActivation(node, p_->activation);
+  weights = {Values(primitive_->kernel), Values(primitive_->bias)};
+  weights.bias.resize(static_cast<size_t>(primitive_->output.back()));
+  return AddActivation(node, primitive_->activation);
 }
 
 // A softmax over other axes than the last is one of transposed rows.
 Status Builder::AddSoftmax() {
-  const Shape shape = p_->output;
-  const int first = p_->first_axis, end = first + p_->num_axes;
-  if (p_->num_axes == 1 && end == shape.rank()) {
-    return AddActivation(x(), kSoftmax);
+  const Shape shape = primitive_->output;
+  const int first = primitive_->first_axis, end = first + primitive_->num_axes;
+  if (primitive_->num_axes == 1 && end == shape.rank()) {
+    return AddActivation(InputNode(), kSoftmax);
   }
   int64_t count = 1, inner = 1;
   for (int i = first; i < shape.rank(); ++i) {
     (i < end ? count : inner) *= shape[i];
   }
   const Shape rows = {shape.elements() / count / inner, count, inner};
-  int node = Add(Permute({1, 3, 2}), {Add(Reshape(rows), {x()})});
+  int node = Add(Permute({1, 3, 2}), {Add(Reshape(rows), {InputNode()})});
   node = Add(Permute({1, 3, 2}), {Add(Softmax(), {node})});
-  return Give(Add(Reshape(shape), {node}));
+  return SetNode(Add(Reshape(shape), {node}));
 }
 
 // Weights are in the order of the layer's.
 Status Builder::CopyWithWeights() {
   std::vector<int> inputs;
-  for (size_t i = 0; i < p_->inputs.size(); ++i) inputs.push_back(x(i));
-  const int node = Add(Untrained(), inputs);
+  for (size_t i = 0; i < primitive_->inputs.size(); ++i)
+    inputs.push_back(InputNode(i));
+  const int node = Add(InferenceLayer(), inputs);
   Floats& all = weights_[node].kernel;
-  for (const Variable* v : {p_->kernel, p_->recurrent_kernel, p_->bias,
-                            p_->slopes, p_->gamma, p_->beta}) {
+  for (const Variable* v :
+       {primitive_->kernel, primitive_->recurrent_kernel, primitive_->bias,
+        primitive_->slopes, primitive_->gamma, primitive_->beta}) {
     const Floats values = Values(v);
     all.insert(all.end(), values.begin(), values.end());
   }
-  return Give(node);
+  return SetNode(node);
 }
 
 Status Builder::Recur() {
-  if (p_->last_states == 0 && p_->inputs.size() == 1) return CopyWithWeights();
+  if (primitive_->last_states == 0 && primitive_->inputs.size() == 1)
+    return CopyWithWeights();
   return Refuse(
       "with return_state or an initial state; int8 has neither, so export the "
       "model without int8");
@@ -317,7 +327,7 @@ Status Builder::Recur() {
 // Tokens stay whole numbers. So they are the model's input, and no other layer
 // reads it.
 Status Builder::Embed() {
-  const int source = Source(p_->inputs[0]);
+  const int source = Source(primitive_->inputs[0]);
   if (At(source).kind != Kind::kInput) {
     return Refuse(
         "of tokens that another layer computes; in int8 they are the model's "
@@ -327,7 +337,7 @@ Status Builder::Embed() {
     if (IsView(p) || p.kind == Kind::kGather) continue;
     for (const int input : p.inputs) {
       if (Source(input) != source) continue;
-      p_ = &p;
+      primitive_ = &p;
       return Refuse(
           "which reads the tokens of an Embedding; int8 has them "
           "for Embeddings only");
@@ -340,9 +350,10 @@ Status Builder::Embed() {
 
 // True for the projections of a MultiHeadAttention before its kAttend.
 bool Builder::IsProjection() const {
-  if (p_->layer->kind != Layer::Kind::kMultiHeadAttention) return false;
+  if (primitive_->layer->kind != Layer::Kind::kMultiHeadAttention) return false;
   for (int i = index_ + 1; i <= std::min(index_ + 3, last()); ++i) {
-    if (At(i).kind == Kind::kAttend && At(i).layer == p_->layer) return true;
+    if (At(i).kind == Kind::kAttend && At(i).layer == primitive_->layer)
+      return true;
   }
   return false;
 }
@@ -350,7 +361,7 @@ bool Builder::IsProjection() const {
 // Adds the columns of one head of a projection, as a Dense.
 int Builder::AddHead(const Primitive& projection, int64_t head, float factor) {
   const auto width = static_cast<size_t>(projection.output.back()),
-             size = width / static_cast<size_t>(p_->heads),
+             size = width / static_cast<size_t>(primitive_->heads),
              first = size * static_cast<size_t>(head);
   const int node = Add(Dense(static_cast<int64_t>(size)),
                        {nodes_[static_cast<size_t>(projection.inputs[0])]});
@@ -370,36 +381,36 @@ int Builder::AddHead(const Primitive& projection, int64_t head, float factor) {
 // scores is part of its queries.
 Status Builder::Attend() {
   Layer layer = Attention();
-  layer.use_causal_mask = p_->causal;
-  layer.use_scale = p_->gamma != nullptr;
+  layer.use_causal_mask = primitive_->causal;
+  layer.use_scale = primitive_->gamma != nullptr;
   const auto add = [&](int query, int key, int value) {
     const int node = Add(layer, {query, value, key});
-    weights_[node].kernel = Values(p_->gamma);
+    weights_[node].kernel = Values(primitive_->gamma);
     return node;
   };
-  if (p_->layer->kind != Layer::Kind::kMultiHeadAttention) {
-    return Give(add(x(0), x(1), x(2)));
+  if (primitive_->layer->kind != Layer::Kind::kMultiHeadAttention) {
+    return SetNode(add(InputNode(0), InputNode(1), InputNode(2)));
   }
   std::vector<int> heads;
-  for (int64_t h = 0; h < p_->heads; ++h) {
-    const int query = AddHead(At(p_->inputs[0]), h, p_->factor),
-              key = AddHead(At(p_->inputs[1]), h, 1),
-              value = AddHead(At(p_->inputs[2]), h, 1);
+  for (int64_t h = 0; h < primitive_->heads; ++h) {
+    const int query = AddHead(At(primitive_->inputs[0]), h, primitive_->factor),
+              key = AddHead(At(primitive_->inputs[1]), h, 1),
+              value = AddHead(At(primitive_->inputs[2]), h, 1);
     heads.push_back(add(query, key, value));
   }
-  return Give(heads.size() == 1 ? heads[0] : Add(Concatenate(), heads));
+  return SetNode(heads.size() == 1 ? heads[0] : Add(Concatenate(), heads));
 }
 
 // Merges two inputs at a time.
 Status Builder::MergeInputs() {
-  const bool average = p_->merge == Merge::kAverage;
-  const size_t inputs = p_->inputs.size();
-  Layer two = Bare();
+  const bool average = primitive_->merge == Merge::kAverage;
+  const size_t inputs = primitive_->inputs.size();
+  Layer two = LinearLayer();
   if (average) two.kind = Layer::Kind::kAdd;
-  int node = x();
-  for (size_t i = 1; i < inputs; ++i) node = Add(two, {node, x(i)});
-  if (!average) return Give(node);
-  return Give(Add(Rescaling(1.0f / static_cast<float>(inputs)), {node}));
+  int node = InputNode();
+  for (size_t i = 1; i < inputs; ++i) node = Add(two, {node, InputNode(i)});
+  if (!average) return SetNode(node);
+  return SetNode(Add(Rescaling(1.0f / static_cast<float>(inputs)), {node}));
 }
 
 // The number of channel c; one number is of all channels, and none is 0.
@@ -415,7 +426,7 @@ float ShiftAt(const Affine& affine, size_t c) {
 
 // True if the primitive is the only one that reads an input of the model.
 bool Builder::ScalesInput() const {
-  const int root = Root(p_->inputs[0]);
+  const int root = Root(primitive_->inputs[0]);
   return At(root).kind == Kind::kInput &&
          reads_[static_cast<size_t>(root)] == 1;
 }
@@ -423,9 +434,9 @@ bool Builder::ScalesInput() const {
 // Channels of the input may have other ranges, so the conversion to int8
 // includes their normalization.
 Status Builder::ScaleInput(const Affine& affine) {
-  const auto width = static_cast<size_t>(p_->output.back());
+  const auto width = static_cast<size_t>(primitive_->output.back());
   PlainModel::InputScale& scale =
-      plain_.inputs[static_cast<size_t>(Root(p_->inputs[0]))];
+      plain_.inputs[static_cast<size_t>(Root(primitive_->inputs[0]))];
   for (size_t c = 0; c < width; ++c) {
     scale.factors.push_back(static_cast<float>(NumberAt(affine.scale, c)));
     scale.shifts.push_back(ShiftAt(affine, c));
@@ -435,7 +446,7 @@ Status Builder::ScaleInput(const Affine& affine) {
 
 // (x - minus) times + plus, as a depthwise convolution with one tap.
 int Builder::AddAffine(int node, const Affine& affine) {
-  const Shape shape = p_->output;
+  const Shape shape = primitive_->output;
   const auto width = static_cast<size_t>(shape.back());
   Weights weights;
   for (size_t c = 0; c < width; ++c) {
@@ -457,12 +468,12 @@ Status Builder::MultiplyAdd() {
     return std::all_of(values.begin(), values.end(),
                        [](float v) { return v == 0; });
   };
-  const Affine affine = AffineOf(*p_, floats_);
+  const Affine affine = AffineOf(*primitive_, floats_);
   const bool factor = affine.scale.size() == 1 && affine.scale[0] > 0 &&
                       nothing(affine.center) && nothing(affine.offset);
-  if (factor) return Give(Add(Rescaling(affine.scale[0]), {x()}));
+  if (factor) return SetNode(Add(Rescaling(affine.scale[0]), {InputNode()}));
   if (ScalesInput()) return ScaleInput(affine);
-  return Give(AddAffine(x(), affine));
+  return SetNode(AddAffine(InputNode(), affine));
 }
 
 // True for a product without an activation that exactly one primitive reads.
@@ -475,7 +486,7 @@ bool Builder::Folds(int index) const {
 }
 
 void Builder::Fold(const Affine& affine) {
-  Weights& weights = weights_[x()];
+  Weights& weights = weights_[InputNode()];
   const size_t width = weights.bias.size();
   for (size_t i = 0; i < weights.kernel.size(); ++i) {
     weights.kernel[i] *= affine.scale[i % width];
@@ -487,11 +498,12 @@ void Builder::Fold(const Affine& affine) {
 }
 
 Status Builder::BatchNormalize() {
-  const Affine affine = AffineOf(*p_, floats_);
+  const Affine affine = AffineOf(*primitive_, floats_);
   if (ScalesInput()) return ScaleInput(affine);
-  if (!Folds(Root(p_->inputs[0]))) return Give(AddAffine(x(), affine));
+  if (!Folds(Root(primitive_->inputs[0])))
+    return SetNode(AddAffine(InputNode(), affine));
   Fold(affine);
-  return Give(x());
+  return SetNode(InputNode());
 }
 
 // --- the model ---------------------------------------------------------------
@@ -565,14 +577,14 @@ Status Builder::Run() {
   RINGLET_RETURN_IF_ERROR(FindFrontEnds());
   CountReads();
   for (index_ = 0; index_ <= last(); ++index_) {
-    p_ = &At(index_);
+    primitive_ = &At(index_);
     if (in_front_end_[static_cast<size_t>(index_)]) {
       RINGLET_RETURN_IF_ERROR(PassThrough());
       continue;
     }
     const Row* const row =
         std::find_if(std::begin(kRows), std::end(kRows),
-                     [&](const Row& r) { return r.kind == p_->kind; });
+                     [&](const Row& r) { return r.kind == primitive_->kind; });
     if (row == std::end(kRows)) return Refuse("which has no int8 form");
     RINGLET_RETURN_IF_ERROR((this->*row->convert)());
     RINGLET_RETURN_IF_ERROR(plain_.model.status());
