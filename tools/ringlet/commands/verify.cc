@@ -90,6 +90,25 @@ Status CheckStrategyReplicas(const StrategyOptions& strategy) {
       quorum == least ? "quorum" : "participation", least);
 }
 
+// The last round must end with the last step. `epoch`: its steps; 0: unknown.
+Status CheckRounds(const std::string& path, const LocalUpdates& local,
+                   int64_t steps, int64_t epoch) {
+  if (local.steps == LocalUpdates::kAutoSteps) {
+    return InvalidArgument(
+        "%s: strategy.local_steps is \"auto\", which depends on this machine's "
+        "times; give the number that the run has chosen instead (train prints "
+        "it in a note, `ringlet inspect BACKUP` as local_steps)",
+        path.c_str());
+  }
+  if (local.enabled() && epoch > 0 && steps % epoch % local.steps != 0) {
+    return InvalidArgument("--steps %" PRId64 ": of an epoch's %" PRId64
+                           " steps, in rounds of %" PRId64
+                           ", no round ends there",
+                           steps, epoch, local.steps);
+  }
+  return Status();
+}
+
 Status Verify(const std::string& path, const VerifyFlags& flags) {
   RINGLET_RETURN_IF_ERROR(CheckExpected(flags.expected));
   PrintIgnoredJob();
@@ -116,24 +135,11 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
   options.epochs =
       options.initial_epoch + flags.steps;  // each of at least one step
   options.steps_per_epoch = config.fit.steps_per_epoch;
-  // The last round ends with the last step.
-  const LocalUpdates& local = config.strategy.options.local;
-  if (local.steps == LocalUpdates::kAutoSteps) {
-    return InvalidArgument(
-        "%s: strategy.local_steps is \"auto\", which depends on this machine's "
-        "times; give the number that the run has chosen instead (train prints "
-        "it in a note, `ringlet inspect BACKUP` as local_steps)",
-        path.c_str());
-  }
   const int64_t epoch = options.steps_per_epoch > 0
                             ? options.steps_per_epoch
                             : data.train.steps(replicas);
-  if (local.enabled() && epoch > 0 && flags.steps % epoch % local.steps != 0) {
-    return InvalidArgument("--steps %" PRId64 ": of an epoch's %" PRId64
-                           " steps, in rounds of %" PRId64
-                           ", no round ends there",
-                           flags.steps, epoch, local.steps);
-  }
+  RINGLET_RETURN_IF_ERROR(
+      CheckRounds(path, config.strategy.options.local, flags.steps, epoch));
   options.class_weight = config.fit.class_weight;
   options.callbacks = {digests};
   options.verbose = Verbose::kSilent;
