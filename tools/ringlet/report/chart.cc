@@ -28,7 +28,8 @@ std::string Fixed(double value) {
 
 std::string Place(double at) { return PrintedText(100 * at, 'f', 2) + "%"; }
 
-struct Range {
+// The least and the largest of the values taken.
+struct Extent {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
   bool empty() const { return !(low <= high); }
@@ -115,7 +116,7 @@ std::string PathOf(const ChartLine& line, const Frame& frame) {
 
 // The intervals of x that show their values under the pointer: one for each
 // point if these are few.
-std::vector<double> HoverEdges(const LineChart& chart, const Range& x) {
+std::vector<double> HoverEdges(const LineChart& chart, const Extent& x) {
   const std::vector<SampledCurve::Column>* most = nullptr;
   for (const ChartLine& line : chart.lines) {
     const auto& columns = line.curve->columns();
@@ -147,10 +148,10 @@ class HoverText {
   // Those of the columns that begin before `end` and are not yet shown.
   std::string Next(double end, bool is_last) {
     std::string values;
-    Range x;
+    Extent x;
     for (size_t i = 0; i < chart_.lines.size(); ++i) {
       const auto& columns = chart_.lines[i].curve->columns();
-      Range y;
+      Extent y;
       for (size_t& at = next_[i]; at < columns.size(); ++at) {
         if (!is_last && columns[at].first_x >= end) break;
         x.Take(columns[at].first_x);
@@ -179,7 +180,7 @@ class HoverText {
 };
 
 std::string HoversHtml(const LineChart& chart, const Frame& frame,
-                       const Range& x) {
+                       const Extent& x) {
   const std::vector<double> edges = HoverEdges(chart, x);
   HoverText text(chart);
   std::string out = "<g class=\"ho\">\n";
@@ -265,7 +266,7 @@ void AppendMarks(const LineChart& chart, const Frame& frame, std::string* svg,
   }
 }
 
-Axis YAxis(const LineChart& chart, const Range& y, bool* is_log) {
+Axis YAxis(const LineChart& chart, const Extent& y, bool* is_log) {
   *is_log = chart.may_be_log && !chart.from_zero && !chart.counts &&
             y.low > 0 && y.high / y.low > 30;
   if (*is_log) return {Axis::Kind::kLog, y.low * 0.93, y.high * 1.07};
@@ -282,7 +283,7 @@ Axis YAxis(const LineChart& chart, const Range& y, bool* is_log) {
 }  // namespace
 
 std::string LineChartHtml(const LineChart& chart) {
-  Range x, y;
+  Extent x, y;
   bool reduced = false;
   for (const ChartLine& line : chart.lines) {
     const SampledCurve& curve = *line.curve;
