@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "../report/html.h"
 #include "core/base/number_text.h"
 #include "io/logs/live_progress.h"
 #include "net/status/status_server.h"
@@ -16,31 +17,8 @@ constexpr int64_t kWriteNanos = 1000000000;
 
 int64_t Now() { return Clock::System()->MonotonicNanos(); }
 
-std::string Escaped(const std::string& text) {
-  std::string html;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '&':
-        html += "&amp;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      default:
-        html += c;
-    }
-  }
-  return html;
-}
-
 std::string Row(const std::string& name, const std::string& value) {
-  return "<tr><th>" + Escaped(name) + "</th><td>" + Escaped(value) +
+  return "<tr><th>" + EscapeHtml(name) + "</th><td>" + EscapeHtml(value) +
          "</td></tr>\n";
 }
 
@@ -57,12 +35,12 @@ std::string Page(const LiveProgress& p) {
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n"
       "<meta http-equiv=\"refresh\" content=\"5\">\n<title>" +
-      Escaped(p.run) +
+      EscapeHtml(p.run) +
       "</title>\n<style>:root{color-scheme:light dark}"
       "body{font:16px system-ui,sans-serif;margin:2em auto;max-width:34em;"
       "padding:0 1em}th{text-align:left;font-weight:400;padding-right:2em}"
       "td{font-variant-numeric:tabular-nums}</style></head><body>\n<h1>" +
-      Escaped(p.run) + "</h1>\n<table>\n";
+      EscapeHtml(p.run) + "</h1>\n<table>\n";
   html += Row("phase", NameOf(p.phase));
   html += Row("worker",
               std::to_string(p.worker) + " of " + std::to_string(p.workers));
