@@ -184,8 +184,8 @@ Status CheckFile(int fd, const std::string& path, int64_t* size, bool* torn) {
       "%s: exists, and is not an event log; give another name", path.c_str());
 }
 
-// The first rotation replaces the old file, which must be a log too. One that
-// cannot be opened is replaced, as a missing one is.
+// The first rotation replaces the old file, which must be a log too. A file
+// that cannot be opened is replaced, as a missing one is.
 Status CheckOldFile(const std::string& path) {
   const int fd =
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

@@ -299,7 +299,7 @@ TEST(ExchangeTest, HostileConnections_AreBoundedAndHarmless) {
     }
     EXPECT_LE(job.strangers(), 14);
     job.Run(8);
-    // Those that say nothing are closed after the time of a handshake.
+    // Silent connections are closed after the time of a handshake.
     EXPECT_EQ(job.strangers(), 0);
     EXPECT_EQ(job.Report(0, 1).reach, Reach::kDoctor);
     EXPECT_EQ(job.Report(1, 0).reach, Reach::kDoctor);
