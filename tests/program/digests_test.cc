@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../support/contains.h"
+#include "../support/expect_ok.h"
 #include "../support/program.h"
 #include "../support/tiny_networks.h"
 #include "core/base/text.h"
@@ -323,7 +324,7 @@ TEST_F(DigestsTest, Verify_Overlap_AppliesTheLastRound) {
             Digest({"verify", "run.json", "--steps", "3", "--no-shuffle"}, 1));
   ASSERT_EQ(Run({"train", "run.json", "--save", "m.safetensors"}), 0) << err_;
   std::unique_ptr<Model> model;
-  ASSERT_TRUE(LoadModel(folder_ / "m.safetensors", &model).ok());
+  ASSERT_OK(LoadModel(folder_ / "m.safetensors", &model));
   EXPECT_EQ(after("6"), HexText(model->weights_digest()));
 }
 

@@ -267,11 +267,11 @@ TEST_F(FootprintTest, Train_TutorialsModel_FitsIn96MegabytesOfAddresses) {
 std::string TensorsOf(const std::string& path) {
   SafetensorsReader file;
   const Status opened = file.Open(FileSystem::Posix(), path);
-  EXPECT_TRUE(opened.ok()) << opened.message();
+  EXPECT_OK(opened);
   std::string all;
   for (const StoredTensor& tensor : file.tensors()) {
     std::string elements(static_cast<size_t>(tensor.bytes), '\0');
-    EXPECT_TRUE(file.Read(tensor, elements.data()).ok()) << tensor.name;
+    EXPECT_OK(file.Read(tensor, elements.data())) << tensor.name;
     all += tensor.name + elements;
   }
   return all;
@@ -289,11 +289,9 @@ TEST_F(FootprintTest, Train_DataLargerThanTheMemory_HasTheBitsInMemory) {
   for (size_t i = 0; i < y.size(); ++i) {
     y[i] = static_cast<unsigned char>(i * i % 4);
   }
-  ASSERT_TRUE(
-      WriteNpy(folder_ / "x.npy", DType::kFloat32, {kRows, kValues}, x.data())
-          .ok());
-  ASSERT_TRUE(
-      WriteNpy(folder_ / "y.npy", DType::kUint8, {kRows}, y.data()).ok());
+  ASSERT_OK(
+      WriteNpy(folder_ / "x.npy", DType::kFloat32, {kRows, kValues}, x.data()));
+  ASSERT_OK(WriteNpy(folder_ / "y.npy", DType::kUint8, {kRows}, y.data()));
   std::string csv;
   for (size_t row = 0; csv.size() < (72 << 20); ++row) {
     for (size_t i = 0; i < kValues; ++i) {

@@ -10,6 +10,7 @@
 
 #include "../support/contains.h"
 #include "../support/data_files.h"
+#include "../support/expect_ok.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
 #include "ringlet/model.h"
@@ -43,9 +44,8 @@ class AnomalyTest : public ProgramTest {
     for (int64_t i = 0; i < rows * kWidth; ++i) {
       x.push_back(static_cast<float>(i * i % 97) / 7);
     }
-    EXPECT_TRUE(
-        WriteNpy(folder_ / name, DType::kFloat32, {rows, kWidth}, x.data())
-            .ok());
+    EXPECT_OK(
+        WriteNpy(folder_ / name, DType::kFloat32, {rows, kWidth}, x.data()));
     return x;
   }
 
@@ -54,7 +54,7 @@ class AnomalyTest : public ProgramTest {
                             const std::vector<float>& x, bool squared) {
     EXPECT_EQ(Run({"predict", "m", "--x", file, "-o", "y.npy"}), 0) << err_;
     NpyArray y;
-    EXPECT_TRUE(ReadNpy(folder_ / "y.npy", &y).ok());
+    EXPECT_OK(ReadNpy(folder_ / "y.npy", &y));
     const std::vector<float> outputs = Values<float>(y.data);
     std::vector<float> scores;
     for (size_t i = 0; i < outputs.size(); i += kWidth) {
@@ -92,7 +92,7 @@ TEST_F(AnomalyTest, Predict_Anomaly_WritesTheErrorOfEachExample) {
       line.insert(line.end(), {"--out", "s.npy"});
       ASSERT_EQ(Run(line), 0) << err_;
       NpyArray npy;
-      ASSERT_TRUE(ReadNpy(folder_ / "s.npy", &npy).ok());
+      ASSERT_OK(ReadNpy(folder_ / "s.npy", &npy));
       EXPECT_EQ(npy.shape, Shape({33}));
       EXPECT_EQ(Values<float>(npy.data), scores);
       line.back() = "s.csv";
@@ -160,9 +160,8 @@ TEST_F(AnomalyTest, Threshold_ImagesOnDisk_IsThatOfArrays) {
       idx += static_cast<char>(i * i % 97);
     }
     WriteWhole(folder_ / name, idx);
-    ASSERT_TRUE(WriteNpy(folder_ / (std::string(name) + ".npy"), DType::kUint8,
-                         {count, width}, values.data())
-                    .ok());
+    ASSERT_OK(WriteNpy(folder_ / (std::string(name) + ".npy"), DType::kUint8,
+                       {count, width}, values.data()));
   };
   write("images", 33, kWidth);
   write("labels", 33, 1);
@@ -272,9 +271,8 @@ TEST_F(AnomalyTest, Anomaly_WrongUse_IsRefused) {
                                "\"y\": \"normal.npy\"", "\"y\": \"three.npy\""),
                       "mae", "mse"));
   const std::vector<float> three(303, 1);
-  ASSERT_TRUE(
-      WriteNpy(folder_ / "three.npy", DType::kFloat32, {101, 3}, three.data())
-          .ok());
+  ASSERT_OK(
+      WriteNpy(folder_ / "three.npy", DType::kFloat32, {101, 3}, three.data()));
   ASSERT_EQ(Run({"train", "w.json", "--save", "w"}), 0) << err_;
   ExpectError(
       {"predict", "w", "--x", "other.npy", "--anomaly"}, 2,

@@ -8,6 +8,7 @@
 
 #include "../support/contains.h"
 #include "../support/data_files.h"
+#include "../support/expect_ok.h"
 #include "../support/program.h"
 #include "../support/python.h"
 #include "../support/temp_folder.h"
@@ -233,8 +234,8 @@ numpy.save(sys.argv[1] + "/y.npy", y @ w["net.3.weight"].T + w["net.3.bias"])
             0)
       << err_;
   NpyArray y, p;
-  ASSERT_TRUE(ReadNpy(folder_ / "y.npy", &y).ok());
-  ASSERT_TRUE(ReadNpy(folder_ / "p.npy", &p).ok());
+  ASSERT_OK(ReadNpy(folder_ / "y.npy", &y));
+  ASSERT_OK(ReadNpy(folder_ / "p.npy", &p));
   ASSERT_EQ(p.shape, Shape({5, 10}));
   for (int i = 0; i < 50; ++i) {
     EXPECT_NEAR(Values<float>(p.data)[i], Values<float>(y.data)[i], 1e-4);

@@ -34,8 +34,8 @@ size_t BytesOfAStep(const std::string& model_json, const std::string& optimizer,
   EXPECT_OK(ModelFromJson(model_json, &model));
   Optimizer o;
   Loss l;
-  EXPECT_TRUE(OptimizerFromJson(optimizer, &o).ok());
-  EXPECT_TRUE(LossFromJson(loss, &l).ok());
+  EXPECT_OK(OptimizerFromJson(optimizer, &o));
+  EXPECT_OK(LossFromJson(loss, &l));
   CompileOptions options;
   options.threads = threads;
   model->Compile(o, l, {}, options);
@@ -72,11 +72,11 @@ void ExpectParts(const std::string& plan, const std::string& model_json,
                  const std::string& optimizer, const std::string& loss,
                  int64_t batch) {
   std::unique_ptr<Model> model;
-  ASSERT_TRUE(ModelFromJson(model_json, &model).ok());
+  ASSERT_OK(ModelFromJson(model_json, &model));
   Optimizer o;
   Loss l;
-  ASSERT_TRUE(OptimizerFromJson(optimizer, &o).ok());
-  ASSERT_TRUE(LossFromJson(loss, &l).ok());
+  ASSERT_OK(OptimizerFromJson(optimizer, &o));
+  ASSERT_OK(LossFromJson(loss, &l));
   const auto lines = [](int64_t floats) { return (floats + 15) / 16 * 64; };
   const int64_t x = model->input_shape().elements(),
                 y = l.targets(model->output_shape());
@@ -250,9 +250,8 @@ TEST_F(ProgramTest, Plan_WithALimit_CountsTheData) {
 
   const std::vector<float> x(10 * 784);
   const std::vector<int64_t> y(10);
-  ASSERT_TRUE(
-      WriteNpy(folder_ / "x.npy", DType::kFloat32, {10, 784}, x.data()).ok());
-  ASSERT_TRUE(WriteNpy(folder_ / "y.npy", DType::kInt64, {10}, y.data()).ok());
+  ASSERT_OK(WriteNpy(folder_ / "x.npy", DType::kFloat32, {10, 784}, x.data()));
+  ASSERT_OK(WriteNpy(folder_ / "y.npy", DType::kInt64, {10}, y.data()));
   WriteWhole(folder_ / "t.csv", "a;b;c\n1;2;3\n\n4;5;6\n");
   EXPECT_EQ(plan(R"("train": {"x": "x.npy", "y": "y.npy"},
                      "validation": {"csv": "t.csv", "separator": ";"})",

@@ -10,6 +10,7 @@
 
 #include "../support/contains.h"
 #include "../support/data_files.h"
+#include "../support/expect_ok.h"
 #include "../support/program.h"
 #include "../support/python.h"
 #include "../support/temp_folder.h"
@@ -62,10 +63,10 @@ TEST_F(ProgramTest, SavedModel_EvaluateAndPredict_Agree) {
   ASSERT_EQ(Run({"predict", "m", "--data", "run.json", "-o", "p.npy"}), 0);
   EXPECT_EQ(out_, "wrote p.npy: the outputs of 400 examples, 16128 bytes\n");
   NpyArray npy;
-  ASSERT_TRUE(ReadNpy(folder_ / "p.npy", &npy).ok());
+  ASSERT_OK(ReadNpy(folder_ / "p.npy", &npy));
   ASSERT_EQ(npy.shape, Shape({400, 10}));
   NpyArray labels;
-  ASSERT_TRUE(ReadIdx(data + "t10k-labels-idx1-ubyte.gz", &labels).ok());
+  ASSERT_OK(ReadIdx(data + "t10k-labels-idx1-ubyte.gz", &labels));
   const std::vector<float> outputs = Values<float>(npy.data);
   const Strings rows = Lines(on_stdout);
   ASSERT_EQ(rows.size(), 400u);

@@ -1,4 +1,5 @@
-// EXPECT_OK and ASSERT_OK: a Status is no error. A failure prints its message.
+// EXPECT_OK and ASSERT_OK: a Status or a Result is no error. A failure prints
+// its message, and what follows by << as with gtest's macros.
 
 #ifndef RINGLET_TESTS_SUPPORT_EXPECT_OK_H_
 #define RINGLET_TESTS_SUPPORT_EXPECT_OK_H_
@@ -7,13 +8,22 @@
 
 #include "ringlet/status.h"
 
-#define RINGLET_TEST_OK(expect_true, expression)        \
-  do {                                                  \
-    const ::ringlet::Status ok_status = (expression);   \
-    expect_true(ok_status.ok()) << ok_status.message(); \
-  } while (0)
+namespace ringlet {
 
-#define EXPECT_OK(expression) RINGLET_TEST_OK(EXPECT_TRUE, expression)
-#define ASSERT_OK(expression) RINGLET_TEST_OK(ASSERT_TRUE, expression)
+inline testing::AssertionResult IsOk(const char* expression,
+                                     const Status& status) {
+  if (status.ok()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << expression << ": " << status.message();
+}
+
+template <typename T>
+testing::AssertionResult IsOk(const char* expression, const Result<T>& result) {
+  return IsOk(expression, result.status());
+}
+
+}  // namespace ringlet
+
+#define EXPECT_OK(expression) EXPECT_PRED_FORMAT1(::ringlet::IsOk, expression)
+#define ASSERT_OK(expression) ASSERT_PRED_FORMAT1(::ringlet::IsOk, expression)
 
 #endif  // RINGLET_TESTS_SUPPORT_EXPECT_OK_H_

@@ -106,7 +106,7 @@ inline void ExpectSameBits(const Layer& layer, const std::vector<Shape>& shapes,
                            int64_t batch) {
   SCOPED_TRACE(ClassName(layer));
   RandomOp op(layer, shapes, batch);
-  ASSERT_TRUE(op.status().ok());
+  ASSERT_OK(op.status());
   const OpRun one = op.Run(1);
   for (const int threads : {2, 3, 5}) {
     for (const int64_t planned : {batch, batch + 1, 3 * batch + 7}) {
@@ -124,7 +124,7 @@ inline void ExpectSameGradientsAlone(Layer layer,
                                      int64_t batch) {
   SCOPED_TRACE(ClassName(layer));
   RandomOp op(layer, shapes, batch);
-  ASSERT_TRUE(op.status().ok());
+  ASSERT_OK(op.status());
   const OpRun both = op.Run(2);
   op.wants_dx = false;
   EXPECT_EQ(op.Run(2).d_weights, both.d_weights);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "expect_ok.h"
 #include "ringlet/dataset.h"
 #include "ringlet/model.h"
 
@@ -27,15 +28,13 @@ inline double TrainPart(Model* model, const Dataset& data, int r, int replicas,
   if (plan.count == 0) return 0;
   std::vector<float> x(numbers.size() * 2);
   std::vector<int32_t> y(numbers.size());
-  EXPECT_TRUE(data.source()
-                  ->Read(numbers.data(), static_cast<int>(numbers.size()),
-                         x.data(), y.data())
-                  .ok());
+  EXPECT_OK(data.source()->Read(
+      numbers.data(), static_cast<int>(numbers.size()), x.data(), y.data()));
   Batch batch;
   batch.count = batch.global_count = plan.count;
   batch.x = x.data();
   batch.y = y.data();
-  EXPECT_TRUE(model->TrainStep(batch).ok());
+  EXPECT_OK(model->TrainStep(batch));
   return static_cast<double>(plan.count);
 }
 

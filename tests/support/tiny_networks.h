@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "expect_ok.h"
 #include "ringlet/readers.h"
 #include "ringlet/shape.h"
 #include "temp_folder.h"
@@ -41,7 +42,7 @@ inline void WriteTinyExamples(const TinyNetwork& network, int64_t count,
   if (network.classes == 0) {
     std::vector<float> x(values);
     for (float& value : x) value = static_cast<float>(random() % 256) / 256;
-    EXPECT_TRUE(WriteNpy(stem + ".npy", DType::kFloat32, shape, x.data()).ok());
+    EXPECT_OK(WriteNpy(stem + ".npy", DType::kFloat32, shape, x.data()));
     return;
   }
   std::vector<uint8_t> x(values), y(static_cast<size_t>(count));
@@ -49,8 +50,8 @@ inline void WriteTinyExamples(const TinyNetwork& network, int64_t count,
   for (uint8_t& label : y) {
     label = static_cast<uint8_t>(random() % network.classes);
   }
-  EXPECT_TRUE(WriteNpy(stem + "_x.npy", DType::kUint8, shape, x.data()).ok());
-  EXPECT_TRUE(WriteNpy(stem + "_y.npy", DType::kUint8, {count}, y.data()).ok());
+  EXPECT_OK(WriteNpy(stem + "_x.npy", DType::kUint8, shape, x.data()));
+  EXPECT_OK(WriteNpy(stem + "_y.npy", DType::kUint8, {count}, y.data()));
 }
 
 // Writes the network's run.json, with `fields` more, and its data to a folder.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 
 namespace ringlet {
 namespace {
@@ -17,10 +18,10 @@ std::string ErrorOf(const std::string& text) {
 
 TEST(JsonTest, Parse_ValueOfEachKind_IsRead) {
   Json json;
-  ASSERT_TRUE(Json::Parse("{\"a\": [1, -2.5, \"x\\u00e4\\n\", true, null],"
-                          " \"b\": {}} \n",
-                          "file", &json)
-                  .ok());
+  ASSERT_OK(
+      Json::Parse("{\"a\": [1, -2.5, \"x\\u00e4\\n\", true, null],"
+                  " \"b\": {}} \n",
+                  "file", &json));
   const Json a = json["a"];
   ASSERT_TRUE(a.is_array());
   EXPECT_EQ(a.size(), 5);
@@ -91,7 +92,7 @@ TEST(JsonTest, SyntaxErrors_WordsOfOtherLanguages_SayWhatToWrite) {
 TEST(JsonTest, Parse_ByteOrderMark_IsSkippedAndNotCounted) {
   const std::string mark = "\xEF\xBB\xBF";
   Json json;
-  ASSERT_TRUE(Json::Parse(mark + "{\"a\": 1}", "file", &json).ok());
+  ASSERT_OK(Json::Parse(mark + "{\"a\": 1}", "file", &json));
   EXPECT_EQ(json["a"].number(), 1);
   EXPECT_EQ(ErrorOf(mark + "{\"a\": x}"), ErrorOf("{\"a\": x}"));
   EXPECT_NE(ErrorOf("{} " + mark), "");
@@ -103,7 +104,7 @@ TEST(JsonTest, Parse_ByteOrderMark_IsSkippedAndNotCounted) {
 
 TEST(JsonTest, TypeName_EachKindOrMissing_NamesItForMessages) {
   Json json;
-  ASSERT_TRUE(Json::Parse("[null, true, 1, \"\", [], {}]", "file", &json).ok());
+  ASSERT_OK(Json::Parse("[null, true, 1, \"\", [], {}]", "file", &json));
   std::string names = json.type_name();
   for (Json m = json.first(); m; m = m.next()) {
     names += std::string(", ") + m.type_name();
@@ -164,7 +165,7 @@ TEST(JsonTest, JsonWriter_ValuesOfAllKinds_ReadBack) {
             "{\"a\\\"\\\\\\u0001\":[-3,0.1,1e+300,false,null,\"\xc3\xa4\",{}],"
             "\"b\":1}");
   Json json;
-  ASSERT_TRUE(Json::Parse(w.text(), "text", &json).ok());
+  ASSERT_OK(Json::Parse(w.text(), "text", &json));
   EXPECT_EQ(json.first().key(), "a\"\\\x01");
   EXPECT_EQ(json.first().first().next().number(), 0.1);
 }

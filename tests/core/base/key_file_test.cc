@@ -44,7 +44,7 @@ class KeyFileTest : public testing::Test {
 };
 
 TEST_F(KeyFileTest, Read_OneKeyOrTwoWithComments_HasTheirBytes) {
-  ASSERT_TRUE(Read(kText).ok());
+  ASSERT_OK(Read(kText));
   ASSERT_EQ(keys_->count, 1);
   for (int i = 0; i < 32; ++i) EXPECT_EQ(keys_->keys[0].bytes[i], i);
   ASSERT_OK(Read(std::string("# new\r\n\r\n\t") + kOther + " \r\n# old\n" +
@@ -103,12 +103,12 @@ TEST_F(KeyFileTest, Read_ModeGivesOthersAccess_IsRefused) {
     ExpectRefused(kText, "chmod 600", mode);
   }
   for (const mode_t mode : {0600, 0400, 0700}) {
-    EXPECT_TRUE(Read(kText, mode).ok());
+    EXPECT_OK(Read(kText, mode));
   }
   // Root may let a group read its file, as a volume of Kubernetes does.
   if (geteuid() == 0) {
-    EXPECT_TRUE(Read(kText, 0440).ok());
-    EXPECT_TRUE(Read(kText, 0640).ok());
+    EXPECT_OK(Read(kText, 0440));
+    EXPECT_OK(Read(kText, 0640));
     ASSERT_EQ(chown(path_.c_str(), 12345, 12345), 0);
     ExpectRefused(kText, "user 12345");
   } else {
@@ -125,26 +125,26 @@ TEST_F(KeyFileTest, Read_NotARegularFile_IsRefused) {
   WriteWhole(folder_ / "real", kText);
   ASSERT_EQ(chmod((folder_ / "real").c_str(), 0600), 0);
   ASSERT_EQ(symlink("real", (folder_ / "link").c_str()), 0);
-  EXPECT_TRUE(ReadKeyFile(folder_ / "link", &keys_).ok());
+  EXPECT_OK(ReadKeyFile(folder_ / "link", &keys_));
 }
 
 TEST_F(KeyFileTest, FindKeys_SeveralSources_TakesNameVariableThenCredential) {
   unsetenv("RINGLET_KEY_FILE");
   unsetenv("CREDENTIALS_DIRECTORY");
-  ASSERT_TRUE(FindKeys("", &keys_).ok());
+  ASSERT_OK(FindKeys("", &keys_));
   EXPECT_EQ(keys_, nullptr);
   setenv("CREDENTIALS_DIRECTORY", folder_.path().c_str(), 1);
-  ASSERT_TRUE(FindKeys("", &keys_).ok());
+  ASSERT_OK(FindKeys("", &keys_));
   EXPECT_EQ(keys_, nullptr);
   WriteWhole(folder_ / "ringlet.key", kText);
   ASSERT_EQ(chmod((folder_ / "ringlet.key").c_str(), 0400), 0);
-  ASSERT_TRUE(FindKeys("", &keys_).ok());
+  ASSERT_OK(FindKeys("", &keys_));
   EXPECT_EQ(keys_->keys[0].bytes[1], 1);
-  ASSERT_TRUE(Read(kOther).ok());
+  ASSERT_OK(Read(kOther));
   setenv("RINGLET_KEY_FILE", path_.c_str(), 1);
-  ASSERT_TRUE(FindKeys("", &keys_).ok());
+  ASSERT_OK(FindKeys("", &keys_));
   EXPECT_EQ(keys_->keys[0].bytes[1], 0xff);
-  ASSERT_TRUE(FindKeys(folder_ / "ringlet.key", &keys_).ok());
+  ASSERT_OK(FindKeys(folder_ / "ringlet.key", &keys_));
   EXPECT_EQ(keys_->keys[0].bytes[1], 1);
   // A named file that does not exist is an error, not "none".
   setenv("RINGLET_KEY_FILE", (folder_ / "none").c_str(), 1);
@@ -156,9 +156,10 @@ TEST_F(KeyFileTest, FindKeys_SeveralSources_TakesNameVariableThenCredential) {
 
 TEST_F(KeyFileTest, NewKeyText_CalledTwice_DiffersAndReadsBack) {
   std::string one, other;
-  ASSERT_TRUE(NewKeyText(&one).ok() && NewKeyText(&other).ok());
+  ASSERT_OK(NewKeyText(&one));
+  ASSERT_OK(NewKeyText(&other));
   EXPECT_NE(one, other);
-  ASSERT_TRUE(Read(one).ok());
+  ASSERT_OK(Read(one));
   EXPECT_EQ(keys_->count, 1);
   Wipe(&one);
   EXPECT_EQ(one, std::string(one.size(), '\0'));
@@ -199,7 +200,7 @@ std::string OfMapping(const void* address, const std::string& name) {
 }
 
 TEST_F(KeyFileTest, Keys_InMemory_AreLeftOutOfCoreDumps) {
-  ASSERT_TRUE(Read(kText).ok());
+  ASSERT_OK(Read(kText));
   const std::string flags = OfMapping(keys_.get(), "VmFlags:");
   if (flags.empty()) GTEST_SKIP() << "no /proc/self/smaps here";
   // Checks first that a page with MADV_DONTDUMP is shown as such; under an

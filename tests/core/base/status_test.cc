@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/sanitized.h"
 
 namespace ringlet {
@@ -22,7 +23,7 @@ namespace {
 TEST(StatusTest, Status_Ok_IsOnePointerWideWithoutMessage) {
   Status ok;
   EXPECT_EQ(sizeof(ok), sizeof(void*));
-  EXPECT_TRUE(ok.ok());
+  EXPECT_OK(ok);
   EXPECT_EQ(ok.code(), Code::kOk);
   EXPECT_STREQ(ok.message(), "");
 }
@@ -86,7 +87,7 @@ TEST(StatusTest, Annotate_Error_AddsContextAndKeepsTheRest) {
   EXPECT_EQ(s.code(), Code::kPeerLost);
   EXPECT_EQ(s.rank(), 3);
   EXPECT_STREQ(s.message(), "step 7: silent for 1000 ms");
-  EXPECT_TRUE(Status().Annotate("nothing").ok());
+  EXPECT_OK(Status().Annotate("nothing"));
 }
 
 TEST(ResultTest, Result_MoveOnlyTypeWithoutDefault_HoldsIt) {
@@ -96,7 +97,7 @@ TEST(ResultTest, Result_MoveOnlyTypeWithoutDefault_HoldsIt) {
     int number;
   };
   Result<Handle> made = Handle(7);
-  ASSERT_TRUE(made.ok());
+  ASSERT_OK(made);
   EXPECT_EQ(made->number, 7);
   const Handle taken = std::move(made).value();
   EXPECT_EQ(taken.number, 7);

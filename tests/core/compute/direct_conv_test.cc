@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "../../support/expect_ok.h"
 #include "../../support/op_runner.h"
 #include "core/compute/exact_loops.h"
 #include "core/compute/function_loops.h"
@@ -379,7 +380,7 @@ TEST(DirectConvTest, BestLoops_EachKernelSet_BelongToTheSet) {
                                                            : &kFunctionLoops;
     EXPECT_EQ(&BestFunctionLoops(), functions) << set.kernels;
   }
-  ASSERT_TRUE(ChooseKernelSet(before.c_str()).ok());
+  ASSERT_OK(ChooseKernelSet(before.c_str()));
 }
 #endif
 

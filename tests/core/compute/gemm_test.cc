@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/op_runner.h"
 #include "../../support/random_cases.h"
 #include "../../support/sanitized.h"
@@ -79,10 +80,10 @@ void WithEachKernelSet(const Work& work) {
   const std::string before = ChosenKernelSetName();
   for (const std::string& name : KernelSets()) {
     SCOPED_TRACE("kernels " + name);
-    ASSERT_TRUE(ChooseKernelSet(name.c_str()).ok());
+    ASSERT_OK(ChooseKernelSet(name.c_str()));
     work();
   }
-  ASSERT_TRUE(ChooseKernelSet(before.c_str()).ok());
+  ASSERT_OK(ChooseKernelSet(before.c_str()));
 }
 
 // Calls work(), which computes the expected result, unless the set before also
@@ -245,10 +246,10 @@ TEST(GemmTest, ChooseGemmKernels_UnknownName_IsRefusedByName) {
 // Every machine has at least one such set.
 TEST(GemmTest, Kernels_Unfused_AreASetThatDoesNotFuse) {
   const std::string before = ChosenKernelSetName();
-  ASSERT_TRUE(ChooseKernelSet("unfused").ok());
+  ASSERT_OK(ChooseKernelSet("unfused"));
   EXPECT_FALSE(UsesFusedMultiplyAdd());
   EXPECT_STREQ(ArithmeticClassName(), "no fused multiply-adds");
-  ASSERT_TRUE(ChooseKernelSet(before.c_str()).ok());
+  ASSERT_OK(ChooseKernelSet(before.c_str()));
 }
 
 TEST(GemmTest, Gemm_BetaZero_DoesNotReadC) {

@@ -180,7 +180,7 @@ class Loaded {
   // The labels of the next batch.
   Indices Next() {
     const Status status = loader->Next(&batch);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(status);
     const auto* const y = static_cast<const int32_t*>(batch.y);
     const size_t values = batch.count > 0 ? x_.size() / y_.size() : 1;
     for (int64_t i = 0; i < batch.count; ++i) {

@@ -229,7 +229,7 @@ TEST(AutoShardTest, FilePolicy_FewerFilesThanWorkers_IsRefusedWithAdvice) {
     return d.AutoShard(policy).Batch(2).CheckStart({0, 0}, world);
   };
   for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto}) {
-    EXPECT_TRUE(check(Files({3, 3}), policy, 2).ok());
+    EXPECT_OK(check(Files({3, 3}), policy, 2));
     EXPECT_STREQ(
         check(Files({3, 3}), policy, 3).message(),
         "files: 2 files cannot be divided among 3 replicas; give at least "
@@ -237,14 +237,14 @@ TEST(AutoShardTest, FilePolicy_FewerFilesThanWorkers_IsRefusedWithAdvice) {
   }
   EXPECT_FALSE(check(Numbers(9), AutoShardPolicy::kFile, 2).ok());
   EXPECT_FALSE(check(Files({9}), AutoShardPolicy::kFile, 2).ok());
-  EXPECT_TRUE(check(Files({9}), AutoShardPolicy::kAuto, 2).ok());
-  EXPECT_TRUE(check(Files({3, 3}), AutoShardPolicy::kData, 3).ok());
-  EXPECT_TRUE(check(Files({3, 3}), AutoShardPolicy::kOff, 3).ok());
+  EXPECT_OK(check(Files({9}), AutoShardPolicy::kAuto, 2));
+  EXPECT_OK(check(Files({3, 3}), AutoShardPolicy::kData, 3));
+  EXPECT_OK(check(Files({3, 3}), AutoShardPolicy::kOff, 3));
 }
 
 TEST(AutoShardTest, CheckStart_PositionOfNoStep_IsRefused) {
   const Dataset d = Files({6, 6}).AutoShard(AutoShardPolicy::kFile).Batch(4);
-  EXPECT_TRUE(d.CheckStart({5, 6}, 2).ok());  // step 4 of 4
+  EXPECT_OK(d.CheckStart({5, 6}, 2));  // step 4 of 4
   EXPECT_FALSE(d.CheckStart({0, 8}, 2).ok());
   EXPECT_FALSE(d.CheckStart({0, 3}, 2).ok());
   EXPECT_FALSE(d.CheckStart({0, -2}, 2).ok());
@@ -259,7 +259,7 @@ void Audit(const Dataset& d, int world, int64_t n, int passes, int64_t uses) {
   DataPosition at;
   int64_t steps = 0;
   while (at.pass < passes) {
-    ASSERT_TRUE(d.CheckStart(at, world).ok());
+    ASSERT_OK(d.CheckStart(at, world));
     const BatchPlan chief = d.Plan(at, 0, world);
     int64_t sum = 0;
     for (int rank = 0; rank < world; ++rank) {
@@ -416,7 +416,7 @@ TEST(DatasetTest, Counts_ProductBeyondInt64_AreRefusedOrEmpty) {
   EXPECT_EQ(Numbers(5).Repeat(int64_t{1} << 58).Batch(2).status().code(),
             Code::kInvalidArgument);
   const Dataset many = Numbers(4).Repeat(int64_t{1} << 58).Batch(2);
-  EXPECT_TRUE(many.status().ok());
+  EXPECT_OK(many.status());
   EXPECT_EQ(many.steps(1), int64_t{1} << 59);
   EXPECT_FALSE(many.CheckStart({kMax, 0}, 1).ok());
 
@@ -482,7 +482,7 @@ TEST(DatasetTest, Concatenate_TwoSources_ReadsAsOne) {
   EXPECT_EQ(d.source()->FileStarts(), (Indices{0, 3}));
   const int64_t index[] = {4, 0, 2, 3};
   int32_t x[4], y[4];
-  ASSERT_TRUE(d.source()->Read(index, 4, x, y).ok());
+  ASSERT_OK(d.source()->Read(index, 4, x, y));
   EXPECT_EQ(x[0], 1);
   EXPECT_EQ(x[2], 2);
   EXPECT_EQ(y[3], 0);
@@ -553,10 +553,10 @@ TEST(BatchLoaderTest, Next_InTheBackgroundOrNot_GivesTheSameBatches) {
     DatasetLoader::Options options = buffers.For(d);
     options.background = background == 1;
     std::unique_ptr<BatchLoader> loader;
-    ASSERT_TRUE(DatasetLoader::Open(options, &loader).ok());
+    ASSERT_OK(DatasetLoader::Open(options, &loader));
     for (int i = 0; i < 25; ++i) {
       Batch b;
-      ASSERT_TRUE(loader->Next(&b).ok());
+      ASSERT_OK(loader->Next(&b));
       seen[background].emplace_back(b.x, b.x + b.count);
       for (int64_t k = 0; k < b.count; ++k) {
         EXPECT_EQ(b.x[k], 2 * static_cast<const int32_t*>(b.y)[k] + 1);
@@ -571,15 +571,15 @@ TEST(BatchLoaderTest, Open_AtAPosition_ContinuesFromThere) {
   const Dataset d = Numbers(23).Shuffle(4).Repeat().Batch(5);
   Buffers one, two;
   std::unique_ptr<BatchLoader> whole, rest;
-  ASSERT_TRUE(DatasetLoader::Open(one.For(d), &whole).ok());
+  ASSERT_OK(DatasetLoader::Open(one.For(d), &whole));
   Batch a, b;
-  for (int i = 0; i < 7; ++i) ASSERT_TRUE(whole->Next(&a).ok());
+  for (int i = 0; i < 7; ++i) ASSERT_OK(whole->Next(&a));
   DatasetLoader::Options options = two.For(d);
   options.start = a.next;
-  ASSERT_TRUE(DatasetLoader::Open(options, &rest).ok());
+  ASSERT_OK(DatasetLoader::Open(options, &rest));
   for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(whole->Next(&a).ok());
-    ASSERT_TRUE(rest->Next(&b).ok());
+    ASSERT_OK(whole->Next(&a));
+    ASSERT_OK(rest->Next(&b));
     EXPECT_TRUE(std::equal(a.x, a.x + a.count, b.x));
   }
 }
@@ -616,9 +616,9 @@ TEST(BatchLoaderTest, Next_WithoutExamples_ReadsTheLabels) {
   options.background = false;
   options.y = y;
   std::unique_ptr<BatchLoader> loader;
-  ASSERT_TRUE(DatasetLoader::Open(options, &loader).ok());
+  ASSERT_OK(DatasetLoader::Open(options, &loader));
   Batch batch;
-  ASSERT_TRUE(loader->Next(&batch).ok());
+  ASSERT_OK(loader->Next(&batch));
   EXPECT_EQ(batch.x, nullptr);
   EXPECT_EQ(static_cast<const int32_t*>(batch.y)[6], 6);
   EXPECT_EQ(static_cast<const int32_t*>(batch.y)[9], 2);
@@ -628,7 +628,7 @@ TEST(BatchLoaderTest, Next_WithoutExamples_ReadsTheLabels) {
 }
 
 TEST(BatchLoaderTest, Next_LabelOutsideTheClasses_IsNamed) {
-  EXPECT_TRUE(FirstError(Numbers(10).Batch(4), 10).ok());
+  EXPECT_OK(FirstError(Numbers(10).Batch(4), 10));
   const Status s = FirstError(Numbers(10).Batch(4), 9);
   EXPECT_EQ(s.code(), Code::kCorruption);
   EXPECT_STREQ(s.message(),
@@ -640,7 +640,7 @@ TEST(BatchLoaderTest, Next_LabelOutsideTheClasses_IsNamed) {
                                {DType::kFloat32, {}}, halves, 2));
   EXPECT_NE(std::strstr(FirstError(d.Batch(2), 3).message(), "example 1"),
             nullptr);
-  EXPECT_TRUE(FirstError(d.Batch(2), 0, true).ok());
+  EXPECT_OK(FirstError(d.Batch(2), 0, true));
 }
 
 TEST(BatchLoaderTest, Next_DataNotFinite_IsNamed) {

@@ -275,7 +275,9 @@ TEST(ExactExchangeTest, Drop_StepGivenUp_ChangesNoOther) {
     for (size_t i = 0; i < steps.size(); ++i) {
       worker.Passes(steps[i]);
       bool must_repeat = false;
-      if (i == 0) ASSERT_OK(worker.exchange()->Finish(&must_repeat));
+      if (i == 0) {
+        ASSERT_OK(worker.exchange()->Finish(&must_repeat));
+      }
       EXPECT_EQ(must_repeat, i == 0);
       worker.exchange()->Drop();
       ASSERT_OK(worker.Train(steps[i]));

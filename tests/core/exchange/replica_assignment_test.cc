@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/nanoseconds.h"
 #include "core/base/solo_collective.h"
 #include "core/exchange/worker_throughput.h"
@@ -123,7 +124,7 @@ TEST(WorkerThroughputTest, Shortest_ManyStepsAdded_CountsTheLastOnes) {
   SoloCollective solo;
   WorkerThroughput throughput;
   Nanos nanos = {3, 5};
-  ASSERT_TRUE(throughput.BeginView(&solo, {7, 2}, &nanos).ok());
+  ASSERT_OK(throughput.BeginView(&solo, {7, 2}, &nanos));
   EXPECT_EQ(throughput.NanosPerReplica(7), 3);
   EXPECT_EQ(throughput.NanosPerReplica(2), 5);
   EXPECT_EQ(throughput.NanosPerReplica(1), 0);
@@ -137,7 +138,7 @@ TEST(WorkerThroughputTest, Shortest_ManyStepsAdded_CountsTheLastOnes) {
   EXPECT_EQ(throughput.Shortest(99, 1), Nanos({1000, 20}));
   EXPECT_EQ(throughput.NanosPerReplica(7), 1000);
   nanos = {1};
-  ASSERT_TRUE(throughput.BeginView(&solo, {7}, &nanos).ok());
+  ASSERT_OK(throughput.BeginView(&solo, {7}, &nanos));
   EXPECT_EQ(throughput.Shortest(1, 1), Nanos());
   EXPECT_EQ(throughput.NanosPerReplica(2), 40);
 }

@@ -116,14 +116,14 @@ TEST(AdaptTest, Fit_AnyNumberOfExamples_HasTheirMeanAndVariance) {
     const auto rows = std::make_shared<Rows>(count);
     auto model = MakeModel();
     EXPECT_TRUE(NormOf(*model).means.empty());
-    ASSERT_TRUE(model->Fit(Dataset(rows).Batch(32), OneEpoch()).ok());
+    ASSERT_OK(model->Fit(Dataset(rows).Batch(32), OneEpoch()));
     std::vector<int64_t> all;
     for (int64_t i = 0; i < count; ++i) all.push_back(i);
     ExpectStatistics(NormOf(*model), *rows, all, Scale());
     // A second fit keeps them.
     const std::vector<float> means = NormOf(*model).means;
     const auto others = std::make_shared<Rows>(100, 2);
-    ASSERT_TRUE(model->Fit(Dataset(others).Batch(32), OneEpoch()).ok());
+    ASSERT_OK(model->Fit(Dataset(others).Batch(32), OneEpoch()));
     EXPECT_EQ(NormOf(*model).means, means);
   }
 }
@@ -132,11 +132,8 @@ TEST(AdaptTest, Adapt_PartOfTheDataAndAScale_ArePartOfTheStatistics) {
   const auto rows = std::make_shared<Rows>(100);
   const Scale scale(0.5f, -3);
   auto model = MakeModel();
-  ASSERT_TRUE(
-      model
-          ->Adapt(
-              Dataset(rows).Map(scale).Skip(10).Take(80).Shard(3, 1).Batch(32))
-          .ok());
+  ASSERT_OK(model->Adapt(
+      Dataset(rows).Map(scale).Skip(10).Take(80).Shard(3, 1).Batch(32)));
   std::vector<int64_t> examples;
   for (int64_t i = 11; i < 90; i += 3) examples.push_back(i);
   ExpectStatistics(NormOf(*model), *rows, examples, scale);
@@ -145,14 +142,14 @@ TEST(AdaptTest, Adapt_PartOfTheDataAndAScale_ArePartOfTheStatistics) {
 TEST(AdaptTest, Outputs_AfterAdapt_AreThoseOfGivenStatistics) {
   const Dataset data = Dataset(std::make_shared<Rows>(50)).Batch(7);
   auto model = MakeModel();
-  ASSERT_TRUE(model->Fit(data, OneEpoch()).ok());
+  ASSERT_OK(model->Fit(data, OneEpoch()));
   const Layer& norm = NormOf(*model);
   Sequential given({Input({2, kChannels}),
                     Normalization(norm.means, norm.variances), Flatten(),
                     Dense(2)});
   given.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()});
-  ASSERT_TRUE(given.Fit(data, OneEpoch()).ok());
+  ASSERT_OK(given.Fit(data, OneEpoch()));
   EXPECT_EQ(model->Predict(data).value(), given.Predict(data).value());
 }
 
@@ -161,10 +158,10 @@ TEST(AdaptTest, SaveModel_AfterAdapt_KeepsTheStatistics) {
   const Dataset data = Dataset(std::make_shared<Rows>(50)).Batch(7);
   auto model = MakeModel();
   EXPECT_TRUE(Contains(ToJson(*model), "\"mean\":null"));
-  ASSERT_TRUE(model->Fit(data, OneEpoch()).ok());
-  ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+  ASSERT_OK(model->Fit(data, OneEpoch()));
+  ASSERT_OK(SaveModel(model.get(), folder / "m"));
   std::unique_ptr<Model> loaded;
-  ASSERT_TRUE(LoadModel(folder / "m", &loaded).ok());
+  ASSERT_OK(LoadModel(folder / "m", &loaded));
   EXPECT_EQ(NormOf(*loaded).means, NormOf(*model).means);
   EXPECT_EQ(NormOf(*loaded).variances, NormOf(*model).variances);
   EXPECT_EQ(loaded->Predict(data).value(), model->Predict(data).value());
@@ -243,7 +240,7 @@ TEST(AdaptTest, Compile_OfAnAdaptedAndANewModel_Agree) {
   RunRanks(2, [&](Collective* collective) {
     auto alone = MakeModel();
     if (collective->rank() == 0) {
-      EXPECT_TRUE(alone->Adapt(data).ok());
+      EXPECT_OK(alone->Adapt(data));
     }
     CompileOptions options;
     options.collective = collective;
@@ -257,7 +254,7 @@ TEST(AdaptTest, Compile_OfAnAdaptedAndANewModel_Agree) {
 TEST(AdaptTest, Workers_OfOneJob_HaveTheBitsOfOne) {
   const Dataset data = Dataset(std::make_shared<Rows>(100)).Batch(32);
   auto alone = MakeModel();
-  ASSERT_TRUE(alone->Adapt(data).ok());
+  ASSERT_OK(alone->Adapt(data));
   std::vector<float> means[3];
   RunRanks(3, [&](Collective* collective) {
     auto model = MakeModel(collective);
@@ -279,10 +276,10 @@ TEST(AdaptTest, Configuration_WithoutMean_AdaptsUnlessRefused) {
             config + "}}]}}",
         &model);
   };
-  EXPECT_TRUE(parse("").ok());
-  EXPECT_TRUE(parse(R"("adapt": true)").ok());
-  EXPECT_TRUE(parse(R"("mean": null, "variance": null, "adapt": true)").ok());
-  EXPECT_TRUE(parse(R"("mean": 1, "variance": [1, 2])").ok());
+  EXPECT_OK(parse(""));
+  EXPECT_OK(parse(R"("adapt": true)"));
+  EXPECT_OK(parse(R"("mean": null, "variance": null, "adapt": true)"));
+  EXPECT_OK(parse(R"("mean": 1, "variance": [1, 2])"));
   for (const char* bad :
        {R"("adapt": false)", R"("mean": 1)", R"("variance": 1)",
         R"("mean": [1, 2, 3], "variance": 1)"}) {

@@ -9,6 +9,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/copy_state.h"
+#include "../../support/expect_ok.h"
 #include "../../support/tiny_model.h"
 
 namespace ringlet {
@@ -36,18 +37,18 @@ class Drive {
   int64_t Run(const std::vector<double>& values) {
     status = callback_->OnSetup(fit_);
     if (!status.ok()) return 0;
-    EXPECT_TRUE(callback_->OnTrainBegin(fit_).ok());
+    EXPECT_OK(callback_->OnTrainBegin(fit_));
     for (double value : values) {
       if (fit_.stop_training) break;
-      EXPECT_TRUE(callback_->OnEpochBegin(fit_).ok());
+      EXPECT_OK(callback_->OnEpochBegin(fit_));
       model_->weights()[0] = static_cast<float>(fit_.epoch);
       Logs logs;
       if (value != kMissing) logs.Set(watched_, value);
-      EXPECT_TRUE(callback_->OnEpochEnd(fit_, &logs).ok());
+      EXPECT_OK(callback_->OnEpochEnd(fit_, &logs));
       rates.push_back(model_->LearningRate());
       ++fit_.epoch;
     }
-    EXPECT_TRUE(callback_->OnTrainEnd(fit_, {}).ok());
+    EXPECT_OK(callback_->OnTrainEnd(fit_, {}));
     return fit_.epoch;
   }
 
@@ -275,8 +276,8 @@ TEST(ReduceLROnPlateauTest, State_SavedInACooldown_ContinuesIt) {
   fit.validation = Validation::kAfterEveryEpoch;
   std::vector<float> rates;
   Callback* callback = before.get();
-  ASSERT_TRUE(before->OnSetup(fit).ok());
-  ASSERT_TRUE(after->OnSetup(fit).ok());
+  ASSERT_OK(before->OnSetup(fit));
+  ASSERT_OK(after->OnSetup(fit));
   for (fit.epoch = 0; fit.epoch < 6; ++fit.epoch) {
     if (fit.epoch == 2) {  // resumed
       CopyState(before.get(), after.get());
@@ -284,7 +285,7 @@ TEST(ReduceLROnPlateauTest, State_SavedInACooldown_ContinuesIt) {
     }
     Logs logs;
     logs.Set("val_loss", 1);
-    ASSERT_TRUE(callback->OnEpochEnd(fit, &logs).ok());
+    ASSERT_OK(callback->OnEpochEnd(fit, &logs));
     rates.push_back(model->LearningRate());
   }
   EXPECT_EQ(rates, (std::vector<float>{1, .5f, .5f, .5f, .25f, .25f}));
@@ -326,7 +327,7 @@ TEST(LearningRateSchedulerTest, Rate_EachEpoch_IsSetAndLogged) {
   options.callbacks = {LearningRateScheduler(
       [](int64_t epoch, float rate) { return epoch == 0 ? rate : rate / 2; })};
   auto history = model->Fit(Points(8).Batch(4), options);
-  ASSERT_TRUE(history.ok());
+  ASSERT_OK(history);
   EXPECT_EQ(history->Values("learning_rate"),
             (std::vector<double>{1, .5, .25}));
 }
@@ -383,7 +384,7 @@ TEST(LambdaCallbackTest, Functions_DuringFit_AreCalled) {
   auto model = TinyModel();
   FitOptions options = Quiet(2);
   options.callbacks = {LambdaCallback(lambda)};
-  ASSERT_TRUE(model->Fit(Points(8).Batch(4), options).ok());
+  ASSERT_OK(model->Fit(Points(8).Batch(4), options));
   EXPECT_EQ(calls, "(..0..1)");
 }
 

@@ -193,8 +193,7 @@ Rejoined RunProgramAndRejoin(Program program, int workers, int victim,
       EXPECT_TRUE(Contains(run.status, "workers are taken back in the first"));
       return;
     }
-    EXPECT_TRUE(run.status.ok())
-        << "worker " << w << " of " << workers << ": " << run.status.message();
+    EXPECT_OK(run.status) << "worker " << w << " of " << workers;
     EXPECT_EQ(run.digest, undisturbed);
   });
   return count;
@@ -231,7 +230,7 @@ TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
 // them.
 TEST(ElasticTest, Joiner_DonorLostInTheTransfer_HasRightBitsOrEnds) {
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(Undisturbed().status.ok());
+  ASSERT_OK(Undisturbed().status);
   for (int last_call = 1; last_call <= 60; ++last_call) {
     SCOPED_TRACE(last_call);
     ElasticJob job;
@@ -267,7 +266,7 @@ TEST(ElasticTest, Transfer_DonorIsLost_LeavesNoMixedState) {
   testing::internal::CaptureStderr();
   int cut_off = 0;
   for (const int64_t local_steps : {0, 2}) {
-    ASSERT_TRUE(Undisturbed(local_steps).status.ok());
+    ASSERT_OK(Undisturbed(local_steps).status);
     for (int first = 1; first <= 12; ++first) {
       for (int second = first; second <= first + 3; ++second) {
         ElasticJob ahead, behind, all;
@@ -341,8 +340,7 @@ TEST(ElasticTest, Joiner_AnotherModelAndALoss_EndsAlone) {
         const ElasticRun r = Train(Exact(&collective), options);
         if (w == 1) run = r;
       });
-      EXPECT_TRUE(run.status.ok())
-          << joiner << " " << last_call << " " << run.status.message();
+      EXPECT_OK(run.status) << joiner << " " << last_call;
       EXPECT_EQ(run.digest, Undisturbed().digest) << joiner << " " << last_call;
     }
   }
@@ -489,7 +487,7 @@ ElasticRun LiveToTheEnd(ElasticJob* job, int worker, unsigned seed,
 // No worker is sure to stay: a worker with exit code 0 has the bits of the
 // undisturbed run.
 TEST(ElasticTest, Workers_AllMayDie_NoBitIsWrong) {
-  ASSERT_TRUE(Undisturbed().status.ok());
+  ASSERT_OK(Undisturbed().status);
   testing::internal::CaptureStderr();
   std::atomic<uint64_t> ended_well{0};
   RandomCases cases("RINGLET_DEATHS");

@@ -59,7 +59,7 @@ void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
 constexpr int kMinLosses = 20;
 
 void ExpectSameBitsAfterLosses(int64_t local_steps) {
-  ASSERT_TRUE(Undisturbed(local_steps).status.ok());
+  ASSERT_OK(Undisturbed(local_steps).status);
   int losses = 0, views = 0;
   for (unsigned seed = 1; seed <= SeedCount() && !testing::Test::HasFailure();
        ++seed) {
@@ -178,10 +178,8 @@ TEST(ElasticTest, Compile_FirstWorkerIsLost_OthersBeginWithOneModel) {
             {Input({2}), Dense(16, kRelu), Dropout(0.2f), Dense(3)});
         if (own_weights) {
           const auto n = static_cast<size_t>(model.num_weights());
-          EXPECT_TRUE(model
-                          .SetInitialWeights(std::vector<float>(
-                              n, 0.01f * static_cast<float>(w + 1)))
-                          .ok());
+          EXPECT_OK(model.SetInitialWeights(
+              std::vector<float>(n, 0.01f * static_cast<float>(w + 1))));
         }
         model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                       {}, Exact(&collective));
@@ -377,7 +375,7 @@ TEST(ElasticTest, Chief_LowerRankReturns_PrintsTheLinesOfAWorker) {
     ElasticCollective collective(&job, 0);
     FitOptions options = Quiet(3);
     options.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
-    EXPECT_TRUE(Train(Exact(&collective), options).status.ok());
+    EXPECT_OK(Train(Exact(&collective), options).status);
   });
   {
     ElasticCollective collective(&job, 1);
@@ -391,7 +389,7 @@ TEST(ElasticTest, Chief_LowerRankReturns_PrintsTheLinesOfAWorker) {
           while (!job.has_joiner()) std::this_thread::yield();
         },
         false)};
-    EXPECT_TRUE(Train(Exact(&collective), options).status.ok());
+    EXPECT_OK(Train(Exact(&collective), options).status);
   }
   returns.join();
   std::string text(static_cast<size_t>(std::ftell(out)), '\0');

@@ -32,8 +32,7 @@ std::vector<int32_t> ClassesOf(const Dataset& data) {
   std::vector<int32_t> classes(static_cast<size_t>(data.size()));
   for (int64_t i = 0; i < data.size(); ++i) {
     float x[2];
-    EXPECT_TRUE(
-        data.source()->Read(&i, 1, x, &classes[static_cast<size_t>(i)]).ok());
+    EXPECT_OK(data.source()->Read(&i, 1, x, &classes[static_cast<size_t>(i)]));
   }
   return classes;
 }
@@ -56,7 +55,7 @@ TEST(ExampleWeightsTest, ClassWeight_SomeClasses_EqualsTheirSampleWeights) {
   auto plain = WithStates(), by_class = WithStates(), by_sample = WithStates();
   FitOptions options = Quiet(3);
   const auto order = [](const Dataset& d) { return d.Shuffle(1).Batch(8); };
-  ASSERT_TRUE(plain->Fit(order(data), options).ok());
+  ASSERT_OK(plain->Fit(order(data), options));
   const auto sample =
       by_sample->Fit(order(data.SampleWeight(weights)), options);
   ASSERT_OK(sample.status());
@@ -85,7 +84,7 @@ TEST(ExampleWeightsTest, Loss_Weighted_IsDividedByTheNumberOfExamples) {
     sum += weights[i] * *logs.value().Find("loss");
   }
   const auto logs = model->Evaluate(data.SampleWeight(weights).Batch(4), {});
-  ASSERT_TRUE(logs.ok());
+  ASSERT_OK(logs);
   EXPECT_NEAR(*logs.value().Find("loss"), sum, 1e-6);
 }
 
@@ -115,7 +114,7 @@ TEST(ExampleWeightsTest, ClassWeight_ExampleOfSeveralClasses_IsRefused) {
                                             {DType::kInt32, {2}}, y, 2))
                            .Batch(2);
   FitOptions options = Quiet(1);
-  EXPECT_TRUE(model.Fit(data, options).ok());
+  EXPECT_OK(model.Fit(data, options));
   options.class_weight = {{0, 2.0f}};
   const Status status = model.Fit(data, options).status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
@@ -126,7 +125,7 @@ TEST(ExampleWeightsTest, Metrics_SeveralRanks_AgreeExactlyOnCounts) {
   const Dataset data = Points(53).SampleWeight(SomeWeights(53));
   auto alone = WithStates();
   const auto expected = alone->Evaluate(data.Batch(12), {});
-  ASSERT_TRUE(expected.ok());
+  ASSERT_OK(expected);
   for (int world = 2; world <= 3; ++world) {
     RunRanks(world, [&](Collective* collective) {
       CompileOptions options(collective);
@@ -165,7 +164,7 @@ TEST(ExampleWeightsTest, Metrics_OfSeveralStates_AreRestored) {
   options.steps_per_epoch = 5;
   auto undisturbed = WithStates();
   const auto expected = undisturbed->Fit(data, options);
-  ASSERT_TRUE(expected.ok());
+  ASSERT_OK(expected);
   for (int64_t step = 1; step <= 9; ++step) {
     auto backup = std::make_shared<MemoryBackup>();
     backup->save_after_step = step;

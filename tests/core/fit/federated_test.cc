@@ -780,15 +780,15 @@ TEST(FederatedTest, Round_NoReplicaTookPart_HasNoMetrics) {
   fit.callbacks.clear();
   none.clear();
   TrainingLoop loop(model.get(), data, fit);
-  ASSERT_TRUE(loop.Begin().ok());
+  ASSERT_OK(loop.Begin());
   while (loop.HasEpoch()) {
     while (loop.HasStep()) {
-      ASSERT_TRUE(loop.Step().ok());
+      ASSERT_OK(loop.Step());
       none.push_back(std::isnan(*loop.logs().Find("loss")));
     }
-    ASSERT_TRUE(loop.EndEpoch().ok());
+    ASSERT_OK(loop.EndEpoch());
   }
-  ASSERT_TRUE(loop.End().ok());
+  ASSERT_OK(loop.End());
   EXPECT_EQ(none, of_nobody);
 }
 

@@ -152,7 +152,7 @@ TEST(FitTest, Loss_InAnyCollectiveCall_EndsAsTheUndisturbedFit) {
     CompileOptions compile;
     compile.collective = &collective;
     auto model = TinyModel(Adam(0.05f), 0.2f, compile);
-    EXPECT_TRUE(model->status().ok());
+    EXPECT_OK(model->status());
     FitOptions options = Quiet(4);
     options.validation_data = Points(10, 9).Batch(4);
     options.check_replicas_every = 2;

@@ -59,7 +59,7 @@ TEST(FitTest, Callbacks_TwoEpochs_AreCalledInKerasOrder) {
   options.callbacks = {recorder};
   options.validation_data = Points(4).Batch(4);
   options.validation_freq = 2;
-  ASSERT_TRUE(model->Fit(Points(8).Batch(4), options).ok());
+  ASSERT_OK(model->Fit(Points(8).Batch(4), options));
   EXPECT_EQ(recorder->events,
             "setup train( "
             "epoch(0 batch(0 )batch0 saved1 batch(1 )batch1 saved2 "
@@ -93,12 +93,13 @@ TEST(FitTest, Loss_ShortLastBatch_IsTheMeanOverTheExamples) {
   // included.
   auto model = TinyModel(SGD(0.0f));
   auto history = model->Fit(Points(10).Batch(4), Quiet(1));
-  ASSERT_TRUE(history.ok());
+  ASSERT_OK(history);
   EvaluateOptions silent;
   silent.verbose = Verbose::kSilent;
   auto whole = model->Evaluate(Points(10).Batch(10), silent);
   auto single = model->Evaluate(Points(10).Batch(1), silent);
-  ASSERT_TRUE(whole.ok() && single.ok());
+  ASSERT_OK(whole);
+  ASSERT_OK(single);
   EXPECT_NEAR(history->Values("loss")[0], *whole->Find("loss"), 1e-6);
   EXPECT_NEAR(*single->Find("loss"), *whole->Find("loss"), 1e-6);
   EXPECT_DOUBLE_EQ(history->Values("accuracy")[0], *whole->Find("accuracy"));
@@ -112,7 +113,7 @@ TEST(FitTest, Evaluate_DataRunOut_Warns) {
   options.verbose = Verbose::kLine;
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(model->Evaluate(Points(8).Batch(4), options).ok());
+  ASSERT_OK(model->Evaluate(Points(8).Batch(4), options));
   EXPECT_TRUE(Contains(testing::internal::GetCapturedStderr(), "2 of 5 steps"));
   EXPECT_EQ(testing::internal::GetCapturedStdout().substr(0, 4), "2/5 ");
 }
@@ -123,7 +124,7 @@ TEST(FitTest, StepsPerEpoch_EndlessDataset_CutsIt) {
   EXPECT_EQ(model->Fit(Points(10).Repeat().Batch(4), options).status().code(),
             Code::kInvalidArgument);
   options.steps_per_epoch = 5;
-  ASSERT_TRUE(model->Fit(Points(10).Repeat().Batch(4), options).ok());
+  ASSERT_OK(model->Fit(Points(10).Repeat().Batch(4), options));
   EXPECT_EQ(model->iterations(), 15);
 }
 
@@ -134,7 +135,7 @@ TEST(FitTest, Fit_DataRunOut_EndsWithKerasWarning) {
   testing::internal::CaptureStderr();
   auto history = model->Fit(Points(24).Batch(4), options);
   const std::string printed = testing::internal::GetCapturedStderr();
-  ASSERT_TRUE(history.ok());
+  ASSERT_OK(history);
   EXPECT_EQ(model->iterations(), 6);
   EXPECT_EQ(history->epoch.size(), 2u);
   EXPECT_TRUE(
@@ -150,7 +151,7 @@ TEST(FitTest, Fit_DataEndWithAnEpoch_BeginsNoEmptyEpoch) {
   testing::internal::CaptureStderr();
   auto history = model->Fit(Points(8).Batch(4), options);
   const std::string printed = testing::internal::GetCapturedStderr();
-  ASSERT_TRUE(history.ok());
+  ASSERT_OK(history);
   EXPECT_EQ(history->epoch, (std::vector<int64_t>{0}));
   EXPECT_FALSE(Contains(recorder->events, "epoch(1"));
   EXPECT_TRUE(Contains(recorder->events, ")train"));
@@ -165,7 +166,7 @@ TEST(FitTest, InitialEpoch_LaterThanZero_BeginsWithNewData) {
   testing::internal::CaptureStderr();
   auto history = model->Fit(Points(24).Batch(4), options);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-  ASSERT_TRUE(history.ok());
+  ASSERT_OK(history);
   EXPECT_EQ(model->iterations(), 6);
   EXPECT_EQ(history->epoch, (std::vector<int64_t>{2, 3}));
 }
@@ -178,7 +179,7 @@ TEST(FitTest, Fit_SameSeed_GivesTheSameBits) {
     auto model = TinyModel(Adam(), /*dropout=*/0.3f, compile);
     FitOptions options = Quiet(3);
     options.prefetch = prefetch;
-    EXPECT_TRUE(model->Fit(Points(50).Shuffle(seed).Batch(8), options).ok());
+    EXPECT_OK(model->Fit(Points(50).Shuffle(seed).Batch(8), options));
     return WeightsOf(model.get());
   };
   const auto first = run(3, true);
@@ -194,19 +195,19 @@ TEST(FitTest, TrainStep_InPieces_GivesTheSameBits) {
   for (Model* model :
        {static_cast<Model*>(whole.get()), static_cast<Model*>(pieces.get())}) {
     std::unique_ptr<BatchLoader> loader;
-    ASSERT_TRUE(model->OpenLoader(data, {}, &loader).ok());
+    ASSERT_OK(model->OpenLoader(data, {}, &loader));
     Batch batch;
     while (!batch.last) {
-      ASSERT_TRUE(loader->Next(&batch).ok());
+      ASSERT_OK(loader->Next(&batch));
       if (model == whole.get()) {
-        ASSERT_TRUE(model->TrainStep(batch).ok());
+        ASSERT_OK(model->TrainStep(batch));
         continue;
       }
       double loss = 0;
-      ASSERT_TRUE(model->Forward(batch.x, batch.count, true).ok());
-      ASSERT_TRUE(model->ComputeLoss(batch, &loss).ok());
-      ASSERT_TRUE(model->Backward().ok());
-      ASSERT_TRUE(model->ApplyGradients().ok());
+      ASSERT_OK(model->Forward(batch.x, batch.count, true));
+      ASSERT_OK(model->ComputeLoss(batch, &loss));
+      ASSERT_OK(model->Backward());
+      ASSERT_OK(model->ApplyGradients());
     }
   }
   EXPECT_EQ(WeightsOf(whole.get()), WeightsOf(pieces.get()));
@@ -226,18 +227,18 @@ TEST(FitTest, TrainStep_ManyBlocksInPieces_GivesTheSameBits) {
       model.Compile(Adam(), SparseCategoricalCrossentropy(kFromLogits), {},
                     compile);
       std::unique_ptr<BatchLoader> loader;
-      ASSERT_TRUE(model.OpenLoader(Points(40).Batch(8), {}, &loader).ok());
+      ASSERT_OK(model.OpenLoader(Points(40).Batch(8), {}, &loader));
       for (Batch batch; !batch.last;) {
-        ASSERT_TRUE(loader->Next(&batch).ok());
+        ASSERT_OK(loader->Next(&batch));
         if (whole) {
-          ASSERT_TRUE(model.TrainStep(batch).ok());
+          ASSERT_OK(model.TrainStep(batch));
           continue;
         }
         double loss = 0;
-        ASSERT_TRUE(model.Forward(batch.x, batch.count, true).ok());
-        ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
-        ASSERT_TRUE(model.Backward().ok());
-        ASSERT_TRUE(model.ApplyGradients().ok());
+        ASSERT_OK(model.Forward(batch.x, batch.count, true));
+        ASSERT_OK(model.ComputeLoss(batch, &loss));
+        ASSERT_OK(model.Backward());
+        ASSERT_OK(model.ApplyGradients());
       }
       ends.push_back(WeightsOf(&model));
     }
@@ -258,21 +259,21 @@ TEST(FitTest, ComputeLoss_ForwardWithoutTraining_EqualsTestStep) {
   Sequential model({Input({2}), Dense(3, kSoftmax)});
   model.Compile(SGD(), SparseCategoricalCrossentropy());
   std::unique_ptr<BatchLoader> loader;
-  ASSERT_TRUE(model.OpenLoader(Points(8).Batch(8), {}, &loader).ok());
+  ASSERT_OK(model.OpenLoader(Points(8).Batch(8), {}, &loader));
   Batch batch;
-  ASSERT_TRUE(loader->Next(&batch).ok());
-  ASSERT_TRUE(model.TestStep(batch).ok());
+  ASSERT_OK(loader->Next(&batch));
+  ASSERT_OK(model.TestStep(batch));
   double loss = 0;
-  ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/false).ok());
-  ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+  ASSERT_OK(model.Forward(batch.x, batch.count, /*training=*/false));
+  ASSERT_OK(model.ComputeLoss(batch, &loss));
   EXPECT_NEAR(loss, model.rank_metrics()[0].Result(), 1e-5);
   EXPECT_FALSE(model.Backward().ok());
 
-  ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/true).ok());
-  ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+  ASSERT_OK(model.Forward(batch.x, batch.count, /*training=*/true));
+  ASSERT_OK(model.ComputeLoss(batch, &loss));
   EXPECT_NEAR(loss, model.rank_metrics()[0].Result(), 1e-5);
   EXPECT_FALSE(model.ComputeLoss(batch, &loss).ok());  // a second one
-  EXPECT_TRUE(model.Backward().ok());
+  EXPECT_OK(model.Backward());
 }
 
 TEST(FitTest, Fit_RestoredAtAnyStep_EndsWithTheUndisturbedBits) {
@@ -282,7 +283,7 @@ TEST(FitTest, Fit_RestoredAtAnyStep_EndsWithTheUndisturbedBits) {
   options.validation_data = Points(20, 9).Batch(7);
   auto undisturbed = TinyModel(SGD(0.1f, 0.9f), 0.25f);
   auto expected = undisturbed->Fit(data, options);
-  ASSERT_TRUE(expected.ok());
+  ASSERT_OK(expected);
   for (int64_t step = 1; step <= 15; ++step) {
     auto backup = std::make_shared<MemoryBackup>();
     backup->save_after_step = step;
@@ -357,7 +358,7 @@ TEST(FitTest, Fit_LossNotANumber_WarnsOnceAndAtTheEnd) {
     if (terminates) options.callbacks = {TerminateOnNaN()};
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    EXPECT_TRUE(model->Fit(Points(40).Batch(4), options).ok());
+    EXPECT_OK(model->Fit(Points(40).Batch(4), options));
     testing::internal::GetCapturedStdout();
     return testing::internal::GetCapturedStderr();
   };
@@ -432,13 +433,10 @@ TEST(FitTest, TargetsOfBytes_LossOfValues_WarnsOfTheirScale) {
     Sequential model({Input({2}), Dense(4)});
     model.Compile(SGD(), MeanSquaredError());
     testing::internal::CaptureStderr();
-    EXPECT_TRUE(
-        model
-            .Fit((scaled ? Zip({examples}, {targets.Map(Scale(1 / 255.f))})
-                         : examples)
-                     .Batch(4),
-                 Quiet(1))
-            .ok());
+    EXPECT_OK(model.Fit(
+        (scaled ? Zip({examples}, {targets.Map(Scale(1 / 255.f))}) : examples)
+            .Batch(4),
+        Quiet(1)));
     return testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(printed_by(255, false).find("warning: the targets in "), 0u);
@@ -452,7 +450,7 @@ TEST(FitTest, SecondFit_DataInTheSameOrder_IsNotedOnce) {
     auto model = TinyModel();
     testing::internal::CaptureStderr();
     for (const Dataset& data : fits) {
-      EXPECT_TRUE(model->Fit(data.Batch(8), Quiet(1)).ok());
+      EXPECT_OK(model->Fit(data.Batch(8), Quiet(1)));
     }
     return testing::internal::GetCapturedStderr();
   };
@@ -500,7 +498,8 @@ TEST(FitTest, Predict_AnyBatchSize_IsInTheOrderOfTheDataset) {
   auto model = TinyModel();
   auto all = model->Predict(Points(11).Batch(11));
   auto parts = model->Predict(Points(11).Batch(4));
-  ASSERT_TRUE(all.ok() && parts.ok());
+  ASSERT_OK(all);
+  ASSERT_OK(parts);
   ASSERT_EQ(all->size(), 33u);
   ASSERT_EQ(parts->size(), 33u);
   for (size_t i = 0; i < 33; ++i) {
@@ -690,7 +689,7 @@ TEST(FitTest, EpochLine_OneEpochOnly_IsNotPrinted) {
     options.epochs = epochs;
     options.out = out;
     auto model = TinyModel();
-    ASSERT_TRUE(model->Fit(Points(8).Batch(4), options).ok());
+    ASSERT_OK(model->Fit(Points(8).Batch(4), options));
     std::string text(static_cast<size_t>(std::ftell(out)), '\0');
     std::rewind(out);
     ASSERT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());

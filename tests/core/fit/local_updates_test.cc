@@ -275,13 +275,13 @@ TEST(LocalUpdatesTest, ReadAhead_BatchIsReadAgain_IsForgotten) {
   for (void (BatchLoader::*again)() :
        {&BatchLoader::RewindStep, &BatchLoader::RewindRound}) {
     std::unique_ptr<BatchLoader> loader;
-    ASSERT_TRUE(model->OpenLoader(data.Batch(32), {}, &loader).ok());
+    ASSERT_OK(model->OpenLoader(data.Batch(32), {}, &loader));
     Batch batch;
     for (int i = 0; i < 3; ++i) {
-      ASSERT_TRUE(loader->Next(&batch).ok());
+      ASSERT_OK(loader->Next(&batch));
       (loader.get()->*again)();
     }
-    ASSERT_TRUE(loader->Next(&batch).ok());
+    ASSERT_OK(loader->Next(&batch));
     EXPECT_EQ(loader->Next(&batch).code(), Code::kCorruption);
   }
 }
@@ -312,7 +312,7 @@ TEST(LocalUpdatesTest, Callbacks_InRounds_SeeTheLastStep) {
   FitOptions fit = Quiet(1);
   const auto sees = std::make_shared<SeesSteps>();
   fit.callbacks = {sees};
-  ASSERT_TRUE(model->Fit(Points(60).Batch(6), fit).ok());
+  ASSERT_OK(model->Fit(Points(60).Batch(6), fit));
   EXPECT_EQ(sees->begins, (std::vector<int64_t>{0, 4, 8}));
   EXPECT_EQ(sees->ends, (std::vector<int64_t>{3, 7, 9}));
   EXPECT_EQ(sees->next, (std::vector<int64_t>{4, 8, 10, 0}));
@@ -330,16 +330,16 @@ TEST(LocalUpdatesTest, SavedModel_StepsOrRounds_LoadsForEither) {
       CompileOptions options;
       options.local.steps = saved;
       const auto model = ModelOf(Adam(0.01f), options);
-      ASSERT_TRUE(model->Fit(data, Quiet(1)).ok());
-      ASSERT_TRUE(SaveModel(model.get(), path).ok());
+      ASSERT_OK(model->Fit(data, Quiet(1)));
+      ASSERT_OK(SaveModel(model.get(), path));
       std::unique_ptr<Model> other;
       options.local.steps = loaded;
       ASSERT_OK(LoadModel(path, &other, options));
       EXPECT_EQ(WeightsOf(other.get()), WeightsOf(model.get()));
       EXPECT_EQ(other->iterations(), 10);
-      ASSERT_TRUE(other->Fit(data, Quiet(1)).ok());
+      ASSERT_OK(other->Fit(data, Quiet(1)));
       EXPECT_EQ(other->iterations(), 20);
-      ASSERT_TRUE(model->Fit(data, Quiet(1)).ok());
+      ASSERT_OK(model->Fit(data, Quiet(1)));
       if (saved != loaded) continue;
       EXPECT_EQ(WeightsOf(other.get()), WeightsOf(model.get()));
     }

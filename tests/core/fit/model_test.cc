@@ -85,14 +85,14 @@ TEST(ModelTest, Batch_BeyondAllMemory_IsAnError) {
     EXPECT_EQ(model->Fit(Points(8).Batch(batch), Quiet(1)).status().code(),
               Code::kInvalidArgument);
   }
-  EXPECT_TRUE(model->Fit(Points(8).Batch(8), Quiet(1)).ok());
+  EXPECT_OK(model->Fit(Points(8).Batch(8), Quiet(1)));
 }
 
 TEST(ModelTest, Metrics_OfOneName_AreNumbered) {
   Sequential model({Input({2}), Dense(3)});
   model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy(), Accuracy(), Accuracy().Name("loss")});
-  ASSERT_TRUE(model.status().ok());
+  ASSERT_OK(model.status());
   EXPECT_EQ(model.metric_name(1), "accuracy");
   EXPECT_EQ(model.metric_name(2), "accuracy_1");
   EXPECT_EQ(model.metric_name(3), "loss_1");
@@ -103,7 +103,7 @@ TEST(ModelTest, WeightedMetrics_OfANameThatIsTaken_BeginWithWeighted) {
   model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy(), Accuracy().Weighted(), Accuracy().Weighted(),
                  SparseTopKCategoricalAccuracy(2).Weighted()});
-  ASSERT_TRUE(model.status().ok());
+  ASSERT_OK(model.status());
   EXPECT_EQ(model.metric_name(1), "accuracy");
   EXPECT_EQ(model.metric_name(2), "weighted_accuracy");
   EXPECT_EQ(model.metric_name(3), "weighted_accuracy_1");
@@ -150,17 +150,17 @@ TEST(ModelTest, Gradients_ResidualModel_AgreeWithFiniteDifferences) {
                            {DType::kFloat32, {3}}, targets.data(), 2))
           .Batch(2);
   std::unique_ptr<BatchLoader> loader;
-  ASSERT_TRUE(model.OpenLoader(data, {}, &loader).ok());
+  ASSERT_OK(model.OpenLoader(data, {}, &loader));
   Batch batch;
-  ASSERT_TRUE(loader->Next(&batch).ok());
+  ASSERT_OK(loader->Next(&batch));
   auto loss = [&] {
     double value = 0;
-    EXPECT_TRUE(model.Forward(batch.x, batch.count, true).ok());
-    EXPECT_TRUE(model.ComputeLoss(batch, &value).ok());
+    EXPECT_OK(model.Forward(batch.x, batch.count, true));
+    EXPECT_OK(model.ComputeLoss(batch, &value));
     return value;
   };
   loss();
-  ASSERT_TRUE(model.Backward().ok());
+  ASSERT_OK(model.Backward());
   const std::vector<float> gradients(model.gradients(),
                                      model.gradients() + model.num_weights());
   for (int64_t i = 0; i < model.num_weights(); i += 3) {
@@ -180,7 +180,7 @@ TEST(ModelTest, Softmax_BeforeTheLoss_EqualsLogits) {
     if (softmax) model.Add(Softmax());
     model.Compile(SGD(0.5f), SparseCategoricalCrossentropy(
                                  softmax ? kFromProbabilities : kFromLogits));
-    EXPECT_TRUE(model.Fit(Points(30).Batch(10), Quiet(3)).ok());
+    EXPECT_OK(model.Fit(Points(30).Batch(10), Quiet(3)));
     return WeightsOf(&model);
   };
   EXPECT_EQ(weights(true), weights(false));
@@ -192,19 +192,19 @@ std::vector<float> TrainedWithLogits(const Layer& last, const Loss& loss) {
   model.Compile(SGD(0.5f), loss);
   std::vector<float> numbers;
   const Dataset data = Points(30).Batch(10);
-  EXPECT_TRUE(model.Fit(data, Quiet(3)).ok());
+  EXPECT_OK(model.Fit(data, Quiet(3)));
   numbers = WeightsOf(&model);
   std::unique_ptr<BatchLoader> loader;
-  EXPECT_TRUE(model.OpenLoader(data, {}, &loader).ok());
+  EXPECT_OK(model.OpenLoader(data, {}, &loader));
   Batch batch;
-  EXPECT_TRUE(loader->Next(&batch).ok());
-  EXPECT_TRUE(model.TestStep(batch).ok());
+  EXPECT_OK(loader->Next(&batch));
+  EXPECT_OK(model.TestStep(batch));
   const float tested = static_cast<float>(model.rank_metrics()[0].Result());
   numbers.push_back(tested);
   for (const bool training : {true, false}) {
     double alone = 0;
-    EXPECT_TRUE(model.Forward(batch.x, batch.count, training).ok());
-    EXPECT_TRUE(model.ComputeLoss(batch, &alone).ok());
+    EXPECT_OK(model.Forward(batch.x, batch.count, training));
+    EXPECT_OK(model.ComputeLoss(batch, &alone));
     EXPECT_NEAR(alone, tested, 1e-5) << training;
   }
   return numbers;
@@ -229,7 +229,7 @@ TEST(ModelTest, FromLogits_SoftmaxOrSigmoid_TakesItsInputAndWarnsOnce) {
   Sequential model({Input({2}), Dense(3, kSoftmax)});
   model.Compile(SGD(), sparse);
   const auto outputs = model.Predict(Points(4).Batch(4));
-  ASSERT_TRUE(outputs.ok());
+  ASSERT_OK(outputs);
   const std::vector<float>& p = outputs.value();
   EXPECT_NEAR(p[0] + p[1] + p[2], 1, 1e-6);
 }
@@ -242,9 +242,9 @@ TEST(ModelTest, LinearOutput_LossOfProbabilities_WarnsOnceAsItTrains) {
     const Dataset points = Points(8).Batch(8);
     EvaluateOptions quiet;
     quiet.verbose = Verbose::kSilent;
-    EXPECT_TRUE(model.Evaluate(points, quiet).ok());
+    EXPECT_OK(model.Evaluate(points, quiet));
     if (!trains) return;
-    EXPECT_TRUE(model.Fit(points, Quiet(1)).ok());
+    EXPECT_OK(model.Fit(points, Quiet(1)));
   };
   testing::internal::CaptureStderr();
   use(Dense(3), SparseCategoricalCrossentropy(kFromLogits), true);
@@ -266,10 +266,10 @@ TEST(ModelTest, LinearOutput_LossOfProbabilities_WarnsOnceAsItTrains) {
 
 TEST(ModelTest, Compile_SecondTime_KeepsWeightsAndForgetsTheOptimizer) {
   auto model = TinyModel(Adam());
-  ASSERT_TRUE(model->Fit(Points(30).Batch(10), Quiet(1)).ok());
+  ASSERT_OK(model->Fit(Points(30).Batch(10), Quiet(1)));
   const auto weights = WeightsOf(model.get());
   model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
-  ASSERT_TRUE(model->status().ok());
+  ASSERT_OK(model->status());
   EXPECT_EQ(WeightsOf(model.get()), weights);
   EXPECT_EQ(model->iterations(), 0);
 }
@@ -277,7 +277,7 @@ TEST(ModelTest, Compile_SecondTime_KeepsWeightsAndForgetsTheOptimizer) {
 TEST(ModelTest, LearningRate_Schedule_IsFollowedUntilItIsSet) {
   auto model = TinyModel(SGD(ExponentialDecay(1, 1, 0.5f)));
   EXPECT_FLOAT_EQ(model->LearningRate(), 1);
-  ASSERT_TRUE(model->Fit(Points(8).Batch(4), Quiet(1)).ok());
+  ASSERT_OK(model->Fit(Points(8).Batch(4), Quiet(1)));
   EXPECT_FLOAT_EQ(model->LearningRate(), 0.25f);
   model->SetLearningRate(0.125f);
   EXPECT_FLOAT_EQ(model->LearningRate(), 0.125f);

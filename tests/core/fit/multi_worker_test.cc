@@ -51,7 +51,7 @@ Outcome Train(Collective* collective, const Dataset& data,
   outcome.validation = history->Values("val_loss");
   outcome.weights = WeightsOf(model.get());
   auto predictions = model->Predict(Points(23, 9).Batch(10));
-  EXPECT_TRUE(predictions.ok());
+  EXPECT_OK(predictions);
   outcome.predictions = predictions.value();
   return outcome;
 }
@@ -133,9 +133,8 @@ Dataset InOrderOfSteps(const Dataset& data, int world) {
       const int64_t index = data.ExampleAt(at, plan.first + i, rank, world);
       x->resize(x->size() + 2);
       y->resize(y->size() + 1);
-      EXPECT_TRUE(data.source()
-                      ->Read(&index, 1, x->data() + x->size() - 2, &y->back())
-                      .ok());
+      EXPECT_OK(data.source()->Read(&index, 1, x->data() + x->size() - 2,
+                                    &y->back()));
     }
   }
   const auto count = static_cast<int64_t>(y->size());
@@ -169,9 +168,9 @@ TEST(MultiWorkerTest, Files_OfUnevenSizes_NeitherHangNorBias) {
         EvaluateOptions quiet;
         quiet.verbose = Verbose::kSilent;
         const auto logs = model->Evaluate(data, quiet);
-        ASSERT_TRUE(logs.ok());
+        ASSERT_OK(logs);
         const auto whole = model->Evaluate(Points(50).Batch(50), quiet);
-        ASSERT_TRUE(whole.ok());
+        ASSERT_OK(whole);
         EXPECT_NEAR(*logs->Find("loss"), *whole->Find("loss"), 1e-4);
         EXPECT_NEAR(*logs->Find("accuracy"), *whole->Find("accuracy"), 1e-6);
         const int rank = collective->rank();
@@ -199,11 +198,11 @@ TEST(MultiWorkerTest, FilePart_Short_WeighsByItsExamples) {
   FitOptions options = Quiet(1);
   options.steps_per_epoch = 1;
   auto alone = TinyModel(SGD(0.1f));
-  ASSERT_TRUE(alone->Fit(InOrderOfSteps(data, 2), options).ok());
+  ASSERT_OK(alone->Fit(InOrderOfSteps(data, 2), options));
   const std::vector<float> expected = WeightsOf(alone.get());
   RunRanks(2, [&](Collective* collective) {
     auto model = TinyModel(SGD(0.1f), 0, CompileOptions(collective));
-    ASSERT_TRUE(model->Fit(data, options).ok());
+    ASSERT_OK(model->Fit(data, options));
     const std::vector<float> weights = WeightsOf(model.get());
     for (size_t i = 0; i < weights.size(); ++i) {
       ASSERT_NEAR(weights[i], expected[i], 1e-6);
@@ -217,7 +216,7 @@ TEST(MultiWorkerTest, Dropout_TwoRanks_RepeatsInEachRun) {
     std::vector<std::vector<float>> weights(2);
     RunRanks(2, [&](Collective* collective) {
       auto model = TinyModel(SGD(0.1f), 0.5f, CompileOptions(collective));
-      ASSERT_TRUE(model->Fit(Points(40).Shuffle(1).Batch(8), Quiet(2)).ok());
+      ASSERT_OK(model->Fit(Points(40).Shuffle(1).Batch(8), Quiet(2)));
       weights[collective->rank()] = WeightsOf(model.get());
     });
     EXPECT_EQ(weights[0], weights[1]);
@@ -469,7 +468,7 @@ Dataset Swapped(int64_t count) {
       std::vector<int64_t> all(64);
       std::iota(all.begin(), all.end(), 0);
       const auto source = Points(64).source();
-      EXPECT_TRUE(source->Read(all.data(), 64, x.data(), y.data()).ok());
+      EXPECT_OK(source->Read(all.data(), 64, x.data(), y.data()));
       for (int32_t& label : y) label = label == 2 ? 2 : 1 - label;
     }
   };
@@ -594,7 +593,7 @@ TEST(MultiWorkerTest, Predict_OwnExamples_GivesEachWorkerItsOwnOutputs) {
 
       auto alone = TinyModel();  // with the initial weights of the chief
       const auto expected = alone->Predict(points.Batch(sizes[rank]));
-      ASSERT_TRUE(expected.ok());
+      ASSERT_OK(expected);
       std::vector<float> a = outputs.value(), b = expected.value();
       if (shuffles) {
         std::sort(a.begin(), a.end());
@@ -652,7 +651,7 @@ TEST(MultiWorkerTest, StopTraining_OnOneRank_StopsAll) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
     FitOptions options = Quiet(4);
     options.callbacks = {std::make_shared<Stops>(collective->rank() == 1)};
-    ASSERT_TRUE(model->Fit(Points(40).Batch(8), options).ok());
+    ASSERT_OK(model->Fit(Points(40).Batch(8), options));
     EXPECT_EQ(model->iterations(), 3);
   });
 }

@@ -64,7 +64,7 @@ void ExpectFound(const std::vector<Trained>& runs, int broken, int64_t from,
 }
 
 void ExpectFoundInAll(const Rounds& rounds, unsigned seeds) {
-  ASSERT_TRUE(Undisturbed(rounds).status.ok());
+  ASSERT_OK(Undisturbed(rounds).status);
   for (unsigned seed = 1; seed <= seeds && !testing::Test::HasFailure();
        ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -317,7 +317,7 @@ TEST(ReplicaCheckTest, Check_InACallback_ChangesNothing) {
         return Train(collective, {}, std::make_shared<OneBitLayer>(0),
                      [&](FitState& fit) {
                        if (fit.model->iterations() % 7 != 3) return;
-                       EXPECT_TRUE(fit.model->CheckReplicas().ok());
+                       EXPECT_OK(fit.model->CheckReplicas());
                      });
       });
   ExpectRight(runs, {0, 1, 2});

@@ -410,7 +410,7 @@ TEST(ReplicasTest, UserLoop_FewerWorkersThanReplicas_IsRefused) {
   CompileOptions options;
   options.replicas = 2;
   const auto model = TinyModel(SGD(0.1f), 0, options);
-  ASSERT_TRUE(model->status().ok());
+  ASSERT_OK(model->status());
   EXPECT_EQ(model->num_replicas(), 2);
   const float x[2] = {1, 0};
   const int32_t y = 1;
@@ -420,8 +420,8 @@ TEST(ReplicasTest, UserLoop_FewerWorkersThanReplicas_IsRefused) {
   batch.y = &y;
   EXPECT_EQ(model->TrainStep(batch).code(), Code::kInvalidArgument);
   EXPECT_EQ(model->Forward(x, 1, true).code(), Code::kInvalidArgument);
-  EXPECT_TRUE(model->Forward(x, 1, false).ok());
-  EXPECT_TRUE(model->TestStep(batch).ok());
+  EXPECT_OK(model->Forward(x, 1, false));
+  EXPECT_OK(model->TestStep(batch));
 }
 
 TEST(ReplicasTest, SynchronizedLayer_FewerWorkersThanReplicas_IsRefused) {
@@ -434,12 +434,11 @@ TEST(ReplicasTest, SynchronizedLayer_FewerWorkersThanReplicas_IsRefused) {
                   options);
     return model.status();
   };
-  EXPECT_TRUE(compile(nullptr, 1).ok());
+  EXPECT_OK(compile(nullptr, 1));
   const Status refused = compile(nullptr, 2);
   EXPECT_TRUE(Contains(refused, "synchronized"));
-  RunRanks(2, [&](Collective* collective) {
-    EXPECT_TRUE(compile(collective, 2).ok());
-  });
+  RunRanks(2,
+           [&](Collective* collective) { EXPECT_OK(compile(collective, 2)); });
 }
 
 // A worker with several replicas keeps one span more, the sum of their
@@ -452,14 +451,14 @@ TEST(ReplicasTest, Replicas_OnOneWorker_TakeTheMemoryOfOneAndASum) {
   const MemoryPlan of_one = one->PlanMemory(16), of_six = six->PlanMemory(16);
   EXPECT_EQ(of_six.gradients, 2 * of_one.gradients);
   EXPECT_EQ(of_six.total(), of_one.total() + of_one.gradients);
-  ASSERT_TRUE(six->Fit(Points(96).Batch(96), Quiet(1)).ok());
+  ASSERT_OK(six->Fit(Points(96).Batch(96), Quiet(1)));
   EXPECT_EQ(six->BytesUsed(), of_six.total());
   // Exact sums take a byte for 256 weights.
   options.reduction = Reduction::kExact;
   const auto exact = TinyModel(SGD(0.1f), 0.3f, options);
   const MemoryPlan of_exact = exact->PlanMemory(16);
   EXPECT_EQ(of_exact.gradients, of_six.gradients + 64);
-  ASSERT_TRUE(exact->Fit(Points(96).Batch(96), Quiet(1)).ok());
+  ASSERT_OK(exact->Fit(Points(96).Batch(96), Quiet(1)));
   EXPECT_EQ(exact->BytesUsed(), of_exact.total());
 }
 
@@ -475,7 +474,7 @@ TEST(ReplicasTest, Weights_BeforeTraining_TravelOnlyWhereTheyDiffer) {
       if (rank == other) model->weights()[model->num_weights() - 1] += 1;
       model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                      {Accuracy()}, CompileOptions(collective));
-      ASSERT_TRUE(model->Fit(Points(50, 7).Batch(16), Quiet(1)).ok());
+      ASSERT_OK(model->Fit(Points(50, 7).Batch(16), Quiet(1)));
       weights[rank] = WeightsOf(model.get());
       bytes[rank] =
           static_cast<ThreadCollective*>(collective)->broadcast_bytes();

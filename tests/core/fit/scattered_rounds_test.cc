@@ -301,12 +301,12 @@ TEST(ScatteredRoundsTest, Loop_EndsWithinAnEpoch_HasItsLastRound) {
   for (const bool ends : {true, false}) {
     const auto model = ModelOf(job, options);
     TrainingLoop loop(model.get(), DataOf(job), Quiet(1));
-    ASSERT_TRUE(loop.Begin().ok());
-    while (loop.HasStep()) ASSERT_TRUE(loop.Step().ok());
+    ASSERT_OK(loop.Begin());
+    while (loop.HasStep()) ASSERT_OK(loop.Step());
     if (ends) {
-      ASSERT_TRUE(loop.EndEpoch().ok());
+      ASSERT_OK(loop.EndEpoch());
     }
-    ASSERT_TRUE(loop.End().ok());
+    ASSERT_OK(loop.End());
     weights.push_back(WeightsOf(model.get()));
   }
   EXPECT_EQ(weights[0], weights[1]);
@@ -355,7 +355,7 @@ TEST(ScatteredRoundsTest, Fit_SecondTime_BeginsWithoutErrorFeedback) {
     options.local.overlap = true;
     Job job;
     const auto twice = ModelOf(job, options), other = ModelOf(job, options);
-    ASSERT_TRUE(twice->Fit(DataOf(job), Quiet(1)).ok());
+    ASSERT_OK(twice->Fit(DataOf(job), Quiet(1)));
     std::vector<StateSpan> from, to;
     for (const auto& [model, spans] :
          {std::pair{twice.get(), &from}, {other.get(), &to}}) {
@@ -366,8 +366,8 @@ TEST(ScatteredRoundsTest, Fit_SecondTime_BeginsWithoutErrorFeedback) {
     for (size_t i = 0; i < from.size(); ++i) {
       std::memcpy(to[i].data, from[i].data, from[i].bytes());
     }
-    ASSERT_TRUE(twice->Fit(DataOf(job), Quiet(1)).ok());
-    ASSERT_TRUE(other->Fit(DataOf(job), Quiet(1)).ok());
+    ASSERT_OK(twice->Fit(DataOf(job), Quiet(1)));
+    ASSERT_OK(other->Fit(DataOf(job), Quiet(1)));
     EXPECT_EQ(WeightsOf(twice.get()), WeightsOf(other.get()));
   }
 }
@@ -382,7 +382,7 @@ TEST(ScatteredRoundsTest, Check_ParticipationQuorumOrAutoSteps_IsRefused) {
   const char* const names[] = {"participation", "quorum", "local_steps auto"};
   for (int i = 0; i < 3; ++i) {
     if (with[i].steps == 0) with[i].steps = 2;
-    EXPECT_TRUE(with[i].Check().ok());
+    EXPECT_OK(with[i].Check());
     LocalUpdates overlap = with[i], sparse = with[i];
     overlap.overlap = true;
     sparse.delta = Delta::kSparse;
@@ -405,7 +405,7 @@ TEST(ScatteredRoundsTest, Compile_ElasticCollective_IsRefused) {
     options.local.overlap = overlap;
     return ModelOf(Job(), options)->status();
   };
-  EXPECT_TRUE(compile(Delta::kInt8, false).ok());
+  EXPECT_OK(compile(Delta::kInt8, false));
   const struct {
     Delta delta;
     bool overlap;

@@ -292,7 +292,7 @@ TEST(StopRequestsTest, Step_NoRequest_SendsNothingMore) {
       FitOptions options = Quiet(1);
       options.steps_per_epoch = steps;
       options.check_replicas_every = 0;
-      EXPECT_TRUE(model->Fit(Points(40).Repeat().Batch(8), options).ok());
+      EXPECT_OK(model->Fit(Points(40).Repeat().Batch(8), options));
       if (collective->rank() == 0) {
         made = static_cast<ThreadCollective*>(collective)->calls();
       }

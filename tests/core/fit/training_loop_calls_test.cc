@@ -39,15 +39,15 @@ TEST(TrainingLoopCallsTest, Calls_OutOfOrder_AreErrors) {
             Code::kInvalidArgument);
   TrainingLoop second(model.get(), Data(), Quiet(1));
   EXPECT_EQ(second.Begin().code(), Code::kInvalidArgument);
-  while (loop.HasStep()) ASSERT_TRUE(loop.Step().ok());
+  while (loop.HasStep()) ASSERT_OK(loop.Step());
   EXPECT_EQ(loop.Step().code(), Code::kInvalidArgument);
-  ASSERT_TRUE(loop.EndEpoch().ok());
+  ASSERT_OK(loop.EndEpoch());
   EXPECT_FALSE(loop.HasEpoch());
   Status ended = loop.End();
-  ASSERT_TRUE(ended.ok());
+  ASSERT_OK(ended);
   EXPECT_FALSE(loop.Recover(&ended));
-  EXPECT_TRUE(ended.ok());
-  EXPECT_TRUE(model->Fit(Data(), Quiet(1)).status().ok());
+  EXPECT_OK(ended);
+  EXPECT_OK(model->Fit(Data(), Quiet(1)).status());
 }
 
 // A loop left in the middle leaves a model that can be trained.
@@ -55,12 +55,12 @@ TEST(TrainingLoopCallsTest, Loop_LeftInTheMiddle_FreesTheModel) {
   const auto model = TinyModel();
   {
     TrainingLoop loop(model.get(), Data(), Quiet(2));
-    ASSERT_TRUE(loop.Begin().ok());
+    ASSERT_OK(loop.Begin());
     ASSERT_TRUE(loop.HasEpoch());
-    ASSERT_TRUE(loop.Step().ok());
+    ASSERT_OK(loop.Step());
     EXPECT_EQ(loop.step(), 1);
   }
-  EXPECT_TRUE(model->Fit(Data(), Quiet(1)).status().ok());
+  EXPECT_OK(model->Fit(Data(), Quiet(1)).status());
   model->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
   EXPECT_OK(model->status());
 }
@@ -190,7 +190,7 @@ TEST(TrainingLoopCallsTest, Calls_InAnyOrder_GiveAPrefixOfTheEventsOfFit) {
   FitOptions options = Quiet(2);
   options.validation_data = Points(150).Batch(128);
   options.callbacks = {fit_recorder};
-  ASSERT_TRUE(TinyModel()->Fit(data, options).status().ok());
+  ASSERT_OK(TinyModel()->Fit(data, options).status());
   const std::vector<std::string>& fit_events = fit_recorder->events;
   int complete_runs = 0, failed_calls = 0;
   for (unsigned seed = 1; seed <= 600 && !HasFailure(); ++seed) {
@@ -221,7 +221,7 @@ TEST(TrainingLoopCallsTest, Calls_InAnyOrder_GiveAPrefixOfTheEventsOfFit) {
     ASSERT_LE(events.size(), fit_events.size());
     EXPECT_TRUE(std::equal(events.begin(), events.end(), fit_events.begin()));
     options.callbacks.clear();
-    EXPECT_TRUE(model->Fit(data, options).status().ok());
+    EXPECT_OK(model->Fit(data, options).status());
   }
   EXPECT_GT(complete_runs, 20);
   EXPECT_GT(failed_calls, 50);
@@ -231,16 +231,16 @@ TEST(TrainingLoopCallsTest, Calls_InAnyOrder_GiveAPrefixOfTheEventsOfFit) {
 TEST(TrainingLoopCallsTest, HasStep_AfterTheLastEpoch_IsFalse) {
   const auto model = TinyModel();
   TrainingLoop loop(model.get(), Data(), Quiet(2));
-  ASSERT_TRUE(loop.Begin().ok());
+  ASSERT_OK(loop.Begin());
   while (loop.HasStep() && model->iterations() < 100) {
-    ASSERT_TRUE(loop.Step().ok());
+    ASSERT_OK(loop.Step());
     if (loop.HasStep()) continue;
-    ASSERT_TRUE(loop.EndEpoch().ok());
+    ASSERT_OK(loop.EndEpoch());
   }
   EXPECT_EQ(model->iterations(), 2 * 6);
   EXPECT_EQ(loop.EndEpoch().code(), Code::kInvalidArgument);
   EXPECT_EQ(loop.epoch(), 2);
-  EXPECT_TRUE(loop.End().ok());
+  EXPECT_OK(loop.End());
 }
 
 // The ranks are threads that run `program`, then Fit if it succeeded, and then
@@ -302,7 +302,7 @@ TEST(TrainingLoopCallsTest, Recovers_OkBeforeTheEnd_IsAnError) {
 TEST(TrainingLoopCallsTest, Loop_RunTwice_TrainsAsFitTwice) {
   const auto twice = TinyModel();
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(twice->Fit(Data(), Quiet(1)).status().ok());
+    ASSERT_OK(twice->Fit(Data(), Quiet(1)).status());
   }
   const std::unique_ptr<FILE, int (*)(FILE*)> printed(std::tmpfile(), fclose);
   FitOptions options = Quiet(1);

@@ -217,13 +217,13 @@ TEST(TrainingLoopTest, Loop_ResumedFromABackup_EndsWithTheSameBits) {
       const auto model =
           TinyModel(Adam(0.01f), /*dropout=*/0.2f, Replicas(nullptr));
       TrainingLoop loop(model.get(), Data(), options);
-      ASSERT_TRUE(loop.Begin().ok());
+      ASSERT_OK(loop.Begin());
       while (model->iterations() < at) {
         while (loop.HasStep() && model->iterations() < at) {
-          ASSERT_TRUE(loop.Step().ok());
+          ASSERT_OK(loop.Step());
         }
         if (loop.HasStep()) break;
-        ASSERT_TRUE(loop.EndEpoch().ok());
+        ASSERT_OK(loop.EndEpoch());
       }
     }
     options.callbacks = {BackupAndRestore(folder / "backup", SaveEvery(3))};
@@ -250,17 +250,17 @@ TEST(TrainingLoopTest, StopTraining_SetInACallback_EndsTheLoop) {
   FitOptions options = Quiet(5);
   options.callbacks = {std::make_shared<Stops>()};
   TrainingLoop loop(model.get(), Data(), options);
-  ASSERT_TRUE(loop.Begin().ok());
+  ASSERT_OK(loop.Begin());
   int64_t steps = 0;
   while (loop.HasEpoch()) {
-    while (loop.HasStep()) ASSERT_TRUE(loop.Step().ok());
+    while (loop.HasStep()) ASSERT_OK(loop.Step());
     steps += loop.step();
-    ASSERT_TRUE(loop.EndEpoch().ok());
+    ASSERT_OK(loop.EndEpoch());
   }
   EXPECT_EQ(loop.epoch(), 2);
   EXPECT_EQ(steps, 6 + 3);
   EXPECT_EQ(model->iterations(), steps);
-  EXPECT_TRUE(loop.End().ok());
+  EXPECT_OK(loop.End());
 }
 
 }  // namespace

@@ -489,7 +489,7 @@ std::unique_ptr<Model> MakeModel(const FitCase& c, Collective* collective) {
   model->Add(head, {x});
   for (int i = 0; i < model->num_nodes(); ++i) {
     const bool trains = (c.frozen >> i & 1) == 0;
-    EXPECT_TRUE(model->SetTrainable(model->layer(i).name, trains).ok());
+    EXPECT_OK(model->SetTrainable(model->layer(i).name, trains));
   }
   CompileOptions options;
   options.collective = collective;
@@ -582,7 +582,7 @@ class Stepwise {
 
   void Renew(int64_t count, bool training) {
     auto next = MakeModel(case_, collective_);
-    ASSERT_TRUE(next->Reserve(std::max<int64_t>(count, 1), training).ok());
+    ASSERT_OK(next->Reserve(std::max<int64_t>(count, 1), training));
     CopyState(model_->weights_state(), next->weights_state());
     CopyState(model_->optimizer_state(), next->optimizer_state());
     model_ = std::move(next);
@@ -627,7 +627,7 @@ class Stepwise {
   }
 
   double TotalLoss() {
-    EXPECT_TRUE(SumOverRanks(model_->collective(), &tested_).ok());
+    EXPECT_OK(SumOverRanks(model_->collective(), &tested_));
     return tested_[0].Result();
   }
 
@@ -652,7 +652,7 @@ void ExpectAsStepwise(const FitCase& c, const Examples& examples,
   const auto model = MakeModel(c, collective);
   Stepwise reference(c, examples, collective);
   if (c.reserve > 0) {
-    ASSERT_TRUE(model->Reserve(c.reserve, c.reserve % 2 == 0).ok());
+    ASSERT_OK(model->Reserve(c.reserve, c.reserve % 2 == 0));
   }
   for (int round = 0; round < 2; ++round) {
     FitOptions options = Quiet(c.epochs);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "core/graph/graph.h"
 #include "ringlet/model.h"
@@ -138,7 +139,7 @@ TEST(JoinedPoolsTest, Pools_ConvolutionIsAnOutput_LeaveTheOutput) {
   Floats image(64);
   for (size_t i = 0; i < image.size(); ++i) image[i] = std::sin(i);
   model.Compile(SGD(0.1f), MeanSquaredError(), {}, {});
-  ASSERT_TRUE(model.Forward(image.data(), 1, false).ok());
+  ASSERT_OK(model.Forward(image.data(), 1, false));
   for (int i = 0; i < 3 * 3 * 2; ++i) {
     const float* const first =
         model.output(0) + (i / 6 * 2 * 6 + i / 2 % 3 * 2) * 2 + i % 2;

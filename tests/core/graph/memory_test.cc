@@ -178,7 +178,7 @@ TEST(ModelMemoryTest, BytesNeeded_AnyModel_IsWhatIsUsedToTheByte) {
                        {Accuracy()}, options);
         ASSERT_OK(model->status());
         const size_t needed = model->BytesNeeded(batch);
-        ASSERT_TRUE(model->Reserve(batch, true).ok());
+        ASSERT_OK(model->Reserve(batch, true));
         EXPECT_EQ(model->BytesUsed(), needed);
       }
     }
@@ -205,12 +205,11 @@ TEST(ModelMemoryTest, CallersBlock_OfBytesNeeded_IsEnoughAndNotExceeded) {
     const Data data(model->input_shape());
     {
       std::unique_ptr<BatchLoader> loader;
-      ASSERT_TRUE(
-          model->OpenLoader(data.dataset.Batch(batch), {}, &loader).ok());
+      ASSERT_OK(model->OpenLoader(data.dataset.Batch(batch), {}, &loader));
       for (int step = 0; step < 3; ++step) {
         Batch b;
-        ASSERT_TRUE(loader->Next(&b).ok());
-        ASSERT_TRUE(model->TrainStep(b).ok());
+        ASSERT_OK(loader->Next(&b));
+        ASSERT_OK(model->TrainStep(b));
       }
     }
     for (size_t i = 0; i < guard; ++i) {
@@ -248,10 +247,10 @@ TEST(ModelMemoryTest, Reserve_SmallerBatch_FitsTheMemoryOfALargerOne) {
       model.Compile(SGD(), loss, {}, options);
       for (const bool training : {false, true}) {
         const Status s = model.Reserve(batch - 1, training);
-        ASSERT_TRUE(s.ok()) << batch << ": " << s.message();
+        ASSERT_OK(s) << batch;
         EXPECT_LE(model.BytesUsed(), options.memory_bytes);
       }
-      EXPECT_TRUE(model.Reserve(batch, true).ok());
+      EXPECT_OK(model.Reserve(batch, true));
       const size_t kept = model.PlanMemory(batch).kept();
       options.memory_bytes = kept + (options.memory_bytes - kept) / 2;
       model.Compile(SGD(), loss, {}, options);
@@ -320,13 +319,13 @@ TEST(ModelMemoryTest, Output_AfterReserveFoundNoMemory_IsNull) {
   Sequential model({Input({28, 28, 1}), Conv2D(2, 3), Flatten(), Dense(1)});
   model.Compile(SGD(), MeanSquaredError());
   const std::vector<float> x(28 * 28, 1.0f);
-  ASSERT_TRUE(model.Forward(x.data(), 1, /*training=*/false).ok());
+  ASSERT_OK(model.Forward(x.data(), 1, /*training=*/false));
   EXPECT_NE(model.output(), nullptr);
   const float before = *model.output();
   EXPECT_EQ(model.Reserve(int64_t{1} << 33, true).code(),
             Code::kResourceExhausted);
   EXPECT_EQ(model.output(), nullptr);
-  ASSERT_TRUE(model.Forward(x.data(), 1, /*training=*/false).ok());
+  ASSERT_OK(model.Forward(x.data(), 1, /*training=*/false));
   EXPECT_EQ(*model.output(), before);
   model.Compile(SGD(), MeanSquaredError());
   EXPECT_EQ(model.output(), nullptr);
@@ -379,15 +378,14 @@ TEST(ModelMemoryTest, Training_InTheCallersBlock_AllocatesLittleElse) {
     for (const bool measured : {false, true}) {
       const size_t heap = HeapBytes(), allocated = allocated_bytes;
       model.Compile(Adam(), loss, {Accuracy()}, options);
-      ASSERT_TRUE(model.Reserve(batch, true).ok());
+      ASSERT_OK(model.Reserve(batch, true));
       EXPECT_EQ(model.BytesUsed(), needed);
       std::unique_ptr<BatchLoader> loader;
-      ASSERT_TRUE(
-          model.OpenLoader(data.dataset.Batch(batch), {}, &loader).ok());
+      ASSERT_OK(model.OpenLoader(data.dataset.Batch(batch), {}, &loader));
       for (int step = 0; step < 3; ++step) {
         Batch b;
-        ASSERT_TRUE(loader->Next(&b).ok());
-        ASSERT_TRUE(model.TrainStep(b).ok());
+        ASSERT_OK(loader->Next(&b));
+        ASSERT_OK(model.TrainStep(b));
       }
       if (!measured) continue;
       EXPECT_LT(allocated_bytes - allocated, size_t{64} << 10) << units;
@@ -410,11 +408,11 @@ TEST(ModelMemoryTest, Loader_Open_KeepsTheModelsMemory) {
     LoaderOptions options;
     options.background = background;
     std::unique_ptr<BatchLoader> loader, other;
-    ASSERT_TRUE(model.OpenLoader(data.dataset.Batch(6), options, &loader).ok());
+    ASSERT_OK(model.OpenLoader(data.dataset.Batch(6), options, &loader));
     const size_t used = model.BytesUsed();
     Batch batch;
     const auto step = [&] {
-      ASSERT_TRUE(loader->Next(&batch).ok());
+      ASSERT_OK(loader->Next(&batch));
       ASSERT_OK(model.TrainStep(batch));
     };
     const auto ExpectRefused = [](const Status& s) {
@@ -445,8 +443,7 @@ TEST(ModelMemoryTest, Loader_Open_KeepsTheModelsMemory) {
     model.Compile(Adam(), loss);
     EXPECT_OK(model.status());
     EXPECT_STREQ(model.optimizer().name(), "Adam");
-    ASSERT_TRUE(
-        model.OpenLoader(data.dataset.Batch(50), options, &loader).ok());
+    ASSERT_OK(model.OpenLoader(data.dataset.Batch(50), options, &loader));
     step();
   }
 }
@@ -472,14 +469,14 @@ TEST(ModelMemoryTest, Memory_NotInUse_IsPoisoned) {
     const size_t weights =
         static_cast<size_t>(model->num_weights()) * sizeof(float);
     ASSERT_NE(weights, Arena::RoundUp(weights));
-    ASSERT_TRUE(model->Reserve(6, true).ok());
+    ASSERT_OK(model->Reserve(6, true));
     const char* const after_weights =
         reinterpret_cast<const char*>(model->weights()) + weights;
     EXPECT_EQ(IsPoisoned(after_weights, 1), kPoisons);
     EXPECT_FALSE(IsPoisoned(model->weights(), weights));
     const std::vector<float> x(6 * 128, 0.5f);
     for (const int64_t count : {6, 4}) {
-      ASSERT_TRUE(model->Forward(x.data(), count, false).ok());
+      ASSERT_OK(model->Forward(x.data(), count, false));
       const size_t outputs = static_cast<size_t>(count) * 3;
       EXPECT_FALSE(IsPoisoned(model->output(), outputs * sizeof(float)));
       if (count == 4) {  // the row after them is not of this step
@@ -503,10 +500,10 @@ TEST(ModelMemoryTest, Loader_ModelDestroyed_ReadsOn) {
   {
     Sequential model({Input({8, 8, 2}), Flatten(), Dense(3)});
     model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
-    ASSERT_TRUE(model.OpenLoader(data.dataset.Batch(6), {}, &loader).ok());
-    ASSERT_TRUE(loader->Next(&batch).ok());
+    ASSERT_OK(model.OpenLoader(data.dataset.Batch(6), {}, &loader));
+    ASSERT_OK(loader->Next(&batch));
   }
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(loader->Next(&batch).ok());
+  for (int i = 0; i < 3; ++i) ASSERT_OK(loader->Next(&batch));
   EXPECT_GE(batch.x[0], 0);
 }
 
@@ -521,17 +518,17 @@ TEST(ModelMemoryTest, Steps_AfterTheFirst_AllocateNothing) {
                        {Accuracy()}, options);
         const Data data(model->input_shape());
         std::unique_ptr<BatchLoader> loader;
-        ASSERT_TRUE(model->OpenLoader(data.dataset.Batch(6), {}, &loader).ok());
+        ASSERT_OK(model->OpenLoader(data.dataset.Batch(6), {}, &loader));
         Batch batch;
         for (int step = 0; step < 2; ++step) {
-          ASSERT_TRUE(loader->Next(&batch).ok());
-          ASSERT_TRUE(model->TrainStep(batch).ok());
+          ASSERT_OK(loader->Next(&batch));
+          ASSERT_OK(model->TrainStep(batch));
         }
         const long before = allocations;
         for (int step = 0; step < 20; ++step) {
-          ASSERT_TRUE(loader->Next(&batch).ok());
-          ASSERT_TRUE(model->TrainStep(batch).ok());
-          ASSERT_TRUE(model->TestStep(batch).ok());
+          ASSERT_OK(loader->Next(&batch));
+          ASSERT_OK(model->TrainStep(batch));
+          ASSERT_OK(model->TestStep(batch));
         }
         EXPECT_EQ(allocations - before, 0);
       }

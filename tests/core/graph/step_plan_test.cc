@@ -243,27 +243,27 @@ void Train(const Case& c, bool recompute, Collective* collective,
   const auto step = [&](int64_t count) {
     batch.count = count;
     batch.global_count = count * world;
-    ASSERT_TRUE(model->TrainStep(batch).ok());
+    ASSERT_OK(model->TrainStep(batch));
     result->losses.push_back(model->step_metrics()[0].total);
   };
   step(c.batch);
   batch.count = batch.global_count = c.batch + 9;
-  ASSERT_TRUE(model->TestStep(batch).ok());
+  ASSERT_OK(model->TestStep(batch));
   result->losses.push_back(model->rank_metrics()[0].total);
   step(c.batch);
   step((c.batch + 1) / 2);
-  ASSERT_TRUE(model->Forward(x.data(), c.batch, true).ok());
+  ASSERT_OK(model->Forward(x.data(), c.batch, true));
   batch.count = c.batch;
   batch.global_count = c.batch * world;
   double loss = 0;
-  ASSERT_TRUE(model->ComputeLoss(batch, &loss).ok());
-  ASSERT_TRUE(model->Backward().ok());
-  ASSERT_TRUE(model->ApplyGradients().ok());
+  ASSERT_OK(model->ComputeLoss(batch, &loss));
+  ASSERT_OK(model->Backward());
+  ASSERT_OK(model->ApplyGradients());
   result->outputs.assign(model->output(), model->output() + c.batch * kClasses);
   result->losses.push_back(loss);
   result->weights = WeightsOf(model.get());
   result->plan = model->PlanMemory(c.batch);
-  EXPECT_TRUE(model->CheckReplicas().ok());
+  EXPECT_OK(model->CheckReplicas());
 }
 
 Result Trained(const Case& c, bool recompute) {
@@ -379,7 +379,7 @@ TEST(StepPlanTest, Plan_FrozenBody_TakesLittleMemory) {
       ConvolutionsThen({BatchNormalization(), ReLU(), Dropout(0.1f)});
   const size_t whole = Planned(model.get(), 64, false);
   for (int i = 0; i + 1 < model->num_nodes(); ++i) {
-    ASSERT_TRUE(model->SetTrainable(model->layer(i).name, false).ok());
+    ASSERT_OK(model->SetTrainable(model->layer(i).name, false));
   }
   EXPECT_LT(Planned(model.get(), 64, false), whole * 3 / 10);
 }

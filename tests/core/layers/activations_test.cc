@@ -166,7 +166,7 @@ TEST(ActivationsTest, DenseChain_WithActivations_TrainsAsSeparateLayers) {
         batch.x = x.data();
         batch.y = y.data();
         batch.count = batch.global_count = step == 4 ? 1 : 20;
-        ASSERT_TRUE(model->TrainStep(batch).ok());
+        ASSERT_OK(model->TrainStep(batch));
       }
     }
     EXPECT_EQ(WeightsOf(&fused), WeightsOf(&apart));

@@ -159,7 +159,7 @@ TEST(LayersTest, MaxPooling_EqualMaxima_GivesTheGradientToTheFirst) {
           MaxPooling2D(3).Strides(2).Padding(kSame)}) {
       const Shape shape = {7, 10, channels};
       OpRunner runner(layer, {shape});
-      ASSERT_TRUE(runner.status().ok());
+      ASSERT_OK(runner.status());
       const Shape out = runner.op().output();
       // Few values, so that many are equal.
       Floats x = RandomFloats(static_cast<size_t>(2 * shape.elements()), 1);
@@ -281,9 +281,9 @@ TEST(LayersTest, Dense_GradientOverItsInput_EqualsTheSeparateOne) {
           double loss;
           for (Model* model :
                {static_cast<Model*>(&fused), static_cast<Model*>(&apart)}) {
-            ASSERT_TRUE(model->Forward(inputs_x.data(), batch, true).ok());
-            ASSERT_TRUE(model->ComputeLoss(b, &loss).ok());
-            ASSERT_TRUE(model->Backward().ok());
+            ASSERT_OK(model->Forward(inputs_x.data(), batch, true));
+            ASSERT_OK(model->ComputeLoss(b, &loss));
+            ASSERT_OK(model->Backward());
           }
           const int64_t n = 3 * inputs;  // the first layer's gradients
           ExpectClose(Floats(fused.gradients(), fused.gradients() + n),

@@ -328,9 +328,9 @@ TEST(NormalizationTest, Gradients_WrittenOverTheInput_EqualTheSeparateOnes) {
     batch.count = batch.global_count = 9;
     batch.y = targets.data();
     double loss;
-    EXPECT_TRUE(model.Forward(inputs.data(), 9, true).ok());
-    EXPECT_TRUE(model.ComputeLoss(batch, &loss).ok());
-    EXPECT_TRUE(model.Backward().ok());
+    EXPECT_OK(model.Forward(inputs.data(), 9, true));
+    EXPECT_OK(model.ComputeLoss(batch, &loss));
+    EXPECT_OK(model.Backward());
     return Floats(model.gradients(), model.gradients() + model.num_trained());
   };
   const Layer layers[] = {

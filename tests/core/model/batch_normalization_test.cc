@@ -142,7 +142,7 @@ TEST(BatchNormalizationTest, TrainStep_AnyBatch_MovesTheStatistics) {
   for (const int64_t count : {32, 1, 32, 7}) {
     const std::vector<float> before = WeightsOf(model.get());
     const Examples part(count, count, count);
-    ASSERT_TRUE(model->TrainStep(part.batch).ok());
+    ASSERT_OK(model->TrainStep(part.batch));
     ExpectMoved(*model, before, WeightsOf(model.get()), {part}, 0.5);
   }
 }
@@ -154,31 +154,30 @@ TEST(BatchNormalizationTest, Step_NotApplied_LeavesTheStatistics) {
       const auto model = Build(kind);
       CompileFor(Adam(0.01f), collective, 1, model.get());
       const Examples part(0, 8, 8 * world), larger(8, 40, 40 * world);
-      ASSERT_TRUE(model->TrainStep(part.batch).ok());
+      ASSERT_OK(model->TrainStep(part.batch));
       const std::vector<float> before = WeightsOf(model.get());
       const auto forward = [&](const Examples& examples, bool training) {
-        ASSERT_TRUE(
-            model->Forward(examples.batch.x, examples.batch.count, training)
-                .ok());
+        ASSERT_OK(
+            model->Forward(examples.batch.x, examples.batch.count, training));
       };
       double loss;
       forward(part, true);
       EXPECT_EQ(WeightsOf(model.get()), before);
-      ASSERT_TRUE(model->ComputeLoss(part.batch, &loss).ok());
-      ASSERT_TRUE(model->Backward().ok());
+      ASSERT_OK(model->ComputeLoss(part.batch, &loss));
+      ASSERT_OK(model->Backward());
       EXPECT_EQ(WeightsOf(model.get()), before);
       forward(part, false);  // drops the step
       EXPECT_FALSE(model->ApplyGradients().ok());
-      ASSERT_TRUE(model->TestStep(larger.batch).ok());
+      ASSERT_OK(model->TestStep(larger.batch));
       EXPECT_EQ(WeightsOf(model.get()), before);
       // The dropped step has no effect on the next one.
       const auto other = Build(kind);
       CompileFor(Adam(0.01f), collective, 1, other.get());
       for (Model* each : {other.get(), model.get()}) {
         if (each == other.get()) {
-          ASSERT_TRUE(each->TrainStep(part.batch).ok());
+          ASSERT_OK(each->TrainStep(part.batch));
         }
-        ASSERT_TRUE(each->TrainStep(larger.batch).ok());
+        ASSERT_OK(each->TrainStep(larger.batch));
       }
       EXPECT_EQ(WeightsOf(model.get()), WeightsOf(other.get()));
       EXPECT_FALSE(StateIsOf(*model, before, WeightsOf(model.get())));
@@ -198,11 +197,11 @@ TEST(BatchNormalizationTest, UserLoop_Pieces_AreTrainStep) {
     for (const int64_t count : {32, 5}) {
       const Examples part(count, count, count);
       double loss;
-      ASSERT_TRUE(whole->TrainStep(part.batch).ok());
-      ASSERT_TRUE(pieces->Forward(part.batch.x, count, true).ok());
-      ASSERT_TRUE(pieces->ComputeLoss(part.batch, &loss).ok());
-      ASSERT_TRUE(pieces->Backward().ok());
-      ASSERT_TRUE(pieces->ApplyGradients().ok());
+      ASSERT_OK(whole->TrainStep(part.batch));
+      ASSERT_OK(pieces->Forward(part.batch.x, count, true));
+      ASSERT_OK(pieces->ComputeLoss(part.batch, &loss));
+      ASSERT_OK(pieces->Backward());
+      ASSERT_OK(pieces->ApplyGradients());
       EXPECT_EQ(WeightsOf(whole.get()), WeightsOf(pieces.get()));
     }
   }
@@ -223,9 +222,9 @@ TEST(BatchNormalizationTest,
       }
       for (int i = 0; i < 3; ++i) {
         const std::vector<float> before = WeightsOf(model.get());
-        ASSERT_TRUE(model->TrainStep(parts[collective->rank()].batch).ok());
+        ASSERT_OK(model->TrainStep(parts[collective->rank()].batch));
         ExpectMoved(*model, before, WeightsOf(model.get()), parts, 0.5);
-        ASSERT_TRUE(model->CheckReplicas().ok());
+        ASSERT_OK(model->CheckReplicas());
       }
     });
   }
@@ -239,7 +238,7 @@ TEST(BatchNormalizationTest,
     CompileFor(SGD(0.1f), collective, 1, model.get());
     const std::vector<float> before = WeightsOf(model.get());
     const Examples none(0, 0, 1);
-    ASSERT_TRUE(model->TrainStep(none.batch).ok());
+    ASSERT_OK(model->TrainStep(none.batch));
     EXPECT_TRUE(StateIsOf(*model, before, WeightsOf(model.get())));
   });
 }
@@ -251,23 +250,23 @@ TEST(BatchNormalizationTest, Layer_Frozen_StaysInInference) {
       CompileFor(SGD(0.1f), collective, 1, model.get());
       const std::vector<float> before = WeightsOf(model.get());
       const Examples part(0, 6, 12);
-      ASSERT_TRUE(model->Forward(part.batch.x, 6, true).ok());
+      ASSERT_OK(model->Forward(part.batch.x, 6, true));
       const std::vector<float> training(model->output(),
                                         model->output() + 6 * kClasses);
-      ASSERT_TRUE(model->Forward(part.batch.x, 6, false).ok());
+      ASSERT_OK(model->Forward(part.batch.x, 6, false));
       EXPECT_TRUE(
           std::equal(training.begin(), training.end(), model->output()));
-      ASSERT_TRUE(model->TrainStep(part.batch).ok());
+      ASSERT_OK(model->TrainStep(part.batch));
       EXPECT_TRUE(StateIsOf(*model, before, WeightsOf(model.get())));
       EXPECT_NE(WeightsOf(model.get()), before);
       // The statistics move again from the next Compile on.
       for (int node = 0; node < model->num_nodes(); ++node) {
-        ASSERT_TRUE(model->SetTrainable(model->layer(node).name, true).ok());
+        ASSERT_OK(model->SetTrainable(model->layer(node).name, true));
       }
-      ASSERT_TRUE(model->TrainStep(part.batch).ok());
+      ASSERT_OK(model->TrainStep(part.batch));
       EXPECT_TRUE(StateIsOf(*model, before, WeightsOf(model.get())));
       CompileFor(SGD(0.1f), collective, 1, model.get());
-      ASSERT_TRUE(model->TrainStep(part.batch).ok());
+      ASSERT_OK(model->TrainStep(part.batch));
       EXPECT_FALSE(StateIsOf(*model, before, WeightsOf(model.get())));
     }
   };
@@ -288,7 +287,7 @@ TEST(BatchNormalizationTest, Optimizer_AnyKind_LeavesTheStatisticsAlone) {
       const std::vector<float> before = WeightsOf(model.get());
       for (int i = 0; i < 4; ++i) {
         const Examples part(i * 9, 9, 18);
-        ASSERT_TRUE(model->TrainStep(part.batch).ok());
+        ASSERT_OK(model->TrainStep(part.batch));
       }
       if (expected.empty()) expected = WeightsOf(model.get());
       EXPECT_EQ(WeightsOf(model.get()), expected);
@@ -345,8 +344,8 @@ TEST(BatchNormalizationTest, Plan_TrainableOrFrozen_HoldsToTheByte) {
       CompileFor(Adam(0.01f), nullptr, 2, other.get());
       for (const int64_t count : {32, 1, 20}) {
         const Examples part(0, count, count);
-        ASSERT_TRUE(model->TrainStep(part.batch).ok());
-        ASSERT_TRUE(other->TrainStep(part.batch).ok());
+        ASSERT_OK(model->TrainStep(part.batch));
+        ASSERT_OK(other->TrainStep(part.batch));
         EXPECT_EQ(WeightsOf(model.get()), WeightsOf(other.get()));
       }
       EXPECT_EQ(model->BytesUsed(), bytes);
@@ -403,7 +402,7 @@ TEST(BatchNormalizationTest, Statistics_WireRoundsGradients_AreNotRounded) {
         CompileFor(SGD(0), rounds ? &rounding : collective, 1, model.get());
         for (int i = 0; i < 3; ++i) {
           const Examples part(9 * (i + 3 * collective->rank()), 9, 18);
-          ASSERT_TRUE(model->TrainStep(part.batch).ok());
+          ASSERT_OK(model->TrainStep(part.batch));
         }
         if (collective->rank() == 0) weights[rounds] = WeightsOf(model.get());
       });
@@ -426,7 +425,7 @@ TEST(BatchNormalizationTest,
       CompileFor(SGD(0.05f), nullptr, 2, whole.get());
       const Examples all(0, global, global);
       for (int i = 0; i < 4; ++i) {
-        ASSERT_TRUE(whole->TrainStep(all.batch).ok());
+        ASSERT_OK(whole->TrainStep(all.batch));
       }
       const std::vector<float> expected = WeightsOf(whole.get());
       RunRanks(static_cast<int>(parts.size()), [&](Collective* collective) {
@@ -439,9 +438,9 @@ TEST(BatchNormalizationTest,
         for (int i = 0; i < 4; ++i) {
           ASSERT_OK(model->TrainStep(part.batch));
           // The test step uses the worker's own examples, or none.
-          ASSERT_TRUE(model->TestStep(part.batch).ok());
+          ASSERT_OK(model->TestStep(part.batch));
         }
-        ASSERT_TRUE(model->CheckReplicas().ok());
+        ASSERT_OK(model->CheckReplicas());
         ExpectNear(WeightsOf(model.get()), expected, 2e-4);
       });
     }
@@ -467,7 +466,7 @@ TEST(BatchNormalizationTest, Synchronized_EqualRows_GiveBetaToTheBit) {
       for (int64_t i = 0; i < count; ++i) {
         x.insert(x.end(), row.begin(), row.end());
       }
-      ASSERT_TRUE(model.Forward(x.data(), count, true).ok());
+      ASSERT_OK(model.Forward(x.data(), count, true));
       for (int64_t i = 0; i < count * width; ++i) {
         ASSERT_EQ(model.output()[i], 0) << i;
       }
@@ -483,7 +482,7 @@ TEST(BatchNormalizationTest, Statistics_NotSynchronized_AreEachWorkersOwn) {
       const auto model = synchronized ? BuildSynchronized(1) : Build(1);
       CompileFor(SGD(0.05f), collective, 1, model.get());
       const Examples part(collective->rank() * 6, 6, 12);
-      ASSERT_TRUE(model->TrainStep(part.batch).ok());
+      ASSERT_OK(model->TrainStep(part.batch));
       if (collective->rank() == 0)
         weights[synchronized] = WeightsOf(model.get());
     });
@@ -506,7 +505,7 @@ TEST(BatchNormalizationTest,
         std::vector<float> sums(8);
         for (int i = 0; i < calls; ++i) {
           const size_t count = i % 2 == 0 ? 6 : 8;
-          ASSERT_TRUE(collective->AllReduce(sums.data(), count).ok());
+          ASSERT_OK(collective->AllReduce(sums.data(), count));
         }
         return;
       }
@@ -550,7 +549,7 @@ TEST(BatchNormalizationTest, Synchronized_OneRankStops_AllGiveTheStepUp) {
             std::make_shared<StopsAfter>(collective->rank() == 1 ? steps : -1)};
         ASSERT_OK(model->Fit(dataset, fit).status());
         EXPECT_EQ(model->iterations(), steps);
-        ASSERT_TRUE(model->CheckReplicas().ok());
+        ASSERT_OK(model->CheckReplicas());
       });
     }
   }

@@ -582,7 +582,7 @@ TEST(ExceptionTest, Exception_OfASource_EndsTheFit) {
       EXPECT_STREQ(status.message(), "rows: an exception: no such row");
       // The model is as before the step, and trains on.
       source->left = 0;
-      EXPECT_TRUE(model.Fit(data, options).ok());
+      EXPECT_OK(model.Fit(data, options));
       source->left = 2;
       EXPECT_TRUE(Contains(model.Predict(data).status(), "no such row"));
       source->left = 2;
@@ -637,14 +637,14 @@ TEST(ExceptionTest, Exception_OfACallback_EndsTheFitAndNamesIt) {
     EXPECT_STREQ(status.message(),
                  ("thrower: an exception: in " + hook).c_str());
     options.callbacks.clear();
-    EXPECT_TRUE(model.Fit(Points(32).Batch(8), options).ok()) << hook;
+    EXPECT_OK(model.Fit(Points(32).Batch(8), options)) << hook;
   }
   // An exception in OnFitReturn does not change the result of the fit.
   Sequential model = Theirs();
   FitOptions options = Quiet(1);
   options.callbacks = {std::make_shared<Thrower>("OnFitReturn")};
   testing::internal::CaptureStderr();
-  EXPECT_TRUE(model.Fit(Points(32).Batch(8), options).ok());
+  EXPECT_OK(model.Fit(Points(32).Batch(8), options));
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "warning: thrower: an exception: in OnFitReturn\n");
 }
@@ -686,7 +686,7 @@ TEST(ExceptionTest, Exception_OfALayerLossOrMetric_EndsTheStep) {
   metric->throws = true;
   fails("metric MyAccuracy: an exception that is not a std::exception");
   metric->throws = false;
-  EXPECT_TRUE(model.Fit(data, Quiet(1)).ok());
+  EXPECT_OK(model.Fit(data, Quiet(1)));
 }
 
 // The exception cannot leave the threads, and is not lost either.

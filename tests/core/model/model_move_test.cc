@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -29,19 +30,19 @@ bool WasMoved(const Status& status) {
 TEST(ModelMoveTest, Move_TrainedModel_TrainsOnAsIfItHadStayed) {
   const Dataset data = Points(100).Shuffle(3).Batch(32);
   Sequential stayed = BuildAndCompile();
-  ASSERT_TRUE(stayed.Fit(data, Quiet(1)).ok());
-  ASSERT_TRUE(stayed.Fit(data, Quiet(1)).ok());
+  ASSERT_OK(stayed.Fit(data, Quiet(1)));
+  ASSERT_OK(stayed.Fit(data, Quiet(1)));
 
   std::vector<Sequential> models;
   models.push_back(BuildAndCompile());
-  ASSERT_TRUE(models[0].Fit(data, Quiet(1)).ok());
+  ASSERT_OK(models[0].Fit(data, Quiet(1)));
   Saveable* const state = models[0].weights_state();
   for (int i = 0; i < 5; ++i) models.push_back(Sequential());  // moves [0]
   Sequential other = BuildAndCompile();
   other = std::move(models[0]);
   Sequential& same = other;
   other = std::move(same);
-  ASSERT_TRUE(other.Fit(data, Quiet(1)).ok());
+  ASSERT_OK(other.Fit(data, Quiet(1)));
   EXPECT_EQ(WeightsOf(&other), WeightsOf(&stayed));
   EXPECT_EQ(other.weights_state(), state);
   EXPECT_EQ(other.iterations(), stayed.iterations());
@@ -54,7 +55,7 @@ TEST(ModelMoveTest, Move_TrainedModel_TrainsOnAsIfItHadStayed) {
   Functional moved = std::move(graph);
   moved.Add(Dense(3), {x});
   moved.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
-  EXPECT_TRUE(moved.Fit(data, Quiet(1)).ok());
+  EXPECT_OK(moved.Fit(data, Quiet(1)));
   EXPECT_STREQ(moved.class_name(), "Functional");
 }
 
@@ -62,9 +63,9 @@ TEST(ModelMoveTest, Call_OnAModelMovedFrom_IsAnError) {
   const TempFolder folder;
   const Dataset data = Points(8).Batch(8);
   Sequential model = BuildAndCompile();
-  ASSERT_TRUE(model.Fit(data, Quiet(1)).ok());
+  ASSERT_OK(model.Fit(data, Quiet(1)));
   Sequential taken = std::move(model);
-  EXPECT_TRUE(taken.status().ok());
+  EXPECT_OK(taken.status());
 
   EXPECT_STREQ(model.status().message(),
                "model 'sequential' was moved from; assign another to it");
@@ -101,34 +102,33 @@ TEST(ModelMoveTest, Call_OnAModelMovedFrom_IsAnError) {
   EXPECT_FALSE(ToJson(model).empty());
 
   model = std::move(taken);
-  EXPECT_TRUE(model.Fit(data, Quiet(1)).ok());
+  EXPECT_OK(model.Fit(data, Quiet(1)));
 }
 
 TEST(ModelMoveTest, Move_LoaderIsOpen_LoaderContinuesAndKeepsTheMemory) {
   Sequential model = BuildAndCompile();
   std::unique_ptr<BatchLoader> loader;
-  ASSERT_TRUE(
-      model.OpenLoader(Points(40).Batch(8), LoaderOptions(), &loader).ok());
+  ASSERT_OK(model.OpenLoader(Points(40).Batch(8), LoaderOptions(), &loader));
   Batch batch;
-  ASSERT_TRUE(loader->Next(&batch).ok());
+  ASSERT_OK(loader->Next(&batch));
   Sequential taken = std::move(model);
-  EXPECT_TRUE(taken.TrainStep(batch).ok());
-  ASSERT_TRUE(loader->Next(&batch).ok());
-  EXPECT_TRUE(taken.TrainStep(batch).ok());
+  EXPECT_OK(taken.TrainStep(batch));
+  ASSERT_OK(loader->Next(&batch));
+  EXPECT_OK(taken.TrainStep(batch));
   taken.Compile(SGD(0.1f), MeanSquaredError());
   EXPECT_FALSE(taken.status().ok());  // the loader is open
   loader.reset();
   taken = BuildAndCompile();
-  EXPECT_TRUE(taken.Fit(Points(40).Batch(8)).ok());  // without options
+  EXPECT_OK(taken.Fit(Points(40).Batch(8)));  // without options
 }
 
 TEST(ModelMoveTest, Move_AfterFitInAJob_TrainsFurther) {
   RunRanks(3, [&](Collective* collective) {
     Sequential model = BuildAndCompile(CompileOptions(collective));
-    EXPECT_TRUE(model.Fit(Points(60).Batch(16), Quiet(1)).ok());
+    EXPECT_OK(model.Fit(Points(60).Batch(16), Quiet(1)));
     Sequential taken = std::move(model);
-    EXPECT_TRUE(taken.Fit(Points(60).Batch(16), Quiet(1)).ok());
-    EXPECT_TRUE(taken.CheckReplicas().ok());
+    EXPECT_OK(taken.Fit(Points(60).Batch(16), Quiet(1)));
+    EXPECT_OK(taken.CheckReplicas());
   });
 }
 
@@ -149,7 +149,7 @@ TEST(ModelMoveTest, Move_WhileFitRuns_EndsTheFit) {
   FitOptions options = Quiet(2);
   options.callbacks = {taker};
   EXPECT_TRUE(WasMoved(model.Fit(Points(60).Batch(16), options).status()));
-  EXPECT_TRUE(taker->taken.Fit(Points(60).Batch(16), Quiet(1)).ok());
+  EXPECT_OK(taker->taken.Fit(Points(60).Batch(16), Quiet(1)));
 }
 
 }  // namespace

@@ -78,11 +78,11 @@ void ExpectSameTraining(const RandomBlock& block, Collective* collective,
   EXPECT_EQ(nested->BytesNeeded(32), flat->BytesNeeded(32));
   for (int step = 0; step < 20; ++step) {
     const Part part(step, std::vector<int64_t>{32, 1, 7}[step % 3], collective);
-    ASSERT_TRUE(nested->TrainStep(part.part).ok());
-    ASSERT_TRUE(flat->TrainStep(part.part).ok());
+    ASSERT_OK(nested->TrainStep(part.part));
+    ASSERT_OK(flat->TrainStep(part.part));
     ASSERT_EQ(WeightsOf(nested.get()), WeightsOf(flat.get())) << step;
   }
-  EXPECT_TRUE(nested->CheckReplicas().ok());
+  EXPECT_OK(nested->CheckReplicas());
 }
 
 TEST(NestedTest, Training_NestedModel_EqualsItsLayersAddedOneByOne) {
@@ -158,9 +158,9 @@ TEST(NestedTest, Gradient_SharedLayer_IsTheSumOverItsCalls) {
     double losses[2];
     int which = 0;
     for (Model* model : {shared.get(), apart.get()}) {
-      ASSERT_TRUE(model->Forward(part.part.x, 9, /*training=*/true).ok());
-      ASSERT_TRUE(model->ComputeLoss(part.part, &losses[which++]).ok());
-      ASSERT_TRUE(model->Backward().ok());
+      ASSERT_OK(model->Forward(part.part.x, 9, /*training=*/true));
+      ASSERT_OK(model->ComputeLoss(part.part, &losses[which++]));
+      ASSERT_OK(model->Backward());
     }
     EXPECT_EQ(losses[0], losses[1]);
     const std::vector<float> sums = SumsOfCalls(*shared, *apart);
@@ -185,9 +185,9 @@ TEST(NestedTest, BatchNormalization_Shared_MovesOnceForEachCall) {
   probe.Add(Dense(kWidth), {pa});
   CompileAs(&probe, nullptr, 1);
   std::copy_n(model.weights(), probe.num_weights(), probe.weights());
-  ASSERT_TRUE(probe.Forward(part.part.x, 16, /*training=*/true).ok());
+  ASSERT_OK(probe.Forward(part.part.x, 16, /*training=*/true));
   const Floats given(probe.output(), probe.output() + 16 * kWidth);
-  ASSERT_TRUE(model.TrainStep(part.part).ok());
+  ASSERT_OK(model.TrainStep(part.part));
   const auto mean = [](const float* of, int64_t c) {
     double sum = 0;
     for (int64_t i = 0; i < 16; ++i) sum += double{of[i * kWidth + c]};
@@ -216,11 +216,11 @@ TEST(NestedTest, TrainStep_InPieces_GivesTheSameBits) {
     for (int step = 0; step < 5; ++step) {
       const Part part(step, 8, nullptr);
       double loss = 0;
-      ASSERT_TRUE(whole->TrainStep(part.part).ok());
-      ASSERT_TRUE(pieces->Forward(part.part.x, 8, true).ok());
-      ASSERT_TRUE(pieces->ComputeLoss(part.part, &loss).ok());
-      ASSERT_TRUE(pieces->Backward().ok());
-      ASSERT_TRUE(pieces->ApplyGradients().ok());
+      ASSERT_OK(whole->TrainStep(part.part));
+      ASSERT_OK(pieces->Forward(part.part.x, 8, true));
+      ASSERT_OK(pieces->ComputeLoss(part.part, &loss));
+      ASSERT_OK(pieces->Backward());
+      ASSERT_OK(pieces->ApplyGradients());
       ASSERT_EQ(WeightsOf(whole.get()), WeightsOf(pieces.get()));
     }
   }
@@ -251,16 +251,16 @@ TEST(NestedTest, SetTrainable_ModelFrozen_FreezesAllInIt) {
   const Paths all = {"body/a/kernel", "body/a/bias", "body/b/kernel",
                      "body/b/bias",   "c/kernel",    "c/bias"};
   EXPECT_EQ(Trained(outer), all);
-  ASSERT_TRUE(outer.SetTrainable("body", false).ok());
+  ASSERT_OK(outer.SetTrainable("body", false));
   EXPECT_EQ(Trained(outer), Paths({"c/kernel", "c/bias"}));
   compile();
   EXPECT_EQ(outer.num_trained(), kWidth * 2 + 2);
   // Frozen from outside, as in Keras.
-  ASSERT_TRUE(outer.SetTrainable("body/b", true).ok());
+  ASSERT_OK(outer.SetTrainable("body/b", true));
   compile();
   EXPECT_EQ(outer.num_trained(), kWidth * 2 + 2);
-  ASSERT_TRUE(outer.SetTrainable("body", true).ok());
-  ASSERT_TRUE(outer.SetTrainable("body/a", false).ok());
+  ASSERT_OK(outer.SetTrainable("body", true));
+  ASSERT_OK(outer.SetTrainable("body/a", false));
   EXPECT_EQ(outer.num_trained(), kWidth * 2 + 2);
   compile();
   EXPECT_EQ(Trained(outer),
@@ -291,14 +291,14 @@ TEST(NestedTest, AsLayer_ModelHasWeights_BeginsWithThem) {
   Sequential body = Body();
   CompileAs(&body, nullptr, 1);
   for (int step = 0; step < 3; ++step) {
-    ASSERT_TRUE(body.TrainStep(Part(step, 4, nullptr).part).ok());
+    ASSERT_OK(body.TrainStep(Part(step, 4, nullptr).part));
   }
   const std::vector<float> weights = WeightsOf(&body);
   Sequential middle({Input({kWidth}), Dense(kWidth), body.AsLayer()});
   middle.set_name("middle");
   Sequential outer({Input({kWidth}), Dense(kWidth), middle.AsLayer(),
                     body.AsLayer(/*with_weights=*/false), Dense(2)});
-  ASSERT_TRUE(body.TrainStep(Part(9, 4, nullptr).part).ok());  // not seen
+  ASSERT_OK(body.TrainStep(Part(9, 4, nullptr).part));  // not seen
   outer.Compile(SGD(0.1f), MeanSquaredError());
   ASSERT_OK(outer.status());
   for (const Variable& v : outer.variables()) {
@@ -350,10 +350,8 @@ TEST(NestedTest, AsLayer_DoesNotFit_IsAnError) {
               "no layer takes its output");
   ExpectError(Sequential({Body().AsLayer()}), "must be an Input");
   Sequential weights = Body();
-  ASSERT_TRUE(weights
-                  .SetInitialWeights(std::vector<float>(
-                      static_cast<size_t>(weights.num_weights())))
-                  .ok());
+  ASSERT_OK(weights.SetInitialWeights(
+      std::vector<float>(static_cast<size_t>(weights.num_weights()))));
   weights.Add(Dense(2));
   ExpectError(Sequential({Input({kWidth}), weights.AsLayer()}),
               "layers were added after");

@@ -118,9 +118,9 @@ Floats GradientOf(RandomGraph* graph, int64_t count, uint32_t seed,
   Model& m = graph->model;
   const Floats x = Values(count * graph->x_floats, seed);
   const Floats y = graph->Targets(count, seed);
-  EXPECT_TRUE(m.Forward(x.data(), count, true).ok());
-  EXPECT_TRUE(m.ComputeLoss(BatchOf(x, y, count), loss).ok());
-  EXPECT_TRUE(m.Backward().ok());
+  EXPECT_OK(m.Forward(x.data(), count, true));
+  EXPECT_OK(m.ComputeLoss(BatchOf(x, y, count), loss));
+  EXPECT_OK(m.Backward());
   Floats all(static_cast<size_t>(m.num_weights()), 0);
   for (const Variable& v : m.variables()) {
     if (!v.trained()) continue;
@@ -191,9 +191,9 @@ TEST(OutputsTest, LossAndGradient_SeveralOutputs_AreTheWeightedSums) {
                         y.begin() + first + static_cast<int64_t>(own.size()));
       first += static_cast<int64_t>(own.size());
       double part = 0;
-      ASSERT_TRUE(one.model.Forward(x.data(), 6, true).ok());
-      ASSERT_TRUE(one.model.ComputeLoss(BatchOf(x, mine, 6), &part).ok());
-      ASSERT_TRUE(one.model.Backward().ok());
+      ASSERT_OK(one.model.Forward(x.data(), 6, true));
+      ASSERT_OK(one.model.ComputeLoss(BatchOf(x, mine, 6), &part));
+      ASSERT_OK(one.model.Backward());
       sum += double{kept.weight} * part;
       for (const Variable& v : one.model.variables()) {
         for (int64_t i = 0; v.trained() && i < v.size(); ++i) {
@@ -222,13 +222,13 @@ TEST(OutputsTest, Training_ThreadsOrRecompute_ChangesNoBit) {
       options.recompute = way == 2;
       CompileAll(&graph, graph.losses, options);
       if (way == 3) {
-        ASSERT_TRUE(graph.model.Reserve(64, true).ok());
+        ASSERT_OK(graph.model.Reserve(64, true));
       }
       for (uint32_t step = 0; step < 6; ++step) {
         const int64_t count = step % 3 == 1 ? 1 : 9;
         const Floats x = Values(count * graph.x_floats, step);
         const Floats y = graph.Targets(count, step);
-        ASSERT_TRUE(graph.model.TrainStep(BatchOf(x, y, count)).ok());
+        ASSERT_OK(graph.model.TrainStep(BatchOf(x, y, count)));
       }
       const Floats weights = WeightsOf(&graph.model);
       if (way == 0) first = weights;
@@ -294,12 +294,12 @@ TEST(OutputsTest, Training_SeveralWorkers_EqualsOneWorker) {
   TwoByTwo alone;
   FitOptions options = Quiet(2);
   const Dataset batches = data.zipped.Shuffle(3).Batch(12);
-  ASSERT_TRUE(alone.model.Fit(batches, options).ok());
+  ASSERT_OK(alone.model.Fit(batches, options));
   const auto outputs = alone.model.Predict(batches);
   RunRanks(3, [&](Collective* collective) {
     TwoByTwo made(collective);
     ASSERT_OK(made.model.Fit(batches, Quiet(2)).status());
-    EXPECT_TRUE(made.model.CheckReplicas().ok());
+    EXPECT_OK(made.model.CheckReplicas());
     const auto predicted = made.model.Predict(batches);
     ASSERT_OK(predicted.status());
     ASSERT_EQ(predicted->size(), outputs->size());
@@ -412,7 +412,7 @@ TEST(OutputsTest, NestedModel_SeveralInputs_IsCalledTwice) {
   ASSERT_OK(outer.status());
   EXPECT_EQ(outer.output_name(1), "pair");
   const Floats values = Values(7 * 5, 1);
-  ASSERT_TRUE(outer.Forward(values.data(), 5, false).ok());
+  ASSERT_OK(outer.Forward(values.data(), 5, false));
   EXPECT_EQ(Floats(outer.output(0), outer.output(0) + 10), Floats(10, 0.0f));
   const Layer several = outer.AsLayer();
   Functional refused;

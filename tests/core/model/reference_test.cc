@@ -148,8 +148,8 @@ void CheckTrajectory(const std::string& path, int threads) {
   const std::vector<float>& losses = r.floats("loss");
   for (size_t step = 0; step < losses.size(); ++step) {
     Batch batch;
-    ASSERT_TRUE(loader->Next(&batch).ok());
-    ASSERT_TRUE(model.TrainStep(batch).ok());
+    ASSERT_OK(loader->Next(&batch));
+    ASSERT_OK(model.TrainStep(batch));
     EXPECT_NEAR(model.step_metrics()[0].Result(), losses[step],
                 1e-4 * losses[step])
         << "step " << step;
@@ -225,8 +225,8 @@ void CheckFit(const std::string& path, int threads) {
                                 {}, &loader));
     Batch batch;
     for (size_t step = 0; step < losses.size(); ++step) {
-      ASSERT_TRUE(loader->Next(&batch).ok());
-      ASSERT_TRUE(model->TrainStep(batch).ok());
+      ASSERT_OK(loader->Next(&batch));
+      ASSERT_OK(model->TrainStep(batch));
       EXPECT_NEAR(model->step_metrics()[0].Result(), losses[step],
                   1e-4 * losses[step])
           << "step " << step;

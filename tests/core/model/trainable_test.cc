@@ -172,15 +172,15 @@ void ForEachBatch(const Case& c, Collective* collective, const Body& body) {
 void ExpectAsPutBack(const Case& c, Collective* collective) {
   const auto frozen = Build(c.kind), whole = Build(c.kind);
   for (const std::string& name : c.frozen) {
-    ASSERT_TRUE(frozen->SetTrainable(name, false).ok());
+    ASSERT_OK(frozen->SetTrainable(name, false));
   }
   CompileFor(c, collective, frozen.get());
   CompileFor(c, collective, whole.get());
   const std::vector<float> initial = WeightsOf(frozen.get());
   ASSERT_EQ(initial, WeightsOf(whole.get()));
   ForEachBatch(c, collective, [&](const Batch& batch) {
-    ASSERT_TRUE(frozen->TrainStep(batch).ok());
-    ASSERT_TRUE(whole->TrainStep(batch).ok());
+    ASSERT_OK(frozen->TrainStep(batch));
+    ASSERT_OK(whole->TrainStep(batch));
     for (const Variable& v : whole->variables()) {
       if (!IsOf(v, c.frozen)) continue;
       std::copy_n(initial.begin() + v.offset, v.size(),
@@ -197,7 +197,7 @@ void ExpectAsPutBack(const Case& c, Collective* collective) {
     trained += v.size();
   }
   EXPECT_EQ(frozen->num_trained(), trained);
-  EXPECT_TRUE(frozen->CheckReplicas().ok());
+  EXPECT_OK(frozen->CheckReplicas());
   const MemoryPlan plan = frozen->PlanMemory(c.batch);
   const auto bytes = [](int64_t floats) {
     return Arena::RoundUp(static_cast<size_t>(floats) * sizeof(float));
@@ -246,7 +246,7 @@ TEST(TrainableTest, Plan_FrozenLayers_HoldsToTheByte) {
     CompileFor(c, nullptr, model.get());
     const size_t whole = model->BytesNeeded(c.batch);
     for (int node = 0; node + 1 < model->num_nodes(); ++node) {
-      ASSERT_TRUE(model->SetTrainable(model->layer(node).name, false).ok());
+      ASSERT_OK(model->SetTrainable(model->layer(node).name, false));
     }
     EXPECT_EQ(model->BytesNeeded(c.batch), whole);  // as it was compiled
     CompileFor(c, nullptr, model.get());
@@ -262,7 +262,7 @@ TEST(TrainableTest, Plan_FrozenLayers_HoldsToTheByte) {
                    options);
     ASSERT_OK(model->status());
     ForEachBatch(c, nullptr, [&](const Batch& batch) {
-      ASSERT_TRUE(model->TrainStep(batch).ok());
+      ASSERT_OK(model->TrainStep(batch));
     });
     EXPECT_EQ(model->BytesUsed(), bytes);
     memory.ExpectIntact();
@@ -277,8 +277,7 @@ TEST(TrainableTest, Compile_Fails_LeavesWhatIsTrained) {
     const auto model = Build(c.kind);
     const auto train = [&](bool trainable) {
       for (int node = 0; node + 1 < model->num_nodes(); ++node) {
-        ASSERT_TRUE(
-            model->SetTrainable(model->layer(node).name, trainable).ok());
+        ASSERT_OK(model->SetTrainable(model->layer(node).name, trainable));
       }
     };
     train(false);
@@ -326,7 +325,7 @@ TEST(TrainableTest, Backward_FirstLayersFrozen_StopsAtTheFirstTrained) {
   const auto step = [&] {
     backwards.names.clear();
     ForEachBatch(c, nullptr, [&](const Batch& batch) {
-      ASSERT_TRUE(model.TrainStep(batch).ok());
+      ASSERT_OK(model.TrainStep(batch));
     });
     return backwards.names;
   };
@@ -335,7 +334,7 @@ TEST(TrainableTest, Backward_FirstLayersFrozen_StopsAtTheFirstTrained) {
   EXPECT_EQ(step(), names);
   EXPECT_EQ(scale->backwards, 0);
   // A change takes effect at the next Compile, which keeps the weights.
-  ASSERT_TRUE(model.SetTrainable("dense", true).ok());
+  ASSERT_OK(model.SetTrainable("dense", true));
   EXPECT_EQ(step(), names);
   EXPECT_FALSE(model.layer(2).trainable);
   const std::vector<float> before = WeightsOf(&model);
@@ -352,7 +351,7 @@ TEST(TrainableTest, Backward_FirstLayersFrozen_StopsAtTheFirstTrained) {
   }
   EXPECT_TRUE(Contains(model.SetTrainable("dense_9", true),
                        "there is no layer 'dense_9'"));
-  EXPECT_TRUE(model.status().ok());
+  EXPECT_OK(model.status());
 }
 
 TEST(TrainableTest, TrainStep_AllLayersFrozen_ChangesNoWeight) {
@@ -360,7 +359,7 @@ TEST(TrainableTest, TrainStep_AllLayersFrozen_ChangesNoWeight) {
     Case c = {4, Adam(0.1f), /*batch=*/32, /*examples=*/70};
     const auto model = Build(c.kind);
     for (int node = 0; node < model->num_nodes(); ++node) {
-      ASSERT_TRUE(model->SetTrainable(model->layer(node).name, false).ok());
+      ASSERT_OK(model->SetTrainable(model->layer(node).name, false));
     }
     CompileFor(c, collective, model.get());
     const std::vector<float> before = WeightsOf(model.get());
@@ -391,7 +390,7 @@ TEST(TrainableTest, Regularizer_FrozenWeights_IsNotCounted) {
     batch.count = batch.global_count = 1;
     batch.x = x;
     batch.y = y;
-    EXPECT_TRUE(model.TrainStep(batch).ok());
+    EXPECT_OK(model.TrainStep(batch));
     return model.step_metrics()[0].Result();
   };
   EXPECT_EQ(loss(true), 40);
@@ -441,14 +440,14 @@ TEST(TrainableTest, CheckReplicas_OtherStateOnOneRank_IsFound) {
     const auto model = Build(c.kind);
     std::vector<float> mine(static_cast<size_t>(model->num_weights()),
                             static_cast<float>(collective->rank()));
-    ASSERT_TRUE(model->SetInitialWeights(mine).ok());
+    ASSERT_OK(model->SetInitialWeights(mine));
     CompileFor(c, collective, model.get());
     EXPECT_EQ(model->weights()[model->num_weights() - 1], 0);
-    EXPECT_TRUE(model->CheckReplicas().ok());
+    EXPECT_OK(model->CheckReplicas());
     // A NaN of another sign is the same: a diverged run does not report a
     // faulty machine.
     model->weights()[0] = std::copysign(NAN, collective->rank() - 0.5f);
-    EXPECT_TRUE(model->CheckReplicas().ok());
+    EXPECT_OK(model->CheckReplicas());
     if (collective->rank() == 1) model->weights()[model->num_weights() - 1] = 1;
     EXPECT_EQ(model->CheckReplicas().code(), Code::kOutOfSync);
   });

@@ -119,7 +119,7 @@ TEST(EmaTest, Averages_TwoWorkers_AreTheSame) {
         for (int step = 0; step < 8; ++step) {
           Train(model.get(), step, collective->rank(), 2);
         }
-        ASSERT_TRUE(model->CheckReplicas().ok());
+        ASSERT_OK(model->CheckReplicas());
         if (collective->rank() == 1) run = WeightsOf(model.get());
       });
     }

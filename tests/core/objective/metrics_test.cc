@@ -53,7 +53,7 @@ double SparseValue(const Metric& metric, const Shape& output,
 TEST(MetricsTest, Accuracy_EachLoss_ResolvesAsInKeras) {
   const auto kind = [](const Loss& loss, const Shape& output) {
     Metric m;
-    EXPECT_TRUE(ResolveMetric(Accuracy(), loss, output, &m).ok());
+    EXPECT_OK(ResolveMetric(Accuracy(), loss, output, &m));
     EXPECT_EQ(m.name, "accuracy");
     return m.kind;
   };
@@ -269,7 +269,7 @@ TEST(MetricsTest, FScore_EachClass_IsLoggedByTheNumberOfTheClass) {
   using Named = std::vector<std::pair<std::string, double>>;
   const auto expect = [&](const Metric& metric, const Named& expected) {
     Metric resolved;
-    ASSERT_TRUE(ResolveMetric(metric, MeanSquaredError(), {3}, &resolved).ok());
+    ASSERT_OK(ResolveMetric(metric, MeanSquaredError(), {3}, &resolved));
     const std::vector<Metric> logged = LoggedMetrics(resolved, {3});
     ASSERT_EQ(logged.size(), expected.size());
     for (size_t i = 0; i < logged.size(); ++i) {
@@ -388,9 +388,8 @@ TEST(MetricsTest, States_OfSeveralParts_AddUp) {
       std::vector<MetricState> part(states);
       const void* targets =
           sparse ? static_cast<const void*>(&classes[from]) : &t[3 * from];
-      ASSERT_TRUE(UpdateMetric(metric, output, to - from, &p[3 * from], targets,
-                               part.data(), {&w[from]})
-                      .ok());
+      ASSERT_OK(UpdateMetric(metric, output, to - from, &p[3 * from], targets,
+                             part.data(), {&w[from]}));
       AddMetrics(part.data(), sums);
     };
     std::vector<MetricState> whole(states), pieces(states);
@@ -411,24 +410,24 @@ TEST(MetricsTest, ResolveMetric_SettingsDoNotFit_IsRefused) {
   const Loss dense = MeanSquaredError();
   const Loss sparse = SparseCategoricalCrossentropy();
   EXPECT_FALSE(ResolveMetric(Precision().ClassId(4), dense, {4}, &m).ok());
-  EXPECT_TRUE(ResolveMetric(Precision().ClassId(3), dense, {4}, &m).ok());
+  EXPECT_OK(ResolveMetric(Precision().ClassId(3), dense, {4}, &m));
   EXPECT_FALSE(ResolveMetric(Precision(1.5f), dense, {4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(AUC(1), dense, {4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(AUC(1 << 20), dense, {4}, &m).ok());
-  EXPECT_TRUE(ResolveMetric(AUC(), sparse, {4}, &m).ok());
+  EXPECT_OK(ResolveMetric(AUC(), sparse, {4}, &m));
   EXPECT_FALSE(ResolveMetric(R2Score(), sparse, {4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(MeanIoU(3), sparse, {4}, &m).ok());
-  EXPECT_TRUE(ResolveMetric(MeanIoU(4), sparse, {4}, &m).ok());
+  EXPECT_OK(ResolveMetric(MeanIoU(4), sparse, {4}, &m));
   EXPECT_FALSE(ResolveMetric(MeanIoU(4), dense, {4}, &m).ok());
-  EXPECT_TRUE(ResolveMetric(OneHotMeanIoU(4), dense, {4}, &m).ok());
+  EXPECT_OK(ResolveMetric(OneHotMeanIoU(4), dense, {4}, &m));
   EXPECT_FALSE(ResolveMetric(F1Score(Metric::kMacro), dense, {2, 4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(TopKCategoricalAccuracy(0), dense, {4}, &m).ok());
-  EXPECT_TRUE(ResolveMetric(F1Score(), dense, {100}, &m).ok());
+  EXPECT_OK(ResolveMetric(F1Score(), dense, {100}, &m));
   EXPECT_FALSE(ResolveMetric(F1Score(), dense, {101}, &m).ok());
-  EXPECT_TRUE(ResolveMetric(F1Score().ClassId(100), dense, {101}, &m).ok());
+  EXPECT_OK(ResolveMetric(F1Score().ClassId(100), dense, {101}, &m));
   EXPECT_FALSE(ResolveMetric(F1Score().ClassId(4), dense, {4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(AUC().ClassId(4), dense, {4}, &m).ok());
-  EXPECT_TRUE(ResolveMetric(AUC().MultiLabel(), dense, {4}, &m).ok());
+  EXPECT_OK(ResolveMetric(AUC().MultiLabel(), dense, {4}, &m));
   EXPECT_FALSE(ResolveMetric(AUC().MultiLabel(), dense, {2, 4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(AUC().MultiLabel(), dense, {400}, &m).ok());
   Metric auc = AUC().MultiLabel();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/op_runner.h"
 #include "core/layers/initializers.h"
 #include "core/objective/optimizer_table.h"
@@ -311,7 +312,7 @@ TEST(OptimizersTest, Check_BadArguments_RefusesThem) {
   EXPECT_FALSE(Adam(0.1f, 1.0f).Check().ok());
   EXPECT_FALSE(SGD().ClipNorm(1).ClipValue(1).Check().ok());
   EXPECT_FALSE(SGD().ClipNorm(-1).Check().ok());
-  EXPECT_TRUE(SGD().ClipNorm(1).Check().ok());
+  EXPECT_OK(SGD().ClipNorm(1).Check());
 }
 
 TEST(OptimizersTest, Penalties_L1AndL2_AreTheSumsOfTheirDefinitions) {

@@ -11,6 +11,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/full_memory.h"
 #include "../../support/sanitized.h"
 #include "../../support/tiny_model.h"
@@ -54,7 +55,7 @@ TEST(VerifiedPointTest, Reserve_NoMemory_EndsTheFit) {
   EXPECT_TRUE(Contains(status, "no memory for a copy of"));
   // With memory the same fit trains.
   fit.callbacks.clear();
-  EXPECT_TRUE(model->Fit(Points(2).Batch(2), fit).ok());
+  EXPECT_OK(model->Fit(Points(2).Batch(2), fit));
 }
 
 }  // namespace

@@ -163,13 +163,12 @@ Status UpToBackward(Model* model, BatchLoader* loader, double* loss) {
 // A loop that leaves out every second update, as a guard against NaN would.
 std::vector<float> SkipEverySecond(Model* model) {
   std::unique_ptr<BatchLoader> loader;
-  EXPECT_TRUE(
-      model->OpenLoader(Points(40).Repeat().Batch(12), {}, &loader).ok());
+  EXPECT_OK(model->OpenLoader(Points(40).Repeat().Batch(12), {}, &loader));
   double loss = 0;
   for (int step = 0; step < 8; ++step) {
     EXPECT_OK(UpToBackward(model, loader.get(), &loss));
     if (step % 2 == 1) continue;
-    EXPECT_TRUE(model->ApplyGradients().ok());
+    EXPECT_OK(model->ApplyGradients());
   }
   return WeightsOf(model);
 }
@@ -197,10 +196,9 @@ TEST(GradientsTest, Step_LeftOutWhileSumsUnderWay_IsDropped) {
 TEST(GradientsTest, Gradients_ReadWhileSumsUnderWay_AreComplete) {
   const auto gradients_of = [](Model* model) {
     std::unique_ptr<BatchLoader> loader;
-    EXPECT_TRUE(
-        model->OpenLoader(Points(40).Repeat().Batch(12), {}, &loader).ok());
+    EXPECT_OK(model->OpenLoader(Points(40).Repeat().Batch(12), {}, &loader));
     double loss = 0;
-    EXPECT_TRUE(UpToBackward(model, loader.get(), &loss).ok());
+    EXPECT_OK(UpToBackward(model, loader.get(), &loss));
     return std::vector<float>(model->gradients(),
                               model->gradients() + model->num_weights());
   };
@@ -352,12 +350,11 @@ std::vector<Optimizer> SomeOptimizers() {
 // The weights after `steps` of a loop of the pieces of a step.
 std::vector<float> Loop(Model* model, int64_t batch, int steps) {
   std::unique_ptr<BatchLoader> loader;
-  EXPECT_TRUE(
-      model->OpenLoader(Points(96).Repeat().Batch(batch), {}, &loader).ok());
+  EXPECT_OK(model->OpenLoader(Points(96).Repeat().Batch(batch), {}, &loader));
   double loss = 0;
   for (int step = 0; step < steps; ++step) {
     EXPECT_OK(UpToBackward(model, loader.get(), &loss));
-    EXPECT_TRUE(model->ApplyGradients().ok());
+    EXPECT_OK(model->ApplyGradients());
   }
   return WeightsOf(model);
 }
@@ -491,7 +488,7 @@ TEST(GradientAccumulationTest, Steps_OneOrNegative_IsRefused) {
     EXPECT_EQ(s.code(), Code::kInvalidArgument);
     EXPECT_NE(std::strstr(s.message(), "gradient_accumulation_steps"), nullptr);
   }
-  EXPECT_TRUE(SGD().GradientAccumulationSteps(0).Check().ok());
+  EXPECT_OK(SGD().GradientAccumulationSteps(0).Check());
 }
 
 }  // namespace

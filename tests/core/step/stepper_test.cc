@@ -63,27 +63,25 @@ struct Parts {
   Parts(int replicas, int times) {
     for (const Layer& layer : {Input({2}), Dense(8, kRelu), Dropout(0.4f),
                                BatchNormalization(0.9f), Dense(3)}) {
-      EXPECT_TRUE(graph
-                      .Add(layer, graph.size() == 0
-                                      ? std::vector<int>()
-                                      : std::vector<int>{graph.size() - 1})
-                      .ok());
+      EXPECT_OK(graph.Add(layer, graph.size() == 0
+                                     ? std::vector<int>()
+                                     : std::vector<int>{graph.size() - 1}));
     }
     CompileOptions options;
     options.replicas = replicas;
     config.Set(Adam(0.05f), options);
-    EXPECT_TRUE(config.AgreeReplicas(replicas).ok());
+    EXPECT_OK(config.AgreeReplicas(replicas));
     std::vector<OutputLoss> losses(1);
     losses[0].loss = SparseCategoricalCrossentropy(kFromLogits);
-    EXPECT_TRUE(config.SetOutputs(losses, graph).ok());
-    EXPECT_TRUE(graph.Complete(config.Losses()).ok());
+    EXPECT_OK(config.SetOutputs(losses, graph));
+    EXPECT_OK(graph.Complete(config.Losses()));
     config.ChooseLosses(graph);
-    EXPECT_TRUE(config.MakePool("parts").ok());
+    EXPECT_OK(config.MakePool("parts"));
     ModelMemory::Options kept;
     kept.num_slots = config.optimizer.num_slots();
     kept.label_bytes = sizeof(float);
     kept.sums = config.job_replicas.own().count > 1;
-    EXPECT_TRUE(memory.AllocatePersistent(kept).ok());
+    EXPECT_OK(memory.AllocatePersistent(kept));
     graph.DrawWeights(1, memory.persistent().weights);
     updater.Reset();
     auto made = std::make_unique<RepeatsSteps>(
@@ -92,14 +90,13 @@ struct Parts {
         times);
     exchange = made.get();
     stepper.SetExchange(std::move(made));
-    EXPECT_TRUE(config.ResolveMetrics(graph).ok());
+    EXPECT_OK(config.ResolveMetrics(graph));
     stepper.report().Reset();
   }
 
   void OpenLoader(const Dataset& data, bool background) {
-    EXPECT_TRUE(
-        stepper.Reserve(data.LargestPart(config.job_replicas.count()), true)
-            .ok());
+    EXPECT_OK(
+        stepper.Reserve(data.LargestPart(config.job_replicas.count()), true));
     DatasetLoader::Options options;
     options.dataset = data;
     options.cursor.world = options.cursor.parts = config.job_replicas.count();
@@ -108,7 +105,7 @@ struct Parts {
     options.x_shapes = {Shape{2}};
     options.outputs.resize(1);
     options.background = background;
-    EXPECT_TRUE(DatasetLoader::Open(options, &loader).ok());
+    EXPECT_OK(DatasetLoader::Open(options, &loader));
   }
 
   std::vector<float> weights() const {
@@ -136,7 +133,7 @@ TEST(StepperTest, Step_MadeAgain_IsTheSame) {
                           background);
         for (int step = 0; step < 7; ++step) {
           Batch batch;
-          ASSERT_TRUE(parts->loader->Next(&batch).ok());
+          ASSERT_OK(parts->loader->Next(&batch));
           bool taken = false;
           ASSERT_OK(parts->stepper.Train(batch, parts->loader.get(), &taken));
           EXPECT_TRUE(taken);
@@ -164,13 +161,13 @@ TEST(StepperTest, Pieces_MadeAgain_AreTheSame) {
       batch.count = batch.global_count = 3;
       batch.y = y;
       double loss = 0;
-      ASSERT_TRUE(parts->stepper.Forward(x, 3, true, true).ok());
-      ASSERT_TRUE(parts->stepper.ComputeLoss(batch, &loss).ok());
-      ASSERT_TRUE(parts->stepper.Backward(false).ok());
+      ASSERT_OK(parts->stepper.Forward(x, 3, true, true));
+      ASSERT_OK(parts->stepper.ComputeLoss(batch, &loss));
+      ASSERT_OK(parts->stepper.Backward(false));
       if (step % 2 == 0) {
-        ASSERT_TRUE(parts->stepper.FinishGradients().ok());
+        ASSERT_OK(parts->stepper.FinishGradients());
       }
-      ASSERT_TRUE(parts->stepper.Apply().ok());
+      ASSERT_OK(parts->stepper.Apply());
     }
   }
   EXPECT_GT(again.exchange->passes, once.exchange->passes);

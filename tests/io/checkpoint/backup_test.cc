@@ -128,7 +128,7 @@ TEST(BackupTest, Resume_AnySaveFrequency_BeginsAtTheStepOfTheBackup) {
     LambdaCallbackOptions count;
     count.on_train_batch_end = [&](int64_t, const Logs&) { ++steps; };
     options.callbacks.push_back(LambdaCallback(count));
-    ASSERT_TRUE(second->Fit(Data(), options).ok());
+    ASSERT_OK(second->Fit(Data(), options));
     EXPECT_EQ(steps, 30 - done) << freq;
     EXPECT_EQ(second->iterations(), 30);
   }
@@ -194,18 +194,18 @@ TEST(BackupTest, Backup_TrainingCompleted_IsRemovedUnlessKept) {
   ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
   EXPECT_TRUE(fs::exists(folder / "backup-1.safetensors"));
   auto again = TinyModel();
-  ASSERT_TRUE(again->Fit(Data(), WithBackup(folder.path(), 0, 0)).ok());
+  ASSERT_OK(again->Fit(Data(), WithBackup(folder.path(), 0, 0)));
   EXPECT_FALSE(fs::exists(folder / "checkpoint"));
   FitOptions kept = Quiet(2);
   BackupAndRestoreOptions keep;
   keep.delete_checkpoint = false;
   kept.callbacks = {BackupAndRestore(folder.path(), keep)};
   auto third = TinyModel();
-  ASSERT_TRUE(third->Fit(Data(), kept).ok());
+  ASSERT_OK(third->Fit(Data(), kept));
   EXPECT_TRUE(fs::exists(folder / "checkpoint"));
   // The run has ended, so the fit does nothing.
   auto fourth = TinyModel();
-  ASSERT_TRUE(fourth->Fit(Data(), kept).ok());
+  ASSERT_OK(fourth->Fit(Data(), kept));
   EXPECT_EQ(WeightsOf(fourth.get()), WeightsOf(third.get()));
 }
 
@@ -296,7 +296,7 @@ TEST(BackupTest, Interrupt_DiskIsFull_NamesTheUsableBackup) {
 
 TEST(BackupTest, Save_AnyOperationFails_CostsAtMostThatBackup) {
   auto undisturbed = TinyModel();
-  ASSERT_TRUE(undisturbed->Fit(Data(), Quiet(3)).ok());
+  ASSERT_OK(undisturbed->Fit(Data(), Quiet(3)));
   for (const int error : {EIO, ENOSPC, EINTR}) {
     for (int64_t operation = 1; operation <= 40; ++operation) {
       SimulatedFileSystem files;
@@ -330,7 +330,7 @@ TEST(BackupTest, Save_AnyOperationFails_CostsAtMostThatBackup) {
 TEST(BackupTest, Fit_DirectoryInUse_IsRefusedByItsName) {
   TempFolder folder;
   std::unique_ptr<CheckpointDirectory> held;
-  ASSERT_TRUE(CheckpointDirectory::Open(folder.path(), {}, &held).ok());
+  ASSERT_OK(CheckpointDirectory::Open(folder.path(), {}, &held));
   auto model = TinyModel();
   const auto history = model->Fit(Data(), WithBackup(folder.path(), 0, 0));
   EXPECT_FALSE(history.ok());
@@ -456,7 +456,7 @@ TEST(BackupTest, SignalHandler_FitHasReturned_IsTheOneFromBefore) {
       options.callbacks.push_back(BackupAndRestore(folder / std::to_string(i)));
     }
     auto model = TinyModel();
-    ASSERT_TRUE(model->Fit(Data(), options).ok());
+    ASSERT_OK(model->Fit(Data(), options));
     raise(SIGTERM);
     raise(SIGTERM);
     EXPECT_EQ(heard, 2 * backups);

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/fake_clock.h"
 #include "../../support/random_cases.h"
 #include "../../support/simulated_file_system.h"
@@ -79,7 +80,7 @@ struct Runs {
       LoadOptions options;
       options.files = disk();
       const Status loaded = LoadCheckpoint(run->latest(), {&state}, options);
-      ASSERT_TRUE(loaded.ok()) << when << ": " << loaded.message();
+      ASSERT_OK(loaded) << when;
       ASSERT_TRUE(state == SomeState(latest)) << when;
     }
     for (const std::string& path : files.Paths()) {
@@ -90,7 +91,7 @@ struct Runs {
   }
   void StartAndCheck(const std::string& when) {
     const Status status = Start();
-    ASSERT_TRUE(status.ok()) << when << ": " << status.message();
+    ASSERT_OK(status) << when;
     Check(when);
   }
 };
@@ -121,7 +122,7 @@ int64_t LiveThroughPowerCuts(uint64_t seed) {
     runs.StartAndCheck(when);
     if (testing::Test::HasFatalFailure()) return cut;
     const Status saved = runs.Save();
-    EXPECT_TRUE(saved.ok()) << when << ": " << saved.message();
+    EXPECT_OK(saved) << when;
   }
   runs.run.reset();
   runs.StartAndCheck("disk " + std::to_string(seed) + ", at last");
@@ -157,8 +158,8 @@ TEST_P(CheckpointCrashTest, PowerCut_AtEveryOperation_IsSurvived) {
     bool finished = false;
     for (uint64_t seed = 0; seed < 20; ++seed) {
       Runs runs;
-      ASSERT_TRUE(runs.Start().ok());
-      for (int i = 0; i < 2; ++i) ASSERT_TRUE(runs.Save().ok());
+      ASSERT_OK(runs.Start());
+      for (int i = 0; i < 2; ++i) ASSERT_OK(runs.Save());
       runs.run.reset();
       runs.files.HaltAfter(at);
       if (runs.Start().ok()) {
@@ -181,8 +182,8 @@ TEST_P(CheckpointCrashTest, PowerCut_AtEveryOperation_IsSurvived) {
 TEST_P(CheckpointCrashTest, Kill_AtEveryOperation_LeavesNoTemporaryFile) {
   for (int64_t at = 1;; ++at) {
     Runs runs;
-    ASSERT_TRUE(runs.Start().ok());
-    for (int i = 0; i < 2; ++i) ASSERT_TRUE(runs.Save().ok());
+    ASSERT_OK(runs.Start());
+    for (int i = 0; i < 2; ++i) ASSERT_OK(runs.Save());
     runs.run.reset();
     runs.files.HaltAfter(at);
     if (runs.Start().ok()) {
@@ -202,8 +203,8 @@ void FailEveryOperation(int error, size_t longest_write) {
   for (int64_t at = 1;; ++at) {
     Runs runs;
     runs.files.set_longest_write(longest_write);
-    ASSERT_TRUE(runs.Start().ok());
-    for (int i = 0; i < 3; ++i) ASSERT_TRUE(runs.Save().ok());
+    ASSERT_OK(runs.Start());
+    for (int i = 0; i < 3; ++i) ASSERT_OK(runs.Save());
     const int64_t begin = runs.files.operations();
     runs.files.FailAfter(at, error);
     const Status status = runs.Save();
@@ -216,13 +217,13 @@ void FailEveryOperation(int error, size_t longest_write) {
       const bool retried = error == EINTR && status.ok();
       EXPECT_TRUE(!status.ok() || !runs.warnings.empty() || retried) << when;
     } else {
-      EXPECT_TRUE(status.ok()) << when;
+      EXPECT_OK(status) << when;
     }
     runs.Check(when);
     if (testing::Test::HasFatalFailure()) return;
     // The next save works, and so does the next start after a power cut.
     const Status next = runs.Save();
-    EXPECT_TRUE(next.ok()) << when << "; then " << next.message();
+    EXPECT_OK(next) << when;
     EXPECT_EQ(runs.run->checkpoints().size(), 2u) << when;
     runs.run.reset();
     runs.files.CutPower(static_cast<uint64_t>(at));
@@ -250,8 +251,8 @@ TEST_P(CheckpointCrashTest, Open_ErrorAtAnyOperation_IsSurvived) {
   for (const int error : {EIO, EINTR, ENOSPC, EMFILE}) {
     for (int64_t at = 1;; ++at) {
       Runs runs;
-      ASSERT_TRUE(runs.Start().ok());
-      for (int i = 0; i < 3; ++i) ASSERT_TRUE(runs.Save().ok());
+      ASSERT_OK(runs.Start());
+      for (int i = 0; i < 3; ++i) ASSERT_OK(runs.Save());
       runs.run.reset();
       runs.files.HaltAfter(9);  // leaves a temporary file
       if (runs.Start().ok()) runs.Save().IgnoreError();
@@ -272,8 +273,8 @@ TEST_P(CheckpointCrashTest, Open_ErrorAtAnyOperation_IsSurvived) {
 
 TEST_P(CheckpointCrashTest, Save_DiskWasFull_SucceedsOnceThereIsSpace) {
   Runs runs;
-  ASSERT_TRUE(runs.Start().ok());
-  ASSERT_TRUE(runs.Save().ok());
+  ASSERT_OK(runs.Start());
+  ASSERT_OK(runs.Save());
   runs.files.set_capacity(1500);
   const Status full = runs.Save();
   EXPECT_EQ(full.code(), Code::kResourceExhausted) << full.message();
@@ -283,7 +284,7 @@ TEST_P(CheckpointCrashTest, Save_DiskWasFull_SucceedsOnceThereIsSpace) {
   EXPECT_EQ(runs.run->checkpoints().size(), 1u);
   runs.Check("full");
   runs.files.set_capacity(100000);
-  EXPECT_TRUE(runs.Save().ok());
+  EXPECT_OK(runs.Save());
   EXPECT_EQ(runs.run->latest_number(), 2);
   runs.Check("space again");
 }
@@ -293,12 +294,12 @@ TEST(SimulatedDiskTest, CutPower_FileNotSynced_MayBeTornOrGone) {
   int whole = 0, torn = 0, gone = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SimulatedFileSystem files;
-    ASSERT_TRUE(files.MakeDirectory("d").ok());
+    ASSERT_OK(files.MakeDirectory("d"));
     const std::string text(5000, 'x');
     std::unique_ptr<File> file;
-    ASSERT_TRUE(files.Create("d/a.tmp", &file).ok());
-    ASSERT_TRUE(file->Write(text.data(), text.size()).ok());
-    ASSERT_TRUE(files.Rename("d/a.tmp", "d/a").ok());
+    ASSERT_OK(files.Create("d/a.tmp", &file));
+    ASSERT_OK(file->Write(text.data(), text.size()));
+    ASSERT_OK(files.Rename("d/a.tmp", "d/a"));
     files.CutPower(seed);
     const std::string* left = files.Content("d/a");
     ++(left == nullptr ? gone : *left == text ? whole : torn);

@@ -28,7 +28,7 @@ namespace {
 
 std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
-  EXPECT_TRUE(FileSystem::Posix()->List(folder, &names).ok());
+  EXPECT_OK(FileSystem::Posix()->List(folder, &names));
   names.erase(std::remove(names.begin(), names.end(), FileSystem::kLockName),
               names.end());
   return names;
@@ -49,7 +49,7 @@ TEST(CheckpointTest, Load_SavedStateAndMetadata_AreTheSame) {
   TempFolder folder;
   const std::string path = folder / "a.safetensors";
   SomeState saved(7), read(1);
-  ASSERT_TRUE(SaveCheckpoint(path, {&saved}, {{"epoch", "3"}}).ok());
+  ASSERT_OK(SaveCheckpoint(path, {&saved}, {{"epoch", "3"}}));
   LoadedCheckpoint loaded;
   ASSERT_OK(LoadCheckpoint(path, {&read}, {}, &loaded));
   EXPECT_TRUE(read == saved);
@@ -65,15 +65,15 @@ TEST(CheckpointTest, Load_SavedStateAndMetadata_AreTheSame) {
 TEST(CheckpointTest, Save_SameStateTwice_GivesTheSameBytes) {
   TempFolder folder;
   SomeState state(7);
-  ASSERT_TRUE(SaveCheckpoint(folder / "a", {&state}, {{"k", "v"}}).ok());
-  ASSERT_TRUE(SaveCheckpoint(folder / "b", {&state}, {{"k", "v"}}).ok());
+  ASSERT_OK(SaveCheckpoint(folder / "a", {&state}, {{"k", "v"}}));
+  ASSERT_OK(SaveCheckpoint(folder / "b", {&state}, {{"k", "v"}}));
   EXPECT_EQ(ReadWhole(folder / "a"), ReadWhole(folder / "b"));
 }
 
 TEST(CheckpointTest, Save_AnyMachine_GivesTheSameBytes) {
   TempFolder folder;
   SomeState state(7);
-  ASSERT_TRUE(SaveCheckpoint(folder / "a", {&state}, {{"k", "v"}}).ok());
+  ASSERT_OK(SaveCheckpoint(folder / "a", {&state}, {{"k", "v"}}));
   const std::string bytes = ReadWhole(folder / "a");
   EXPECT_EQ(bytes.size(), 739u);
   EXPECT_EQ(Crc32c(bytes.data(), bytes.size()), 342493520u);
@@ -84,9 +84,9 @@ TEST(CheckpointTest, Save_AfterAKilledSave_ReplacesAndRemovesItsTemporary) {
   WriteWhole(folder / "a.123-4.tmp", "left");
   WriteWhole(folder / "b.123-4.tmp", "another's");
   SomeState one(1), two(2), read(0);
-  ASSERT_TRUE(SaveCheckpoint(folder / "a", {&one}).ok());
-  ASSERT_TRUE(SaveCheckpoint(folder / "a", {&two}).ok());
-  ASSERT_TRUE(LoadCheckpoint(folder / "a", {&read}).ok());
+  ASSERT_OK(SaveCheckpoint(folder / "a", {&one}));
+  ASSERT_OK(SaveCheckpoint(folder / "a", {&two}));
+  ASSERT_OK(LoadCheckpoint(folder / "a", {&read}));
   EXPECT_TRUE(read == two);
   EXPECT_EQ(NamesIn(folder.path()),
             (std::vector<std::string>{"a", "b.123-4.tmp"}));
@@ -116,7 +116,7 @@ TEST(CheckpointTest, Save_OnePathFromSeveralThreads_AllSucceed) {
   });
   EXPECT_EQ(failed, 0);
   SomeState read(0);
-  EXPECT_TRUE(LoadCheckpoint(folder / "a", {&read}).ok());
+  EXPECT_OK(LoadCheckpoint(folder / "a", {&read}));
   EXPECT_EQ(NamesIn(folder.path()), std::vector<std::string>{"a"});
 }
 
@@ -134,7 +134,7 @@ TEST(CheckpointTest, Load_OtherTensors_NamesTheFirstAndOverwritesNothing) {
   const std::string path = folder / "a";
   float values[6] = {1, 2, 3, 4, 5, 6};
   OneSpan saved({"model/x", DType::kFloat32, {2, 3}, values});
-  ASSERT_TRUE(SaveCheckpoint(path, {&saved}).ok());
+  ASSERT_OK(SaveCheckpoint(path, {&saved}));
   float other[6] = {};
   const auto load = [&](const StateSpan& span, Saveable* more = nullptr) {
     OneSpan one(span);
@@ -165,7 +165,7 @@ TEST(CheckpointTest, Load_DamageAnywhere_LeavesTheStateAsItWas) {
   TempFolder folder;
   const std::string path = folder / "a";
   SomeState saved(7, 40), read(1, 40);
-  ASSERT_TRUE(SaveCheckpoint(path, {&saved}).ok());
+  ASSERT_OK(SaveCheckpoint(path, {&saved}));
   const std::string whole = ReadWhole(path);
   for (size_t at = 0; at < whole.size(); at += 7) {
     std::string bytes = whole;
@@ -182,7 +182,7 @@ TEST(CheckpointTest, Load_DamageAnywhere_LeavesTheStateAsItWas) {
 TEST(CheckpointTest, Load_StateRefusesItsValues_Fails) {
   TempFolder folder;
   SomeState saved(7), read(1);
-  ASSERT_TRUE(SaveCheckpoint(folder / "a", {&saved}).ok());
+  ASSERT_OK(SaveCheckpoint(folder / "a", {&saved}));
   read.answer = InvalidArgument("step -1 cannot be");
   const Status status = LoadCheckpoint(folder / "a", {&read});
   EXPECT_TRUE(Contains(status.message(), "a: step -1 cannot be"));
@@ -195,17 +195,16 @@ TEST(CheckpointTest, Load_PlainSafetensors_NeedsAcceptUnverified) {
   SafetensorsWriter writer;
   SafetensorsWriter::Options plain;
   plain.profile = false;
-  ASSERT_TRUE(
-      writer.Plan({{"x", DType::kFloat32, {2}, values}}, {}, plain).ok());
+  ASSERT_OK(writer.Plan({{"x", DType::kFloat32, {2}, values}}, {}, plain));
   std::unique_ptr<File> file;
-  ASSERT_TRUE(FileSystem::Posix()->Create(path, &file).ok());
-  ASSERT_TRUE(writer.Write(file.get()).ok());
+  ASSERT_OK(FileSystem::Posix()->Create(path, &file));
+  ASSERT_OK(writer.Write(file.get()));
   OneSpan span({"x", DType::kFloat32, {2}, read});
   EXPECT_EQ(LoadCheckpoint(path, {&span}).code(), Code::kCorruption);
   LoadOptions options;
   options.accept_unverified = true;
   LoadedCheckpoint loaded;
-  ASSERT_TRUE(LoadCheckpoint(path, {&span}, options, &loaded).ok());
+  ASSERT_OK(LoadCheckpoint(path, {&span}, options, &loaded));
   EXPECT_FALSE(loaded.verified);
   EXPECT_EQ(read[1], 2);
 }
@@ -215,7 +214,7 @@ TEST(CheckpointTest, Load_HalfPrecisionWeightsOfAWholeRun_AreNear) {
   SomeState saved(7);
   SaveOptions options;
   options.weights = Storage::kBF16;
-  ASSERT_TRUE(SaveCheckpoint(folder / "a", {&saved}, {}, options).ok());
+  ASSERT_OK(SaveCheckpoint(folder / "a", {&saved}, {}, options));
   std::vector<float> kernel(15);
   OneSpan weights(
       {"model/dense/kernel", DType::kFloat32, {3, 5}, kernel.data()});
@@ -223,7 +222,7 @@ TEST(CheckpointTest, Load_HalfPrecisionWeightsOfAWholeRun_AreNear) {
             Code::kInvalidArgument);
   LoadOptions loading;
   loading.ignore_others = true;
-  ASSERT_TRUE(LoadCheckpoint(folder / "a", {&weights}, loading).ok());
+  ASSERT_OK(LoadCheckpoint(folder / "a", {&weights}, loading));
   for (size_t i = 0; i < kernel.size(); ++i) {
     EXPECT_NEAR(kernel[i], saved.kernel[i], 0.004f * saved.kernel[i]);
   }
@@ -262,7 +261,7 @@ struct OneRun {
   // Opens it and saves states 1 to `count`.
   void Make(int count) {
     ASSERT_OK(Open());
-    for (int i = 1; i <= count; ++i) ASSERT_TRUE(Save(i).ok());
+    for (int i = 1; i <= count; ++i) ASSERT_OK(Save(i));
   }
   std::string Path(int number) const {
     return directory + "/ckpt-" + std::to_string(number) + ".safetensors";
@@ -305,7 +304,7 @@ TEST(CheckpointDirectoryTest, Open_NewestIsDamaged_SetsItAsideAndWarns) {
   run.Make(3);
   Damage(run.Path(3));
   WriteWhole(run.Path(2), ReadWhole(run.Path(2)).substr(0, 100));
-  ASSERT_TRUE(run.Open().ok());
+  ASSERT_OK(run.Open());
   EXPECT_EQ(run.checkpoints->latest(), run.Path(1));
   EXPECT_TRUE(Contains(run.warnings, run.Path(3) + ".bad"));
   EXPECT_TRUE(Contains(run.warnings, "CRC32C"));
@@ -314,7 +313,7 @@ TEST(CheckpointDirectoryTest, Open_NewestIsDamaged_SetsItAsideAndWarns) {
                                       "ckpt-2.safetensors.bad",
                                       "ckpt-3.safetensors.bad"}));
   // The numbers of those files are not used again.
-  ASSERT_TRUE(run.Save(4).ok());
+  ASSERT_OK(run.Save(4));
   EXPECT_EQ(run.checkpoints->latest(), run.Path(4));
 }
 
@@ -340,7 +339,7 @@ TEST(CheckpointDirectoryTest, Open_NoneVerifies_IsAnErrorAndNoNewStart) {
   std::filesystem::rename(run.Path(2), run.Path(2) + ".bad");
   EXPECT_EQ(run.Open().code(), Code::kCorruption);
   std::filesystem::remove(run.Path(2) + ".bad");
-  EXPECT_TRUE(run.Open().ok());
+  EXPECT_OK(run.Open());
   EXPECT_EQ(run.checkpoints->latest(), "");
 }
 
@@ -349,9 +348,9 @@ TEST(CheckpointDirectoryTest, Clear_OneIsDamaged_BeginsAgain) {
   OneRun run(folder / "d");
   run.Make(2);
   Damage(run.Path(2));
-  ASSERT_TRUE(run.Open().ok());
+  ASSERT_OK(run.Open());
   ASSERT_TRUE(std::filesystem::exists(run.Path(2) + ".bad"));
-  ASSERT_TRUE(run.checkpoints->Clear().ok());
+  ASSERT_OK(run.checkpoints->Clear());
   EXPECT_EQ(NamesIn(run.directory), std::vector<std::string>());
   EXPECT_OK(run.Open());
 }
@@ -368,15 +367,14 @@ TEST(CheckpointDirectoryTest,
       run.options.files = &files;
       run.Make(2);
       files.Content(run.Path(2))->resize(100);
-      ASSERT_TRUE(run.Open().ok());
-      ASSERT_TRUE(files.SyncDirectory("d").ok());
+      ASSERT_OK(run.Open());
+      ASSERT_OK(files.SyncDirectory("d"));
       files.HaltAfter(operation);
       run.checkpoints->Clear().IgnoreError();
       cleared = !files.halted();
       files.CutPower(seed);
       const Status opened = run.Open();
-      ASSERT_TRUE(opened.ok())
-          << operation << " " << seed << ": " << opened.message();
+      ASSERT_OK(opened) << operation << " " << seed;
     }
     if (cleared) break;
   }
@@ -393,13 +391,13 @@ TEST(CheckpointDirectoryTest,
         "all_model_checkpoint_paths: \"../../x\"\n"
         "all_model_checkpoint_timestamps: 1e400\n"}) {
     WriteWhole(run.directory + "/checkpoint", text);
-    ASSERT_TRUE(run.Open().ok());
+    ASSERT_OK(run.Open());
     EXPECT_EQ(run.checkpoints->latest(), run.Path(3)) << text;
     EXPECT_EQ(run.checkpoints->checkpoints().size(), 3u) << text;
   }
   EXPECT_NE(run.warnings, "");
   std::filesystem::remove(run.directory + "/checkpoint");
-  ASSERT_TRUE(run.Open().ok());
+  ASSERT_OK(run.Open());
   EXPECT_EQ(run.checkpoints->checkpoints().size(), 3u);
   EXPECT_EQ(run.warnings, "");
 }
@@ -428,12 +426,12 @@ TEST(CheckpointDirectoryTest, Save_KeepEveryNHours_OneOfEachPeriodStays) {
   OneRun run(folder / "d");
   run.options.max_to_keep = 1;
   run.options.keep_checkpoint_every_n_hours = 1;
-  ASSERT_TRUE(run.Open().ok());
+  ASSERT_OK(run.Open());
   for (int i = 1; i <= 9; ++i) {
     run.clock.Advance(19 * 60);  // with Save's own minute: every 20 minutes
-    ASSERT_TRUE(run.Save(i).ok());
+    ASSERT_OK(run.Save(i));
     if (i == 5) {
-      ASSERT_TRUE(run.Open().ok());  // the rule goes on after a restart
+      ASSERT_OK(run.Open());  // the rule goes on after a restart
     }
   }
   // The first sweep of one that is an hour after the start, and so on.
@@ -455,7 +453,7 @@ TEST(CheckpointDirectoryTest, Open_ClockWasSetBack_Warns) {
   OneRun run(folder / "d");
   run.Make(2);
   run.clock.Advance(-3600);
-  ASSERT_TRUE(run.Open().ok());
+  ASSERT_OK(run.Open());
   EXPECT_TRUE(Contains(run.warnings, "the clock was set back by"));
   EXPECT_EQ(run.checkpoints->checkpoints().size(), 2u);
 }
@@ -465,12 +463,12 @@ TEST(CheckpointDirectoryTest, Save_ChosenNumber_IsRefusedBelowTheLatest) {
   OneRun run(folder / "d");
   run.Make(1);
   SomeState state(5);
-  ASSERT_TRUE(run.checkpoints->Save({&state}, {}, 10).ok());
+  ASSERT_OK(run.checkpoints->Save({&state}, {}, 10));
   EXPECT_EQ(run.checkpoints->latest(), run.Path(10));
   EXPECT_EQ(run.checkpoints->Save({&state}, {}, 9).code(),
             Code::kInvalidArgument);
-  ASSERT_TRUE(run.checkpoints->Save({&state}, {}, 10).ok());
-  ASSERT_TRUE(run.Save(11).ok());
+  ASSERT_OK(run.checkpoints->Save({&state}, {}, 10));
+  ASSERT_OK(run.Save(11));
   EXPECT_EQ(run.checkpoints->latest(), run.Path(11));
   EXPECT_EQ(run.checkpoints->checkpoints().size(), 3u);
 }
@@ -484,7 +482,7 @@ TEST(CheckpointDirectoryTest, Open_InUseInThisProcess_IsRefusedByItsName) {
   EXPECT_TRUE(Contains(status.message(), folder / "d: in use by process " +
                                              std::to_string(getpid())));
   run.checkpoints.reset();
-  EXPECT_TRUE(second.Open().ok());
+  EXPECT_OK(second.Open());
 }
 
 TEST(CheckpointDirectoryTest,
@@ -513,13 +511,13 @@ TEST(CheckpointDirectoryTest,
                                              std::to_string(child)));
   // Looking is allowed all the while.
   std::string path;
-  EXPECT_TRUE(LatestCheckpoint(folder / "d", &path).ok());
+  EXPECT_OK(LatestCheckpoint(folder / "d", &path));
   EXPECT_EQ(path, second.Path(1));
   close(wait[1]);
   int exit_status = 0;
   ASSERT_EQ(waitpid(child, &exit_status, 0), child);
   EXPECT_EQ(exit_status, 0);
-  EXPECT_TRUE(second.Open().ok());
+  EXPECT_OK(second.Open());
   EXPECT_EQ(second.checkpoints->latest(), second.Path(1));
   for (const int fd : {ready[0], ready[1]}) close(fd);
 }
@@ -549,7 +547,7 @@ TEST(CheckpointDirectoryTest,
   run.options.files = &files;
   run.options.max_to_keep = 1;
   run.Make(1);
-  files.save = [&run] { EXPECT_TRUE(run.Save(2).ok()); };
+  files.save = [&run] { EXPECT_OK(run.Save(2)); };
   files.saves_to_come = 2;
   std::string path;
   EXPECT_OK(LatestCheckpoint("d", &path, "ckpt", &files));
@@ -576,7 +574,7 @@ TEST(CheckpointDirectoryTest, Open_WrongOptionsOrPath_IsRefused) {
   WriteWhole(folder / "file", "");
   EXPECT_EQ(code(folder / "file", options), Code::kInvalidArgument);
   std::string path = "x";
-  EXPECT_TRUE(LatestCheckpoint(folder / "none", &path).ok());
+  EXPECT_OK(LatestCheckpoint(folder / "none", &path));
   EXPECT_EQ(path, "");
 }
 
@@ -596,13 +594,13 @@ TEST(CheckpointManagerTest, RestoreOrInitialize_SecondRun_RestoresTheLatest) {
   std::string path;
   {
     CheckpointManager manager({&state}, folder / "d", options);
-    ASSERT_TRUE(manager.RestoreOrInitialize(&path).ok());
+    ASSERT_OK(manager.RestoreOrInitialize(&path));
     EXPECT_EQ(path, "");
     EXPECT_EQ(initialized, 1);
     EXPECT_EQ(manager.latest_checkpoint(), "");
     for (int i = 1; i <= 7; ++i) {
       state.Fill(i);
-      ASSERT_TRUE(manager.Save(&path).ok());
+      ASSERT_OK(manager.Save(&path));
     }
     EXPECT_EQ(path, folder / "d/ckpt-7.safetensors");
     EXPECT_EQ(manager.latest_checkpoint(), path);
@@ -610,7 +608,7 @@ TEST(CheckpointManagerTest, RestoreOrInitialize_SecondRun_RestoresTheLatest) {
   }
   SomeState restored(0);
   CheckpointManager manager({&restored}, folder / "d", options);
-  ASSERT_TRUE(manager.RestoreOrInitialize(&path).ok());
+  ASSERT_OK(manager.RestoreOrInitialize(&path));
   EXPECT_EQ(path, folder / "d/ckpt-7.safetensors");
   EXPECT_TRUE(restored == state);
   EXPECT_EQ(manager.restored_metadata().at("epoch"), "4");
@@ -629,7 +627,7 @@ TEST(CheckpointManagerTest, Save_CheckpointInterval_SavesOnlyWhenItHasPassed) {
     std::vector<int> steps;
     for (int i = from; i <= to; ++i) {
       state.step = i;
-      EXPECT_TRUE(manager->Save(&saved, check_interval).ok());
+      EXPECT_OK(manager->Save(&saved, check_interval));
       if (!saved.empty()) steps.push_back(i);
     }
     return steps;
@@ -643,7 +641,7 @@ TEST(CheckpointManagerTest, Save_CheckpointInterval_SavesOnlyWhenItHasPassed) {
   }
   CheckpointManager manager({&state}, folder / "d", options);
   state.step = 0;
-  ASSERT_TRUE(manager.RestoreOrInitialize().ok());
+  ASSERT_OK(manager.RestoreOrInitialize());
   EXPECT_EQ(state.step, 24);
   EXPECT_EQ(steps_saved(&manager, 24, 50, true), (std::vector<int>{34, 44}));
 }
@@ -662,14 +660,14 @@ TEST(CheckpointManagerTest,
   EXPECT_EQ(no_counter.latest_checkpoint(), "");
   CheckpointManager first({&state}, folder / "d");
   CheckpointManager second({&state}, folder / "d");
-  EXPECT_TRUE(first.status().ok());
+  EXPECT_OK(first.status());
   EXPECT_EQ(second.Save().code(), Code::kAlreadyExists);
 }
 
 TEST(CheckpointManagerTest, RestoreOrInitialize_OtherModel_IsRefused) {
   TempFolder folder;
   SomeState state(1, 3), other(2, 4);
-  ASSERT_TRUE(CheckpointManager({&state}, folder / "d").Save().ok());
+  ASSERT_OK(CheckpointManager({&state}, folder / "d").Save());
   CheckpointManager manager({&other}, folder / "d");
   const Status status = manager.RestoreOrInitialize();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);

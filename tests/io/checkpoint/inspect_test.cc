@@ -38,7 +38,7 @@ class Spans final : public Saveable {
 
 class InspectTest : public testing::Test {
  protected:
-  InspectTest() { EXPECT_TRUE(files_.MakeDirectory("d").ok()); }
+  InspectTest() { EXPECT_OK(files_.MakeDirectory("d")); }
 
   void Save(const std::string& path, const std::vector<StateSpan>& spans,
             const Metadata& metadata = {}, Storage weights = Storage::kF32) {
@@ -122,7 +122,7 @@ TEST_F(InspectTest, ToJson_ModelFile_HoldsAllFields) {
   SaveModelOptions options;
   options.files = &files_;
   options.metadata = {{"note", "a \"quote\"\n"}};
-  ASSERT_TRUE(SaveModel(model.get(), "d/a", options).ok());
+  ASSERT_OK(SaveModel(model.get(), "d/a", options));
   const FileInfo info = Inspect("d/a");
   Json json;
   ASSERT_OK(Json::Parse(ToJson(info), "info", &json));
@@ -167,10 +167,10 @@ TEST_F(InspectTest, Inspect_PlainSafetensors_IsUnverified) {
   SafetensorsWriter writer;
   SafetensorsWriter::Options plain;
   plain.profile = false;
-  ASSERT_TRUE(writer.Plan({{"a", DType::kFloat32, {2}, a}}, {}, plain).ok());
+  ASSERT_OK(writer.Plan({{"a", DType::kFloat32, {2}, a}}, {}, plain));
   std::unique_ptr<File> file;
-  ASSERT_TRUE(files_.Create("d/a", &file).ok());
-  ASSERT_TRUE(writer.Write(file.get()).ok());
+  ASSERT_OK(files_.Create("d/a", &file));
+  ASSERT_OK(writer.Write(file.get()));
   const FileInfo info = Inspect("d/a");
   EXPECT_EQ(info.verification, Verification::kUnverified);
   EXPECT_EQ(info.tensors.size(), 1u);
@@ -180,8 +180,8 @@ TEST_F(InspectTest, Inspect_MissingOrUnknownFile_IsRefused) {
   FileInfo info;
   EXPECT_EQ(InspectFile("d/none", &info, &files_).code(), Code::kNotFound);
   std::unique_ptr<File> file;
-  ASSERT_TRUE(files_.Create("d/a", &file).ok());
-  ASSERT_TRUE(file->Write("not a file", 10).ok());
+  ASSERT_OK(files_.Create("d/a", &file));
+  ASSERT_OK(file->Write("not a file", 10));
   EXPECT_EQ(InspectFile("d/a", &info, &files_).code(), Code::kInvalidArgument);
   FileComparison comparison;
   EXPECT_EQ(CompareFiles("d/a", "d/none", &comparison, 20, &files_).code(),
@@ -194,10 +194,10 @@ class InspectNumpyTest : public InspectTest {
   void WriteArchive(const char* path) {
     const int64_t steps[1] = {3};
     NpzWriter npz;
-    ASSERT_TRUE(npz.Open(&files_, path).ok());
-    ASSERT_TRUE(npz.Add("dense/kernel", DType::kFloat32, {2, 2}, kernel_).ok());
-    ASSERT_TRUE(npz.Add("steps", DType::kInt64, {1}, steps).ok());
-    ASSERT_TRUE(npz.Finish().ok());
+    ASSERT_OK(npz.Open(&files_, path));
+    ASSERT_OK(npz.Add("dense/kernel", DType::kFloat32, {2, 2}, kernel_));
+    ASSERT_OK(npz.Add("steps", DType::kInt64, {1}, steps));
+    ASSERT_OK(npz.Finish());
   }
 
   float kernel_[4] = {1, -2, 0.5f, 2.5f};
@@ -235,8 +235,8 @@ TEST_F(InspectNumpyTest, Inspect_SingleArrayWholeOrCut_IsListedOrDamaged) {
   const std::string bytes =
       NpyHeader(DType::kFloat64, {2}) + std::string(16, '\0');
   std::unique_ptr<File> file;
-  ASSERT_TRUE(files_.Create("d/n", &file).ok());
-  ASSERT_TRUE(file->Write(bytes.data(), bytes.size()).ok());
+  ASSERT_OK(files_.Create("d/n", &file));
+  ASSERT_OK(file->Write(bytes.data(), bytes.size()));
   FileInfo info = Inspect("d/n");
   EXPECT_EQ(info.format, "npy");
   EXPECT_EQ(info.verification, Verification::kUnverified);
@@ -244,9 +244,9 @@ TEST_F(InspectNumpyTest, Inspect_SingleArrayWholeOrCut_IsListedOrDamaged) {
   EXPECT_EQ(info.tensors[0].name, "arr_0");
   EXPECT_EQ(info.tensors[0].storage, Storage::kF64);
   for (size_t n = 6; n < bytes.size(); ++n) {
-    ASSERT_TRUE(files_.Remove("d/n").ok());
-    ASSERT_TRUE(files_.Create("d/n", &file).ok());
-    ASSERT_TRUE(file->Write(bytes.data(), n).ok());
+    ASSERT_OK(files_.Remove("d/n"));
+    ASSERT_OK(files_.Create("d/n", &file));
+    ASSERT_OK(file->Write(bytes.data(), n));
     EXPECT_EQ(InspectFile("d/n", &info, &files_).code(), Code::kCorruption)
         << n;
   }
@@ -257,13 +257,13 @@ TEST(InspectArrayTest, Inspect_ArrayOrField_IsShownAlone) {
   const float x[4] = {1, -2, 0.5f, NAN};
   const int64_t n[2] = {3, 5};
   NpzWriter npz;
-  ASSERT_TRUE(npz.Open(FileSystem::Posix(), folder / "a.dat").ok());
-  ASSERT_TRUE(npz.Add("x", DType::kFloat32, {2, 2}, x).ok());
-  ASSERT_TRUE(npz.Add("n", DType::kInt64, {2}, n).ok());
-  ASSERT_TRUE(npz.Finish().ok());
+  ASSERT_OK(npz.Open(FileSystem::Posix(), folder / "a.dat"));
+  ASSERT_OK(npz.Add("x", DType::kFloat32, {2, 2}, x));
+  ASSERT_OK(npz.Add("n", DType::kInt64, {2}, n));
+  ASSERT_OK(npz.Finish());
   FileInfo info;
   Status status = InspectFile(folder / "a.dat:x", &info);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   ASSERT_EQ(info.tensors.size(), 1u);
   EXPECT_EQ(info.tensors[0].max, 1);
   EXPECT_EQ(info.tensors[0].not_finite, 1);
@@ -299,11 +299,11 @@ TEST(InspectArrayTest, Inspect_ArrayOrField_IsShownAlone) {
   table.erase(table.find(", }") + 3, fields.size() - type.size());
   WriteWhole(folder / "t.npy", table + "\1one.\4two.\7six.");
   status = InspectFile(folder / "t.npy:k", &info);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(info.format, "npy");
   EXPECT_EQ(info.verification, Verification::kUnverified);
   EXPECT_EQ(info.tensors[0].mean, 4);
-  ASSERT_TRUE(InspectFile(folder / "t.npy:t", &info).ok());
+  ASSERT_OK(InspectFile(folder / "t.npy:t", &info));
   EXPECT_EQ(info.tensors[0].note, "text, 3 different: 'one.', 'six.', 'two.'");
   status = InspectFile(folder / "t.npy", &info);
   EXPECT_NE(std::string(status.message()).find("name one, as in"),
@@ -313,15 +313,15 @@ TEST(InspectArrayTest, Inspect_ArrayOrField_IsShownAlone) {
 
 TEST_F(InspectTest, Inspect_CsvFile_ReportsItsKindAndUse) {
   std::unique_ptr<File> file;
-  ASSERT_TRUE(files_.Create("d/t", &file).ok());
-  ASSERT_TRUE(file->Write("a,b\n1,2\n", 8).ok());
+  ASSERT_OK(files_.Create("d/t", &file));
+  ASSERT_OK(file->Write("a,b\n1,2\n", 8));
   const FileInfo info = Inspect("d/t");
   EXPECT_EQ(info.format, "csv");
   EXPECT_EQ(ToText(info),
             "d/t: 8 bytes, a table in text (CSV)\nas data: \"csv\" of "
             "RUN.json, --csv\n");
   Json json;
-  ASSERT_TRUE(Json::Parse(ToJson(info), "info", &json).ok());
+  ASSERT_OK(Json::Parse(ToJson(info), "info", &json));
   EXPECT_EQ(json["format"].text(), "csv");
   EXPECT_EQ(json["advice"].text(), info.advice);
   FileComparison comparison;
@@ -345,19 +345,19 @@ TEST_F(InspectTest, Inspect_ModelFile_ShowsLayersAndTheLearningRate) {
   };
   for (const auto& c : cases) {
     auto model = TinyModel(c.optimizer);
-    ASSERT_TRUE(SaveModel(model.get(), "d/a", options).ok());
+    ASSERT_OK(SaveModel(model.get(), "d/a", options));
     FileInfo info = Inspect("d/a");
     EXPECT_EQ(info.summary, model->Summary());
     EXPECT_EQ(info.compiled.find(c.compiled), 0u) << info.compiled;
     EXPECT_EQ(info.tensors.back().name, "optimizer/learning_rate");
     EXPECT_EQ(info.tensors.back().note, c.note);
     std::string summary, compiled;
-    ASSERT_TRUE(SummarizeModelFile("d/a", &summary, &compiled, &files_).ok());
+    ASSERT_OK(SummarizeModelFile("d/a", &summary, &compiled, &files_));
     EXPECT_EQ(summary, info.summary);
     EXPECT_EQ(compiled, info.compiled);
     // A rate that was set is a number like any other.
     model->SetLearningRate(0.25f);
-    ASSERT_TRUE(SaveModel(model.get(), "d/a", options).ok());
+    ASSERT_OK(SaveModel(model.get(), "d/a", options));
     info = Inspect("d/a");
     EXPECT_EQ(info.tensors.back().note, "");
     EXPECT_EQ(info.tensors.back().max, 0.25);
@@ -413,7 +413,7 @@ TEST_F(InspectTest, Compare_EveryKindOfDifference_IsNamed) {
             "tensor 'new': only in B\n");
   EXPECT_EQ(comparison.count, 9);
   Json json;
-  ASSERT_TRUE(Json::Parse(ToJson(comparison), "diff", &json).ok());
+  ASSERT_OK(Json::Parse(ToJson(comparison), "diff", &json));
   EXPECT_FALSE(json["same"].as_bool());
   EXPECT_EQ(json["count"].number(), 9);
   EXPECT_EQ(json["first"].size(), 9);

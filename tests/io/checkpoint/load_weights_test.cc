@@ -52,7 +52,7 @@ TEST(LoadWeightsTest, LoadWeights_LayersInAnotherOrder_AreFoundByName) {
   other_seed.seed = 9;
   a.Compile(SGD(0.1f), MeanSquaredError());
   b.Compile(SGD(0.1f), MeanSquaredError(), {}, other_seed);
-  ASSERT_TRUE(SaveWeights(&a, folder / "w").ok());
+  ASSERT_OK(SaveWeights(&a, folder / "w"));
   WeightsReport report;
   ASSERT_OK(LoadWeights(&b, folder / "w", {}, &report));
   EXPECT_TRUE(report.verified);
@@ -79,7 +79,7 @@ TEST(LoadWeightsTest, LoadWeights_Mismatch_IsReportedAndOverwritesNothing) {
   other_seed.seed = 9;
   saved.Compile(SGD(0.1f), MeanSquaredError());
   model.Compile(SGD(0.1f), MeanSquaredError(), {}, other_seed);
-  ASSERT_TRUE(SaveWeights(&saved, folder / "w").ok());
+  ASSERT_OK(SaveWeights(&saved, folder / "w"));
   const std::vector<float> before = WeightsOf(&model);
 
   WeightsReport report;
@@ -130,7 +130,7 @@ TEST(LoadWeightsTest, LoadWeights_NothingInCommon_IsRefused) {
   Sequential model({Input({3}), Dense(8).Name("b")});
   saved.Compile(SGD(0.1f), MeanSquaredError());
   model.Compile(SGD(0.1f), MeanSquaredError());
-  ASSERT_TRUE(SaveWeights(&saved, folder / "w").ok());
+  ASSERT_OK(SaveWeights(&saved, folder / "w"));
   LoadWeightsOptions options = Silent();
   options.by_name = true;
   Status status = LoadWeights(&model, folder / "w", options);
@@ -159,7 +159,7 @@ TEST(LoadWeightsTest, LoadWeights_ManyMissing_WarnsInAFewLines) {
                     Dense(2), Dense(2), Dense(2), Dense(2)});
   saved.Compile(SGD(0.1f), MeanSquaredError());
   model.Compile(SGD(0.1f), MeanSquaredError());
-  ASSERT_TRUE(SaveWeights(&saved, folder / "w").ok());
+  ASSERT_OK(SaveWeights(&saved, folder / "w"));
   LoadWeightsOptions options;
   options.by_name = true;
   std::vector<std::string> warned;
@@ -175,18 +175,18 @@ TEST(LoadWeightsTest, LoadWeights_LayerFitsInPart_IsNotLoaded) {
   Sequential wider({Input({3}), Dense(8).Name("a"), Dense(4).Name("b")});
   saved.Compile(SGD(0.1f), MeanSquaredError());
   wider.Compile(SGD(0.1f), MeanSquaredError());
-  ASSERT_TRUE(SaveWeights(&saved, folder / "w").ok());
+  ASSERT_OK(SaveWeights(&saved, folder / "w"));
   WeightsReport report;
   LoadWeightsOptions options = Silent();
   options.skip_mismatch = true;
-  ASSERT_TRUE(LoadWeights(&wider, folder / "w", options, &report).ok());
+  ASSERT_OK(LoadWeights(&wider, folder / "w", options, &report));
   EXPECT_EQ(report.skipped, (Names{"a/bias"}));
   EXPECT_EQ(report.loaded, (Names{"b/kernel", "b/bias"}));
 
   Sequential no_bias(
       {Input({2}), Dense(8).UseBias(false).Name("a"), Dense(4).Name("b")});
   no_bias.Compile(SGD(0.1f), MeanSquaredError());
-  ASSERT_TRUE(SaveWeights(&no_bias, folder / "n").ok());
+  ASSERT_OK(SaveWeights(&no_bias, folder / "n"));
   options.skip_mismatch = false;
   options.by_name = true;
   const Status status = LoadWeights(&saved, folder / "n", options, &report);
@@ -204,15 +204,15 @@ TEST(LoadWeightsTest, LoadWeights_NaNOrInfinity_Warns) {
   auto model = made();
   for (const float value : {NAN, -INFINITY, 1.0f}) {
     model->weights()[model->num_weights() - 1] = value;
-    ASSERT_TRUE(SaveWeights(model.get(), folder / "w").ok());
-    ASSERT_TRUE(SaveModel(model.get(), folder / "m.safetensors").ok());
+    ASSERT_OK(SaveWeights(model.get(), folder / "w"));
+    ASSERT_OK(SaveModel(model.get(), folder / "m.safetensors"));
     std::string printed;
     LoadWeightsOptions options;
     options.warn = [&printed](const std::string& text) { printed += text; };
-    ASSERT_TRUE(LoadWeights(made().get(), folder / "w", options).ok());
+    ASSERT_OK(LoadWeights(made().get(), folder / "w", options));
     testing::internal::CaptureStderr();
     std::unique_ptr<Model> loaded;
-    ASSERT_TRUE(LoadModel(folder / "m.safetensors", &loaded).ok());
+    ASSERT_OK(LoadModel(folder / "m.safetensors", &loaded));
     const std::string whole = testing::internal::GetCapturedStderr();
     const std::string expected = ": NaN or infinite numbers in 'b/bias', and";
     for (const std::string& text : {printed, whole}) {
@@ -225,7 +225,7 @@ TEST(LoadWeightsTest, LoadWeights_FileOfAWholeModel_IsTaken) {
   TempFolder folder;
   auto model = TinyModel(Adam(0.01f));
   Train(model.get(), 1);
-  ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+  ASSERT_OK(SaveModel(model.get(), folder / "m"));
   CompileOptions other_seed;
   other_seed.seed = 9;
   auto other = TinyModel(SGD(0.1f), 0, other_seed);
@@ -237,13 +237,13 @@ TEST(LoadWeightsTest, LoadWeights_FileOfAWholeModel_IsTaken) {
 
 TEST(LoadWeightsTest, LoadWeights_DamagedFile_OverwritesNothing) {
   SimulatedFileSystem files;
-  ASSERT_TRUE(files.MakeDirectory("d").ok());
+  ASSERT_OK(files.MakeDirectory("d"));
   SaveOptions saving;
   saving.files = &files;
   LoadWeightsOptions options = Silent();
   options.files = &files;
   auto model = TinyModel();
-  ASSERT_TRUE(SaveWeights(model.get(), "d/w", saving).ok());
+  ASSERT_OK(SaveWeights(model.get(), "d/w", saving));
   const std::string whole = *files.Content("d/w");
   const std::vector<float> before = WeightsOf(model.get());
   Train(model.get(), 1);
@@ -256,7 +256,7 @@ TEST(LoadWeightsTest, LoadWeights_DamagedFile_OverwritesNothing) {
     EXPECT_EQ(WeightsOf(model.get()), trained) << at;
   }
   *files.Content("d/w") = whole;
-  EXPECT_TRUE(LoadWeights(model.get(), "d/w", options).ok());
+  EXPECT_OK(LoadWeights(model.get(), "d/w", options));
   EXPECT_EQ(WeightsOf(model.get()), before);
 }
 
@@ -284,11 +284,11 @@ TEST(OtherProgramsTest, SaveModel_ReadByPython_GivesTheSameLogits) {
   Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
                     Flatten(), Dense(128, kRelu), Dense(10)});
   model.Compile(SGD(0.05f), SparseCategoricalCrossentropy(kFromLogits));
-  ASSERT_TRUE(model.Fit(data, Quiet(3)).ok());  // biases are no longer zero
+  ASSERT_OK(model.Fit(data, Quiet(3)));  // biases are no longer zero
   auto predicted = model.Predict(data);
   ASSERT_OK(predicted.status());
 
-  ASSERT_TRUE(SaveModel(&model, folder / "cnn.safetensors").ok());
+  ASSERT_OK(SaveModel(&model, folder / "cnn.safetensors"));
   SwapToLittle(x.data(), sizeof(float), x.size());
   WriteWhole(folder / "x.f32", {reinterpret_cast<const char*>(x.data()),
                                 x.size() * sizeof(float)});
@@ -342,16 +342,13 @@ TEST(OtherProgramsTest, LoadWeights_PlainFileOfOtherTensors_ReportsThem) {
   SafetensorsWriter::Options plain;
   plain.profile = false;
   float values[3] = {1, 2, 3};
-  ASSERT_TRUE(writer
-                  .Plan({{"dense_1/bias", DType::kFloat32, {3}, values},
+  ASSERT_OK(writer.Plan({{"dense_1/bias", DType::kFloat32, {3}, values},
                          {"head.weight", DType::kFloat32, {3}, values}},
-                        {}, plain)
-                  .ok());
+                        {}, plain));
   AtomicFile file;
-  ASSERT_TRUE(
-      file.Open(FileSystem::Posix(), folder / "p", writer.file_bytes()).ok());
-  ASSERT_TRUE(writer.Write(file.file()).ok());
-  ASSERT_TRUE(file.Commit().ok());
+  ASSERT_OK(file.Open(FileSystem::Posix(), folder / "p", writer.file_bytes()));
+  ASSERT_OK(writer.Write(file.file()));
+  ASSERT_OK(file.Commit());
   WeightsReport report;
   EXPECT_FALSE(LoadWeights(model.get(), folder / "p", Silent(), &report).ok());
   EXPECT_EQ(report.unexpected, (Names{"head.weight"}));

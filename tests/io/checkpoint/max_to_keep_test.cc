@@ -11,6 +11,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
@@ -31,10 +32,10 @@ ModelCheckpointOptions Keep(int most) {
 void WriteOn(SimulatedFileSystem* files, const std::string& path,
              const std::string& text) {
   std::unique_ptr<File> file;
-  ASSERT_TRUE(files->MakeDirectory(FolderOf(path)).ok());
+  ASSERT_OK(files->MakeDirectory(FolderOf(path)));
   (void)files->Remove(path);
-  ASSERT_TRUE(files->Create(path, &file).ok());
-  ASSERT_TRUE(file->Write(text.data(), text.size()).ok());
+  ASSERT_OK(files->Create(path, &file));
+  ASSERT_OK(file->Write(text.data(), text.size()));
 }
 
 // Calls a test's function after an epoch, for example to replace a file.
@@ -56,14 +57,14 @@ TEST(ModelCheckpointTest, MaxToKeep_MoreSaves_KeepsTheNewestOfItsOwn) {
   Trial run;
   WriteOn(&run.files, "d/0.keras", "mine");
   WriteOn(&run.files, "d/other", "mine");
-  ASSERT_TRUE(run.Fit("d/{epoch}.keras", Keep(2), 5).ok());
+  ASSERT_OK(run.Fit("d/{epoch}.keras", Keep(2), 5));
   EXPECT_EQ(run.files.Paths(),
             (Names{"d/0.keras", "d/4.keras", "d/5.keras", "d/other"}));
   EXPECT_TRUE(run.Holds("d/4.keras", 3));
   EXPECT_TRUE(run.Holds("d/5.keras", 4));
   // Another run does not have the list of these files. One name is one file.
-  ASSERT_TRUE(run.Fit("d/{epoch:02d}.keras", Keep(1), 2).ok());
-  ASSERT_TRUE(run.Fit("d/only", Keep(1), 3).ok());
+  ASSERT_OK(run.Fit("d/{epoch:02d}.keras", Keep(1), 2));
+  ASSERT_OK(run.Fit("d/only", Keep(1), 3));
   EXPECT_EQ(run.files.Paths(), (Names{"d/0.keras", "d/02.keras", "d/4.keras",
                                       "d/5.keras", "d/only", "d/other"}));
   EXPECT_TRUE(run.Holds("d/only", run.weights->of_epoch.size() - 1));
@@ -81,7 +82,7 @@ TEST(ModelCheckpointTest, MaxToKeep_FileThatIsNoLongerItsOwn_Stays) {
                      if (epoch == 2) (void)run.files.Remove("d/2");
                    })};
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+  ASSERT_OK(TinyModel()->Fit(Points(48).Batch(8), fit));
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "note: d/1 is not the file that ModelCheckpoint wrote, and "
             "stays\n");
@@ -93,16 +94,15 @@ TEST(ModelCheckpointTest, MaxToKeep_SaveBestOnly_KeepsTheBest) {
   ModelCheckpointOptions options = BestScore();
   options.max_to_keep = 2;
   Trial run;
-  ASSERT_TRUE(
-      run.Fit("d/{epoch}", options, 6, {0.1, 0.2, 0.5, 0.3, 0.6, 0.4}).ok());
+  ASSERT_OK(run.Fit("d/{epoch}", options, 6, {0.1, 0.2, 0.5, 0.3, 0.6, 0.4}));
   EXPECT_EQ(run.files.Paths(), (Names{"d/3", "d/5"}));
   // Without a score every epoch is saved, and the best stays beside them.
   Trial missing;
-  ASSERT_TRUE(missing.Fit("d/{epoch}", options, 6, {0.1, 0.9}).ok());
+  ASSERT_OK(missing.Fit("d/{epoch}", options, 6, {0.1, 0.9}));
   EXPECT_EQ(missing.files.Paths(), (Names{"d/2", "d/6"}));
   options.max_to_keep = 1;
   Trial one;
-  ASSERT_TRUE(one.Fit("d/{epoch}", options, 4, {0.1, 0.9}).ok());
+  ASSERT_OK(one.Fit("d/{epoch}", options, 4, {0.1, 0.9}));
   EXPECT_EQ(one.files.Paths(), (Names{"d/2", "d/4"}));
 }
 
@@ -120,7 +120,7 @@ TEST(ModelCheckpointTest, MaxToKeep_SaveFails_RemovesNothing) {
   fit.callbacks.push_back(std::make_shared<AfterEpoch>([&](int64_t epoch) {
     if (epoch == 3) at_three = run.files.Paths();
   }));
-  ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(48).Batch(8), fit));
   EXPECT_EQ(at_three, (Names{"d/2"}));
   EXPECT_EQ(run.files.Paths(), (Names{"d/4"}));
 }
@@ -165,13 +165,13 @@ TEST(ModelCheckpointTest, MaxToKeep_ResumedRun_GoesOn) {
                      BackupAndRestore(folder / "backup", backup)};
     return TinyModel()->Fit(Points(48).Batch(8), fit).status();
   };
-  ASSERT_TRUE(fit_to(3, 2).ok());
+  ASSERT_OK(fit_to(3, 2));
   EXPECT_EQ(run.files.Paths(), (Names{"d/2", "d/3"}));
-  ASSERT_TRUE(fit_to(4, 2).ok());
+  ASSERT_OK(fit_to(4, 2));
   EXPECT_EQ(run.files.Paths(), (Names{"d/3", "d/4"}));
-  ASSERT_TRUE(fit_to(6, 1).ok());
+  ASSERT_OK(fit_to(6, 1));
   EXPECT_EQ(run.files.Paths(), Names{"d/6"});
-  ASSERT_TRUE(fit_to(9, 3).ok());
+  ASSERT_OK(fit_to(9, 3));
   EXPECT_EQ(run.files.Paths(), (Names{"d/7", "d/8", "d/9"}));
 }
 
@@ -192,9 +192,9 @@ TEST(ModelCheckpointTest, MaxToKeep_ResumedWithAnother_KeepsTheBest) {
                      BackupAndRestore(folder / "backup", backup)};
     return TinyModel()->Fit(Points(48).Batch(8), fit).status();
   };
-  ASSERT_TRUE(fit_to(1, 1).ok());
+  ASSERT_OK(fit_to(1, 1));
   const auto best = *run.files.Content("d/best");
-  ASSERT_TRUE(fit_to(2, 2).ok());
+  ASSERT_OK(fit_to(2, 2));
   EXPECT_EQ(*run.files.Content("d/best"), best);
 }
 
@@ -236,8 +236,8 @@ TEST(ModelCheckpointTest, MaxToKeep_SecondFit_ReplacesAndKeepsOn) {
   auto model = TinyModel();
   FitOptions fit = Quiet(3);
   fit.callbacks = {ModelCheckpoint("d/{epoch}", options)};
-  ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
-  ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(48).Batch(8), fit));
+  ASSERT_OK(model->Fit(Points(48).Batch(8), fit));
   EXPECT_EQ(run.files.Paths(), (Names{"d/2", "d/3"}));
 }
 
@@ -251,7 +251,7 @@ TEST(ModelCheckpointTest, MaxToKeep_FieldsInAFolder_RemovesEmptyFolders) {
       std::make_shared<AfterEpoch>([&folder](int64_t epoch) {
         if (epoch == 2) WriteWhole(folder / "run/f2/mine", "mine");
       })};
-  ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+  ASSERT_OK(TinyModel()->Fit(Points(48).Batch(8), fit));
   Names names;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(folder / "run")) {
@@ -271,7 +271,7 @@ TEST(ModelCheckpointTest, MaxToKeep_PathThroughParents_RemovesOldFiles) {
   fit.callbacks = {
       ModelCheckpoint(folder / "a/../b/m{epoch}.safetensors", options)};
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+  ASSERT_OK(TinyModel()->Fit(Points(48).Batch(8), fit));
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   Names names;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "b")) {
@@ -289,18 +289,18 @@ TEST(ModelCheckpointTest, MaxToKeep_StateOfAnotherPattern_RemovesNothing) {
     FitOptions fit = Quiet(1);
     fit.callbacks = {ModelCheckpoint(
         other.substr(0, other.size() - 1) + "{epoch}", options)};
-    ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+    ASSERT_OK(TinyModel()->Fit(Points(48).Batch(8), fit));
     std::vector<StateSpan> from, to;
     fit.callbacks[0]->AppendState(&from);
     const auto callback = ModelCheckpoint("d/{epoch}", options);
     callback->AppendState(&to);
     ASSERT_EQ(from.back().name, "callback/model_checkpoint/kept");
     std::memcpy(to.back().data, from.back().data, to.back().bytes());
-    ASSERT_TRUE(callback->StateLoaded().ok());
+    ASSERT_OK(callback->StateLoaded());
     fit = Quiet(2);
     fit.callbacks = {callback};
     testing::internal::CaptureStderr();
-    ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+    ASSERT_OK(TinyModel()->Fit(Points(48).Batch(8), fit));
     EXPECT_TRUE(
         Contains(testing::internal::GetCapturedStderr(), other + " is not"));
     EXPECT_NE(run.files.Content(other), nullptr);

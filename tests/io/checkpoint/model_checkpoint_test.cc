@@ -124,9 +124,8 @@ TEST(ModelCheckpointTest, Save_EveryEpoch_HasItsOwnName) {
 
 TEST(ModelCheckpointTest, Path_ValidationLogs_AreInTheName) {
   Trial run;
-  ASSERT_TRUE(run.Fit("d/{val_accuracy:.3f}{val_loss:.0f}.safetensors",
-                      ModelCheckpointOptions(), 1)
-                  .ok());
+  ASSERT_OK(run.Fit("d/{val_accuracy:.3f}{val_loss:.0f}.safetensors",
+                    ModelCheckpointOptions(), 1));
   EXPECT_EQ(run.files.Paths().size(), 1u);
 }
 
@@ -181,8 +180,7 @@ TEST(ModelCheckpointTest, SaveBestOnly_InitialValueThreshold_MustBeBeaten) {
   ModelCheckpointOptions options = BestScore();
   options.mode = MonitorMode::kMin;
   options.initial_value_threshold = 0.4;
-  ASSERT_TRUE(
-      run.Fit("d/{epoch}.safetensors", options, 3, {0.5, 0.4, 0.3}).ok());
+  ASSERT_OK(run.Fit("d/{epoch}.safetensors", options, 3, {0.5, 0.4, 0.3}));
   EXPECT_EQ(run.files.Paths(), (Names{"d/3.safetensors"}));
   EXPECT_TRUE(Contains(run.out, "Epoch 1: score did not improve from 0.40000"));
 }
@@ -203,7 +201,7 @@ TEST(ModelCheckpointTest, BestAndBatchCount_SecondFit_AreKept) {
   for (const double score : {0.5, 0.4, 0.6}) {
     fit.callbacks[1] = std::make_shared<Scores>(std::vector<double>{score});
     testing::internal::CaptureStdout();
-    ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+    ASSERT_OK(model->Fit(Points(48).Batch(8), fit));
     out = testing::internal::GetCapturedStdout();
     const size_t best_fit = score == 0.6 ? 2 : 0;
     EXPECT_TRUE(run.Holds("d/best.safetensors", best_fit)) << score;
@@ -217,7 +215,7 @@ TEST(ModelCheckpointTest, BestAndBatchCount_SecondFit_AreKept) {
 
 TEST(ModelCheckpointTest, SaveBestOnly_MonitoredValueIsMissing_WarnsAndSaves) {
   Trial run;
-  ASSERT_TRUE(run.Fit("d/{epoch}.safetensors", BestScore(), 2, {0.5}).ok());
+  ASSERT_OK(run.Fit("d/{epoch}.safetensors", BestScore(), 2, {0.5}));
   EXPECT_EQ(run.files.Paths(), (Names{"d/1.safetensors", "d/2.safetensors"}));
   EXPECT_EQ(run.err,
             "warning: Can save best model only with score available.\n");
@@ -227,7 +225,7 @@ TEST(ModelCheckpointTest, SaveFreq_InBatches_CountsAcrossEpochs) {
   Trial run;
   ModelCheckpointOptions options;
   options.save_freq = 4;  // epochs have 6
-  ASSERT_TRUE(run.Fit("d/{epoch}-{batch:02d}.safetensors", options, 2).ok());
+  ASSERT_OK(run.Fit("d/{epoch}-{batch:02d}.safetensors", options, 2));
   EXPECT_EQ(run.files.Paths(),
             (Names{"d/1-04.safetensors", "d/2-02.safetensors",
                    "d/2-06.safetensors"}));
@@ -257,7 +255,7 @@ TEST(ModelCheckpointTest, Path_AnyEnding_IsWrittenAndRead) {
       auto model = TinyModel();
       LoadWeightsOptions loading;
       loading.files = &run.files;
-      EXPECT_TRUE(LoadWeights(model.get(), paths[0], loading).ok());
+      EXPECT_OK(LoadWeights(model.get(), paths[0], loading));
       EXPECT_EQ(WeightsOf(model.get()), run.weights->of_epoch[0]);
     }
   }
@@ -369,9 +367,8 @@ TEST(ModelCheckpointTest, Path_UnknownField_IsRefusedBeforeTheFirstStep) {
 // Another callback might add it.
 TEST(ModelCheckpointTest, Path_FieldOfAnotherCallback_IsFoundWhenSaving) {
   Trial run;
-  EXPECT_TRUE(
-      run.Fit("d/{score}.safetensors", ModelCheckpointOptions(), 1, {0.5})
-          .ok());
+  EXPECT_OK(
+      run.Fit("d/{score}.safetensors", ModelCheckpointOptions(), 1, {0.5}));
   EXPECT_EQ(run.files.Paths().size(), 1u);
 }
 
@@ -429,7 +426,7 @@ TEST(ModelCheckpointTest, Save_AnyOperationFails_WarnsAndALaterSaveIsWhole) {
       run.files.FailAfter(fail, error);
       const Status status =
           run.Fit("d/m.safetensors", ModelCheckpointOptions(), 3);
-      EXPECT_TRUE(status.ok()) << run.files.last_failed() << status.message();
+      EXPECT_OK(status) << run.files.last_failed();
       // If the file system cannot list it, it is no folder in the way.
       const bool looked = run.files.last_failed() == "list d/m.safetensors";
       EXPECT_EQ(run.err.find("warning: ") == std::string::npos, looked)
@@ -478,7 +475,7 @@ TEST(ModelCheckpointTest, BestAndBatchCount_Resume_AreRestored) {
     return files;
   };
   TempFolder undisturbed, resumed;
-  ASSERT_TRUE(run(undisturbed, false).ok());
+  ASSERT_OK(run(undisturbed, false));
   ASSERT_EQ(run(resumed, true).code(), Code::kCancelled);
   ASSERT_OK(run(resumed, false));
   const auto expected = files_of(undisturbed), actual = files_of(resumed);
@@ -498,7 +495,7 @@ TEST(ModelCheckpointTest, Save_SeveralWorkers_OnlyTheChiefWrites) {
     options.files = &files[collective->rank()];
     FitOptions fit = Quiet(2);
     fit.callbacks = {ModelCheckpoint("d/{epoch}.safetensors", options)};
-    EXPECT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+    EXPECT_OK(model->Fit(Points(48).Batch(8), fit));
   });
   EXPECT_EQ(files[0].Paths(), (Names{"d/1.safetensors", "d/2.safetensors"}));
   EXPECT_EQ(files[1].Paths(), Names());

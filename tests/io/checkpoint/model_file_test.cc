@@ -77,7 +77,7 @@ TEST(ModelFileTest, LoadModel_CompiledModel_HasItsLayersAndArguments) {
   ASSERT_OK(model.status());
   model.SetLearningRate(0.5f);
   const std::string path = folder / "m.safetensors";
-  ASSERT_TRUE(SaveModel(&model, path).ok());
+  ASSERT_OK(SaveModel(&model, path));
   std::unique_ptr<Model> loaded;
   ASSERT_OK(LoadModel(path, &loaded));
   EXPECT_EQ(ToJson(*loaded), ToJson(model));
@@ -96,14 +96,14 @@ TEST(ModelFileTest, LoadModel_FrozenLayer_StaysFrozen) {
     TempFolder folder;
     auto model = TinyModel(Adam(0.01f));
     const auto freeze = [&](Model* which, bool freezes) {
-      ASSERT_TRUE(which->SetTrainable("dense", !freezes).ok());
+      ASSERT_OK(which->SetTrainable("dense", !freezes));
       which->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                      {Accuracy()});
       ASSERT_OK(which->status());
     };
     freeze(model.get(), frozen);
     Train(model.get(), 1);
-    ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+    ASSERT_OK(SaveModel(model.get(), folder / "m"));
     std::unique_ptr<Model> loaded;
     ASSERT_OK(LoadModel(folder / "m", &loaded));
     EXPECT_EQ(loaded->layer(1).trainable, !frozen);
@@ -117,9 +117,9 @@ TEST(ModelFileTest, LoadModel_FrozenLayer_StaysFrozen) {
     // The weights by name, into a model with the layer the other way.
     auto other = TinyModel();
     freeze(other.get(), !frozen);
-    ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+    ASSERT_OK(SaveModel(model.get(), folder / "m"));
     WeightsReport report;
-    ASSERT_TRUE(LoadWeights(other.get(), folder / "m", {}, &report).ok());
+    ASSERT_OK(LoadWeights(other.get(), folder / "m", {}, &report));
     EXPECT_EQ(report.loaded.size(), 4u);
     EXPECT_TRUE(SameBits(model.get(), other.get()));
   }
@@ -133,7 +133,7 @@ TEST(ModelFileTest, LoadModel_WithoutCompileArguments_IsToBeCompiled) {
   SaveModelOptions options;
   options.include_optimizer = false;
   options.metadata = {{"compile", "not this"}};
-  ASSERT_TRUE(SaveModel(model.get(), path, options).ok());
+  ASSERT_OK(SaveModel(model.get(), path, options));
   std::unique_ptr<Model> loaded;
   const Status status = LoadModel(path, &loaded);
   ASSERT_OK(status);
@@ -146,7 +146,7 @@ TEST(ModelFileTest, LoadModel_WithoutCompileArguments_IsToBeCompiled) {
 TEST(ModelFileTest, SetInitialWeights_WrongSizeOrTooLate_IsRefused) {
   Sequential model({Input({2}), Dense(3)});
   EXPECT_FALSE(model.SetInitialWeights(std::vector<float>(8)).ok());
-  EXPECT_TRUE(model.SetInitialWeights(std::vector<float>(9, 2.f)).ok());
+  EXPECT_OK(model.SetInitialWeights(std::vector<float>(9, 2.f)));
   model.Add(Dense(1));
   model.Compile(SGD(0.1f), MeanSquaredError());
   EXPECT_TRUE(Contains(model.status(), "added after"));
@@ -165,7 +165,7 @@ TEST(ModelFileTest, SaveModel_HalfPrecision_WeightsAreNear) {
     SaveModelOptions options;
     options.weights = storage;
     const std::string path = folder / NameOf(storage);
-    ASSERT_TRUE(SaveModel(model.get(), path, options).ok());
+    ASSERT_OK(SaveModel(model.get(), path, options));
     std::unique_ptr<Model> loaded;
     ASSERT_OK(LoadModel(path, &loaded));
     EXPECT_FALSE(SameBits(model.get(), loaded.get()));
@@ -183,9 +183,9 @@ TEST(ModelFileTest, SaveModel_MetadataOfTheCaller_IsBesideTheModels) {
   SaveModelOptions options;
   options.metadata = {{"note", "mine"}, {"model", "not this"}};
   const std::string path = folder / "m";
-  ASSERT_TRUE(SaveModel(model.get(), path, options).ok());
+  ASSERT_OK(SaveModel(model.get(), path, options));
   SafetensorsReader file;
-  ASSERT_TRUE(file.Open(FileSystem::Posix(), path).ok());
+  ASSERT_OK(file.Open(FileSystem::Posix(), path));
   EXPECT_EQ(file.metadata().at("note"), "mine");
   EXPECT_EQ(file.metadata().at("model"), ToJson(*model));
 }
@@ -198,7 +198,7 @@ TEST(ModelFileTest, LoadModel_OneFileOnEveryRank_ContinuesWithTheSameBits) {
     auto model = TinyModel(Adam(0.01f), 0.3f, collective);
     Train(model.get(), 2);
     if (collective->rank() == 0) {
-      EXPECT_TRUE(SaveModel(model.get(), path).ok());
+      EXPECT_OK(SaveModel(model.get(), path));
     }
     Train(model.get(), 2);
     if (collective->rank() == 0) undisturbed = WeightsOf(model.get());
@@ -216,9 +216,9 @@ TEST(ModelFileTest, LoadModel_OneFileOnEveryRank_ContinuesWithTheSameBits) {
 TEST(ModelFileTest, LoadModel_RankWithAnotherFile_IsRefused) {
   TempFolder folder;
   auto model = TinyModel();
-  ASSERT_TRUE(SaveModel(model.get(), folder / "0").ok());
+  ASSERT_OK(SaveModel(model.get(), folder / "0"));
   Train(model.get(), 1);
-  ASSERT_TRUE(SaveModel(model.get(), folder / "1").ok());
+  ASSERT_OK(SaveModel(model.get(), folder / "1"));
   RunRanks(2, [&](Collective* collective) {
     std::unique_ptr<Model> loaded;
     EXPECT_FALSE(LoadModel(folder / std::to_string(collective->rank()), &loaded,
@@ -242,17 +242,17 @@ std::unique_ptr<Model> Loaded(Form form, const std::string& path,
   const auto load = [path](Model* model) { return LoadWeights(model, path); };
   std::unique_ptr<Model> model;
   if (form == Form::kLoadModel) {
-    EXPECT_TRUE(LoadModel(path, &model).ok());  // as `train` does it first
+    EXPECT_OK(LoadModel(path, &model));  // as `train` does it first
     LoadModel(path, &model, options).IgnoreError();
     return model;
   }
   if (form == Form::kRestore) options.restore = load;
-  EXPECT_TRUE(LoadModelToCompile(path, &model).ok());
+  EXPECT_OK(LoadModelToCompile(path, &model));
   EXPECT_FALSE(model->compiled());
   model->Compile(Adam(0.02f), SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);
   if (form == Form::kLoadWeights && model->status().ok()) {
-    EXPECT_TRUE(load(model.get()).ok());
+    EXPECT_OK(load(model.get()));
   }
   return model;
 }
@@ -316,7 +316,7 @@ TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
   const std::string path = folder / "m";
   auto first = TinyModel(Adam(0.01f), 0.2f);
   Train(first.get(), 2);
-  ASSERT_TRUE(SaveModel(first.get(), path).ok());
+  ASSERT_OK(SaveModel(first.get(), path));
   const Ended alone = TrainLoaded(GetParam(), path, nullptr);
   ASSERT_OK(alone.status);
   struct Case {
@@ -351,11 +351,11 @@ TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
 
 TEST(ModelFileTest, LoadModel_CutOrFlippedFile_IsRefused) {
   SimulatedFileSystem files;
-  ASSERT_TRUE(files.MakeDirectory("d").ok());
+  ASSERT_OK(files.MakeDirectory("d"));
   SaveModelOptions options;
   options.files = &files;
   auto model = TinyModel(Adam(0.01f));
-  ASSERT_TRUE(SaveModel(model.get(), "d/m", options).ok());
+  ASSERT_OK(SaveModel(model.get(), "d/m", options));
   const std::string whole = *files.Content("d/m");
   std::unique_ptr<Model> loaded;
   const auto rejects = [&](const std::string& bytes) {
@@ -378,10 +378,10 @@ TEST(ModelFileTest, LoadModel_CutOrFlippedFile_IsRefused) {
 TEST(ModelFileTest, SaveModel_AnyOperationFails_LeavesTheOldFile) {
   auto model = TinyModel(Adam(0.01f));
   const auto save_all = [&](SimulatedFileSystem* files, int64_t fail) {
-    ASSERT_TRUE(files->MakeDirectory("d").ok());
+    ASSERT_OK(files->MakeDirectory("d"));
     SaveModelOptions options;
     options.files = files;
-    ASSERT_TRUE(SaveModel(model.get(), "d/m", options).ok());
+    ASSERT_OK(SaveModel(model.get(), "d/m", options));
     const std::string before = *files->Content("d/m");
     Train(model.get(), 1);
     files->FailAfter(fail, ENOSPC);
@@ -407,7 +407,7 @@ TEST(ModelFileTest, SaveAndLoadModel_WrongInputs_AreNamed) {
   Sequential raw({Input({2}), Dense(3)});
   EXPECT_TRUE(Contains(SaveModel(&raw, folder / "raw"), "Compile"));
   auto model = TinyModel();
-  ASSERT_TRUE(SaveWeights(model.get(), folder / "w").ok());
+  ASSERT_OK(SaveWeights(model.get(), folder / "w"));
   EXPECT_TRUE(Contains(LoadModel(folder / "w", &loaded), "LoadWeights"));
   EXPECT_TRUE(
       Contains(SaveModel(model.get(), folder / "no/such/m"), "no/such"));
@@ -417,9 +417,9 @@ TEST(ModelFileTest, LoadModel_OneMetadataIsWrong_IsNamed) {
   TempFolder folder;
   std::unique_ptr<Model> loaded;
   auto model = TinyModel();
-  ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+  ASSERT_OK(SaveModel(model.get(), folder / "m"));
   SafetensorsReader file;
-  ASSERT_TRUE(file.Open(FileSystem::Posix(), folder / "m").ok());
+  ASSERT_OK(file.Open(FileSystem::Posix(), folder / "m"));
   struct Case {
     const char* key;
     const char* value;
@@ -473,11 +473,9 @@ TEST(ModelFileTest, LoadModel_OneMetadataIsWrong_IsNamed) {
        }) {
     Metadata metadata = file.metadata();
     metadata[wrong.key] = wrong.value;
-    ASSERT_TRUE(
-        SaveCheckpoint(folder / "bad",
-                       {model->weights_state(), model->optimizer_state()},
-                       metadata)
-            .ok());
+    ASSERT_OK(SaveCheckpoint(folder / "bad",
+                             {model->weights_state(), model->optimizer_state()},
+                             metadata));
     const Status status = LoadModel(folder / "bad", &loaded);
     EXPECT_FALSE(status.ok()) << wrong.value;
     EXPECT_TRUE(Contains(status, folder / "bad"));

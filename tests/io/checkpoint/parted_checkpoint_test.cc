@@ -36,7 +36,7 @@ Weights WeightsIn(const std::string& path) {
     if (tensor.name.rfind(kWeightsPrefix, 0) != 0) continue;
     std::vector<float>& numbers = out[tensor.name];
     numbers.resize(static_cast<size_t>(tensor.shape.elements()));
-    EXPECT_TRUE(file.Read(tensor, numbers.data()).ok());
+    EXPECT_OK(file.Read(tensor, numbers.data()));
   }
   return out;
 }
@@ -362,7 +362,7 @@ TEST(PartedCheckpointTest, End_ElasticJob_SaveWhenTrainedHasAFileOfItsOwn) {
     FitOptions fit = Quiet(1);
     fit.callbacks = {ModelCheckpoint(folder / "c.safetensors", {}),
                      SaveWhenTrained(folder / "m.safetensors", saving)};
-    ASSERT_TRUE(model->Fit(Points(101).Batch(40), fit).ok());
+    ASSERT_OK(model->Fit(Points(101).Batch(40), fit));
     EXPECT_EQ(!ReadWhole(folder / "m.safetensors").empty(), elastic);
   }
 }
@@ -378,14 +378,14 @@ TEST(PartedCheckpointTest, File_KeysOfEarlierVersions_IsReadAndReplaced) {
       {"attempt", "7"},        {"fit", "2"},
       {"epoch", "3"},          {"step", "40"},
       {"uncompared", "0:0:9"}, {"named", "3:1:12 5:2:4294967295"}};
-  ASSERT_TRUE(SaveModel(trained.get(), path, saving).ok());
+  ASSERT_OK(SaveModel(trained.get(), path, saving));
   std::unique_ptr<Model> loaded;
-  ASSERT_TRUE(LoadModel(path, &loaded).ok());
+  ASSERT_OK(LoadModel(path, &loaded));
   EXPECT_TRUE(WeightsNow(loaded.get()) == WeightsNow(trained.get()));
   const auto run = TrainAlone(path, {}, 101);
   EXPECT_TRUE(run->saved == run->weights);
   SafetensorsReader file;
-  ASSERT_TRUE(file.Open(FileSystem::Posix(), path).ok());
+  ASSERT_OK(file.Open(FileSystem::Posix(), path));
   for (const auto& [key, value] : saving.metadata) {
     EXPECT_EQ(file.metadata().count(key), 0u) << key;
   }

@@ -34,7 +34,7 @@ std::shared_ptr<Callback> Raises(int signal, int64_t epoch, int64_t step) {
 
 std::string InterruptedOf(const std::string& path, FileSystem* files) {
   SafetensorsReader file;
-  EXPECT_TRUE(file.Open(files, path).ok());
+  EXPECT_OK(file.Open(files, path));
   const auto found = file.metadata().find("interrupted");
   return found == file.metadata().end() ? "" : found->second;
 }
@@ -50,10 +50,10 @@ TEST(SaveWhenTrainedTest, Fit_Completed_SavesTheTrainedModel) {
   EXPECT_EQ(InterruptedOf("m.safetensors", &files), "");
   const std::vector<std::string> before = files.Paths();
   // A second fit replaces it; a foreign name is refused; none writes nothing.
-  EXPECT_TRUE(Fit({SaveWhenTrained("m.safetensors", options)}).status.ok());
+  EXPECT_OK(Fit({SaveWhenTrained("m.safetensors", options)}).status);
   const Ended refused = Fit({SaveWhenTrained("m.keras", options)});
   EXPECT_EQ(refused.status.code(), Code::kInvalidArgument);
-  EXPECT_TRUE(Fit({SaveWhenTrained("", options)}).status.ok());
+  EXPECT_OK(Fit({SaveWhenTrained("", options)}).status);
   EXPECT_EQ(files.Paths(), before);
 }
 
@@ -198,8 +198,7 @@ TEST(SaveWhenTrainedTest, Signals_WhenInterruptedIsFalse_AreLeftAlone) {
   SaveWhenTrainedOptions options;
   options.files = &files;
   options.save_if_interrupted = false;
-  EXPECT_TRUE(
-      Fit({Raises(SIGTERM, 1, 1), SaveWhenTrained("m", options)}).status.ok());
+  EXPECT_OK(Fit({Raises(SIGTERM, 1, 1), SaveWhenTrained("m", options)}).status);
   EXPECT_EQ(heard, 1);
   options.save_if_interrupted = true;
   Fit({Raises(SIGTERM, 1, 1), SaveWhenTrained("m", options)});
@@ -216,7 +215,7 @@ TEST(SaveWhenTrainedTest, Save_FilesOfOtherRuns_AreSpared) {
   options.keep_others = true;
   const auto save = [&](const char* run) {
     options.metadata = {{"run", run}};
-    EXPECT_TRUE(Fit({SaveWhenTrained("m.safetensors", options)}).status.ok());
+    EXPECT_OK(Fit({SaveWhenTrained("m.safetensors", options)}).status);
   };
   save("a");
   const std::string a = *files.Content("m.safetensors");
@@ -316,8 +315,8 @@ TEST(SaveWhenTrainedTest, Save_AnyOperationFails_ModelIsSavedThereOrElsewhere) {
   for (int64_t at = 1;; ++at) {
     SCOPED_TRACE(at);
     Disk files;
-    ASSERT_TRUE(files.MakeDirectory("d").ok());
-    ASSERT_TRUE(files.MakeDirectory("e").ok());
+    ASSERT_OK(files.MakeDirectory("d"));
+    ASSERT_OK(files.MakeDirectory("e"));
     SaveWhenTrainedOptions options;
     options.files = &files;
     options.fallback_folder = "e";
@@ -361,8 +360,7 @@ TEST(SaveWhenTrainedTest, SkipIfSaved_WholeModelCheckpoint_SavesNoSecondModel) {
     const auto saves = ModelCheckpoint(
         weights_only ? "c.weights.safetensors" : "c.safetensors", checkpoint);
     EXPECT_EQ(saves->SavesModelAs(), weights_only ? "" : "c.safetensors");
-    EXPECT_TRUE(
-        Fit({saves, SaveWhenTrained("m.safetensors", options)}).status.ok());
+    EXPECT_OK(Fit({saves, SaveWhenTrained("m.safetensors", options)}).status);
     EXPECT_EQ(files.Content("m.safetensors") != nullptr, weights_only);
   }
 }

@@ -21,7 +21,7 @@
 namespace ringlet {
 
 struct Disk : SimulatedFileSystem {
-  Disk() { EXPECT_TRUE(MakeDirectory(".").ok()); }
+  Disk() { EXPECT_OK(MakeDirectory(".")); }
 };
 
 inline Dataset Data() { return Points(90).Shuffle(3).Batch(10); }

@@ -24,9 +24,9 @@ TEST(SeveralOutputsTest, LoadModel_TwoOutputs_ContinuesWithTheSameBits) {
   const Dataset batches = data.zipped.Shuffle(2).Batch(8);
   TempFolder folder;
   TwoByTwo undisturbed;
-  ASSERT_TRUE(undisturbed.model.Fit(batches, Quiet(2)).ok());
+  ASSERT_OK(undisturbed.model.Fit(batches, Quiet(2)));
   const std::string path = folder / "m.safetensors";
-  ASSERT_TRUE(SaveModel(&undisturbed.model, path).ok());
+  ASSERT_OK(SaveModel(&undisturbed.model, path));
   std::unique_ptr<Model> loaded;
   ASSERT_OK(LoadModel(path, &loaded));
   EXPECT_EQ(ToJson(*loaded), ToJson(undisturbed.model));
@@ -34,7 +34,8 @@ TEST(SeveralOutputsTest, LoadModel_TwoOutputs_ContinuesWithTheSameBits) {
             CompileArgumentsToJson(undisturbed.model));
   const auto a = undisturbed.model.Fit(batches, Quiet(2));
   const auto b = loaded->Fit(batches, Quiet(2));
-  ASSERT_TRUE(a.ok() && b.ok());
+  ASSERT_OK(a);
+  ASSERT_OK(b);
   EXPECT_EQ(WeightsOf(&undisturbed.model), WeightsOf(loaded.get()));
   for (int i = 0; i < undisturbed.model.num_metrics(); ++i) {
     const std::string& name = undisturbed.model.metric_name(i);
@@ -61,7 +62,7 @@ TEST(SeveralOutputsTest, Resume_TwoOutputs_ContinuesWithTheSameBits) {
   const Dataset batches = data.zipped.Shuffle(2).Batch(8);
   TwoByTwo undisturbed;
   const auto whole = undisturbed.model.Fit(batches, Quiet(3));
-  ASSERT_TRUE(whole.ok());
+  ASSERT_OK(whole);
   for (const int64_t stop : {1, 7, 8, 13}) {  // of 24 steps
     TempFolder folder;
     BackupAndRestoreOptions backup;
@@ -184,7 +185,7 @@ TEST(SeveralOutputsTest,
   for (Model* model : {static_cast<Model*>(&outer), read.get()}) {
     model->Compile(SGD(), MeanSquaredError());
     ASSERT_OK(model->status());
-    ASSERT_TRUE(model->Forward(values.data(), 6, false).ok());
+    ASSERT_OK(model->Forward(values.data(), 6, false));
     outputs[i].assign(model->output(0), model->output(0) + 12);
     outputs[i].insert(outputs[i].end(), model->output(1),
                       model->output(1) + 12);

@@ -304,7 +304,7 @@ int CheckpointsThatHave(const std::string& state, Disk* files) {
 
 void MakeFolders(Crammed* files) {
   for (const char* folder : {"c", "e"}) {
-    ASSERT_TRUE(files->MakeDirectory(folder).ok());
+    ASSERT_OK(files->MakeDirectory(folder));
   }
 }
 
@@ -531,7 +531,7 @@ TEST(SaveWhenTrainedTest, End_RoundedCheckpoint_ExactFileOnlyWhereItDiffers) {
                                    : static_cast<float>(i % 5 - 2) * 0.25f;
       }
       testing::internal::CaptureStderr();
-      EXPECT_TRUE(model->Fit(Data(), fit).ok());
+      EXPECT_OK(model->Fit(Data(), fit));
       const std::string printed = testing::internal::GetCapturedStderr();
       EXPECT_EQ(files.Content("m.safetensors") != nullptr, rounds);
       EXPECT_EQ(printed.find("note: the weights in c.safetensors are rounded; "
@@ -556,7 +556,7 @@ TEST(SaveWhenTrainedTest, Fit_LossAsASecondOneBegins_NothingIsSaved) {
         collective->rank() == 0 ? "m.safetensors" : "", options);
     FitOptions fit = Quiet(1);
     fit.callbacks = {saves};
-    EXPECT_TRUE(model->Fit(Data(), fit).ok());
+    EXPECT_OK(model->Fit(Data(), fit));
     if (collective->rank() == 1) return;
     // Makes the calls of Fitter::Recover for a loss before OnSetup.
     FitState state;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/exports.h"
 #include "../../support/made_examples.h"
 #include "ringlet/export.h"
@@ -148,7 +149,7 @@ TEST(CArgumentsTest, Int8_SeveralInputsAndOutputs_IsNearTheModel) {
   constexpr int64_t kCount = 40;
   std::vector<float> x = SomeNumbers(8 * kCount);
   for (size_t i = 0; i < 5 * kCount; ++i) x[i] = std::floor(10 * (x[i] + 1));
-  ASSERT_TRUE(model.Forward(x.data(), kCount, false).ok());
+  ASSERT_OK(model.Forward(x.data(), kCount, false));
   const std::vector<float> kinds(model.output(0), model.output(0) + 4 * kCount);
   const std::vector<float> sizes(model.output(1), model.output(1) + 2 * kCount);
   const auto of = [&](const float* values, int64_t width) {
@@ -191,7 +192,7 @@ TEST(CArgumentsTest, OutputSoftmaxInUse_OfInt8_IsComputed) {
   CompileOne(&model);
   constexpr int64_t kCount = 20;
   const std::vector<float> in = SomeNumbers(4 * kCount);
-  ASSERT_TRUE(model.Forward(in.data(), kCount, false).ok());
+  ASSERT_OK(model.Forward(in.data(), kCount, false));
   const auto of = [&](const float* values, int64_t width) {
     return Dataset(MemorySource({DType::kFloat32, {width}}, values,
                                 {DType::kFloat32, {width}}, values, kCount));

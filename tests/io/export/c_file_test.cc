@@ -141,9 +141,9 @@ TEST(CFileTest, Name_TwoModels_LinkIntoOneProgram) {
   CompileOne(&two);
   ExportCOptions options;
   options.name = "one";
-  ASSERT_TRUE(ExportC(&one, folder / "one.c", options).ok());
+  ASSERT_OK(ExportC(&one, folder / "one.c", options));
   options.name = "Two_2";
-  ASSERT_TRUE(ExportC(&two, folder / "two.c", options).ok());
+  ASSERT_OK(ExportC(&two, folder / "two.c", options));
   WriteWhole(folder / "main.cc", R"(#include "one.h"
 #include "two.h"
 #include "one.h"
@@ -166,11 +166,11 @@ TEST(CFileTest, Name_SameLettersInAnotherCase_NeedsAnotherFile) {
   CompileOne(&model);
   ExportCOptions options;
   options.name = "Ab";
-  ASSERT_TRUE(ExportC(&model, folder / "one.c", options).ok());
+  ASSERT_OK(ExportC(&model, folder / "one.c", options));
   Sequential other({Input({2}), Dense(5)});
   CompileOne(&other);
   options.name = "aB";
-  ASSERT_TRUE(ExportC(&other, folder / "two.c", options).ok());
+  ASSERT_OK(ExportC(&other, folder / "two.c", options));
   const char kMain[] = R"(#include "one.h"
 #include "one.h"
 static_assert(AB_OUT == 3, "");
@@ -234,7 +234,7 @@ TEST(CFileTest, ClassNames_AnyBytes_AreStringsOfC) {
     ExportCOptions options;
     options.name = "bird";
     if (int8) options.calibration = examples.Batches({2}, {13}, 4);
-    ASSERT_TRUE(ExportC(&model, folder / "bird.c", options).ok());
+    ASSERT_OK(ExportC(&model, folder / "bird.c", options));
     std::string main =
         "#include \"bird.h\"\n#include <cstdio>\n"
         "static_assert(BIRD_CLASSES == 13, \"\");\nint main() {\n"
@@ -320,7 +320,7 @@ struct RawModel {
     }
     std::unique_ptr<BatchLoader> loader;
     Batch batch;
-    EXPECT_TRUE(model->OpenLoader(Raw(), {}, &loader).ok());
+    EXPECT_OK(model->OpenLoader(Raw(), {}, &loader));
     EXPECT_OK(loader->Next(&batch));
     scaleds.assign(batch.x, batch.x + kCount * kWidth);
   }
@@ -519,7 +519,7 @@ TEST(CFileTest, RawValues_OfATable_AreEncodedToTheBitsOfTraining) {
       CsvDataset(folder / "new.csv", more).Map(data.scale).Batch(4), unlabelled,
       &loader));
   Batch batch;
-  ASSERT_TRUE(loader->Next(&batch).ok());
+  ASSERT_OK(loader->Next(&batch));
   constexpr size_t kValues = 28;
   const std::vector<float> encoded(batch.x, batch.x + kValues);
   loader.reset();
@@ -585,7 +585,7 @@ TEST(CFileTest, Header_FileThatRingletHasNotWritten_Stays) {
   for (const char* name : {"first", "second"}) {
     ExportCOptions options;
     options.name = name;
-    ASSERT_TRUE(ExportC(&model, folder / "k.c", options).ok());
+    ASSERT_OK(ExportC(&model, folder / "k.c", options));
     EXPECT_TRUE(
         Contains(ReadWhole(folder / "k.h"), std::string(name) + "_predict("));
   }

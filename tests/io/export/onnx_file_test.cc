@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/exports.h"
 #include "../../support/simulated_file_system.h"
 #include "core/base/crc32c.h"
@@ -184,10 +185,10 @@ TEST(OnnxFileTest, Export_AnyOperationFails_LeavesTheOldFile) {
   CompileOne(&model);
   for (int64_t fail = 1; fail < 12; ++fail) {
     SimulatedFileSystem files;
-    ASSERT_TRUE(files.MakeDirectory("d").ok());
+    ASSERT_OK(files.MakeDirectory("d"));
     ExportOnnxOptions options;
     options.files = &files;
-    ASSERT_TRUE(ExportOnnx(&model, "d/m", options).ok());
+    ASSERT_OK(ExportOnnx(&model, "d/m", options));
     const std::string before = *files.Content("d/m");
     options.metadata["a"] = "b";
     files.FailAfter(fail, ENOSPC);

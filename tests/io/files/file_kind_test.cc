@@ -209,19 +209,19 @@ os.rename(f + "npy.npy", f + "npy")
 TEST(FileKindTest, KindOf_FilesWrittenByRinglet_AreRecognized) {
   TempFolder folder;
   auto model = TinyModel();
-  ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+  ASSERT_OK(SaveModel(model.get(), folder / "m"));
   EXPECT_EQ(KindOf(folder / "m").format, Format::kSafetensors);
   EventFile events;
-  ASSERT_TRUE(events.Open(folder / "e").ok());
-  ASSERT_TRUE(events.Close().ok());
+  ASSERT_OK(events.Open(folder / "e"));
+  ASSERT_OK(events.Close());
   EXPECT_EQ(KindOf(events.path()).format, Format::kEvents);
   const float one = 1;
-  ASSERT_TRUE(WriteNpy(folder / "a", DType::kFloat32, {}, &one).ok());
+  ASSERT_OK(WriteNpy(folder / "a", DType::kFloat32, {}, &one));
   EXPECT_EQ(KindOf(folder / "a").format, Format::kNpy);
   NpzWriter npz;
-  ASSERT_TRUE(npz.Open(FileSystem::Posix(), folder / "z").ok());
-  ASSERT_TRUE(npz.Add("k", DType::kFloat32, {}, &one).ok());
-  ASSERT_TRUE(npz.Finish().ok());
+  ASSERT_OK(npz.Open(FileSystem::Posix(), folder / "z"));
+  ASSERT_OK(npz.Add("k", DType::kFloat32, {}, &one));
+  ASSERT_OK(npz.Finish());
   EXPECT_EQ(KindOf(folder / "z").format, Format::kNpz);
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "io/files/atomic_file.h"
 #include "io/files/path.h"
@@ -22,23 +23,23 @@ TEST(PosixFileSystemTest, File_Written_IsReadBack) {
   TempFolder folder;
   const std::string path = folder / "a";
   std::unique_ptr<File> file;
-  ASSERT_TRUE(files->Create(path, &file).ok());
-  ASSERT_TRUE(file->Preallocate(6).ok());
+  ASSERT_OK(files->Create(path, &file));
+  ASSERT_OK(file->Preallocate(6));
   int64_t size = 0;
-  ASSERT_TRUE(file->Size(&size).ok());
+  ASSERT_OK(file->Size(&size));
   EXPECT_EQ(size, 6);
-  ASSERT_TRUE(file->Write("abc", 3).ok());
-  ASSERT_TRUE(file->Write("def", 3).ok());
-  ASSERT_TRUE(file->Sync().ok());
-  ASSERT_TRUE(file->Close().ok());
+  ASSERT_OK(file->Write("abc", 3));
+  ASSERT_OK(file->Write("def", 3));
+  ASSERT_OK(file->Sync());
+  ASSERT_OK(file->Close());
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
   const mode_t mask = umask(0);
   umask(mask);
   EXPECT_EQ(info.st_mode & 0777, 0666u & ~mask);
-  ASSERT_TRUE(files->Open(path, &file).ok());
+  ASSERT_OK(files->Open(path, &file));
   char text[7] = {};
-  ASSERT_TRUE(file->Read(2, text, 3).ok());
+  ASSERT_OK(file->Read(2, text, 3));
   EXPECT_STREQ(text, "cde");
   const Status past = file->Read(4, text, 5);
   EXPECT_EQ(past.code(), Code::kCorruption);
@@ -68,17 +69,17 @@ TEST(PosixFileSystemTest, Open_FifoOrFolder_IsRefused) {
 
 TEST(PosixFileSystemTest, Folders_MadeAndListed_HaveTheirNames) {
   TempFolder folder;
-  ASSERT_TRUE(files->MakeDirectory(folder / "x/y/z").ok());
-  ASSERT_TRUE(files->MakeDirectory(folder / "x/y/z").ok());
+  ASSERT_OK(files->MakeDirectory(folder / "x/y/z"));
+  ASSERT_OK(files->MakeDirectory(folder / "x/y/z"));
   WriteWhole(folder / "x/b", "");
   WriteWhole(folder / "x/a", "");
   EXPECT_EQ(files->MakeDirectory(folder / "x/a").code(),
             Code::kInvalidArgument);
   EXPECT_FALSE(files->MakeDirectory(folder / "x/a/b").ok());
   std::vector<std::string> names;
-  ASSERT_TRUE(files->List(folder / "x", &names).ok());
+  ASSERT_OK(files->List(folder / "x", &names));
   EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "y"}));
-  EXPECT_TRUE(files->SyncDirectory(folder / "x").ok());
+  EXPECT_OK(files->SyncDirectory(folder / "x"));
   EXPECT_EQ(files->List(folder / "no", &names).code(), Code::kNotFound);
   EXPECT_EQ(files->Remove(folder / "no").code(), Code::kNotFound);
   EXPECT_EQ(files->Rename(folder / "no", folder / "x").code(), Code::kNotFound);
@@ -87,11 +88,11 @@ TEST(PosixFileSystemTest, Folders_MadeAndListed_HaveTheirNames) {
 TEST(PosixFileSystemTest, LockDirectory_AlreadyLocked_IsRefused) {
   TempFolder folder;
   std::unique_ptr<HeldLock> first, second;
-  ASSERT_TRUE(files->LockDirectory(folder.path(), &first).ok());
+  ASSERT_OK(files->LockDirectory(folder.path(), &first));
   EXPECT_EQ(files->LockDirectory(folder.path(), &second).code(),
             Code::kAlreadyExists);
   first.reset();
-  EXPECT_TRUE(files->LockDirectory(folder.path(), &second).ok());
+  EXPECT_OK(files->LockDirectory(folder.path(), &second));
   EXPECT_EQ(files->LockDirectory(folder / "no", &first).code(),
             Code::kNotFound);
 }
@@ -101,11 +102,11 @@ TEST(PosixFileSystemTest, LockFile_MissingOrAlreadyLocked_IsRefused) {
   std::unique_ptr<HeldLock> first, second;
   EXPECT_EQ(files->LockFile(folder / "a", &first).code(), Code::kNotFound);
   WriteWhole(folder / "a", "");
-  ASSERT_TRUE(files->LockFile(folder / "a", &first).ok());
+  ASSERT_OK(files->LockFile(folder / "a", &first));
   EXPECT_EQ(files->LockFile(folder / "a", &second).code(),
             Code::kAlreadyExists);
   first.reset();
-  EXPECT_TRUE(files->LockFile(folder / "a", &second).ok());
+  EXPECT_OK(files->LockFile(folder / "a", &second));
 }
 
 TEST(PosixFileSystemTest, Paths_FolderAndFileName_AreSplit) {
@@ -127,8 +128,8 @@ TEST(PosixFileSystemTest, Create_AnyUmask_IsTheFilesMode) {
     umask(mask);
     const std::string path = folder / std::to_string(mask);
     AtomicFile file;
-    ASSERT_TRUE(file.Open(FileSystem::Posix(), path, 0).ok());
-    ASSERT_TRUE(file.Commit().ok());
+    ASSERT_OK(file.Open(FileSystem::Posix(), path, 0));
+    ASSERT_OK(file.Commit());
     struct stat info;
     ASSERT_EQ(stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0666u & ~mask) << mask;
@@ -140,23 +141,23 @@ TEST(PosixFileSystemTest, Commit_ReplacesAFile_KeepsItsMode) {
   TempFolder folder;
   const std::string path = folder / "a";
   std::unique_ptr<File> made;
-  ASSERT_TRUE(FileSystem::Posix()->Create(path, &made).ok());
+  ASSERT_OK(FileSystem::Posix()->Create(path, &made));
   for (const mode_t mode : {0600u, 0640u, 0666u, 0755u}) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     AtomicFile file;
-    ASSERT_TRUE(file.Open(FileSystem::Posix(), path, 10).ok());
+    ASSERT_OK(file.Open(FileSystem::Posix(), path, 10));
     struct stat info;
     ASSERT_EQ(stat(file.file()->path().c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, mode);  // from its first byte on
-    ASSERT_TRUE(file.Commit().ok());
+    ASSERT_OK(file.Commit());
     ASSERT_EQ(stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, mode);
   }
   // The owner can replace the file again.
   ASSERT_EQ(chmod(path.c_str(), 0444), 0);
   AtomicFile file;
-  ASSERT_TRUE(file.Open(FileSystem::Posix(), path, 10).ok());
-  ASSERT_TRUE(file.Commit().ok());
+  ASSERT_OK(file.Open(FileSystem::Posix(), path, 10));
+  ASSERT_OK(file.Commit());
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0644u);
@@ -184,7 +185,7 @@ TEST(PosixFileSystemTest, Commit_ReplacesAFile_KeepsItsGroup) {
   TempFolder folder;
   const std::string path = folder / "a";
   std::unique_ptr<File> made;
-  ASSERT_TRUE(FileSystem::Posix()->Create(path, &made).ok());
+  ASSERT_OK(FileSystem::Posix()->Create(path, &made));
   ASSERT_EQ(chown(path.c_str(), static_cast<uid_t>(-1), other), 0);
   for (const mode_t mode : {0640u, 0644u, 0660u}) {
     const struct stat info = Replaced(path, mode);
@@ -202,7 +203,7 @@ TEST(PosixFileSystemTest, Commit_GroupCannotBeKept_DropsItsPermissions) {
   for (const auto& [before, after] : kModes) {
     const std::string path = folder / "a";
     std::unique_ptr<File> made;
-    ASSERT_TRUE(FileSystem::Posix()->Create(path, &made).ok());
+    ASSERT_OK(FileSystem::Posix()->Create(path, &made));
     ASSERT_EQ(chown(path.c_str(), 65534, 100), 0);
     const pid_t child = fork();
     if (child == 0) {
@@ -269,9 +270,8 @@ TEST(AtomicFileTest, Open_TemporaryOfAnotherUser_WritesBesideIt) {
     ASSERT_EQ(chmod(folder.path().c_str(), mode), 0);
     const std::string path = folder / "a", temporary = path + ".1-0.tmp";
     AtomicFile alive;  // 0600: another user cannot open it to ask for its lock
-    ASSERT_TRUE(
-        alive.Open(FileSystem::Posix(), path, 4, /*is_private=*/true).ok());
-    ASSERT_TRUE(alive.file()->Write("mine", 4).ok());
+    ASSERT_OK(alive.Open(FileSystem::Posix(), path, 4, /*is_private=*/true));
+    ASSERT_OK(alive.file()->Write("mine", 4));
     WriteWhole(temporary, "left");
     ASSERT_EQ(chmod(temporary.c_str(), 0600), 0);
     EXPECT_TRUE(AsAnotherUser([&] { return Replaces(path); })) << mode;
@@ -280,7 +280,7 @@ TEST(AtomicFileTest, Open_TemporaryOfAnotherUser_WritesBesideIt) {
     const bool was_kept = ReadWhole(alive.file()->path()) == "mine";
     EXPECT_TRUE(was_kept) << mode;
     if (mode == 0777) {
-      EXPECT_TRUE(alive.Commit().ok());
+      EXPECT_OK(alive.Commit());
     }
   }
 }
@@ -295,7 +295,7 @@ TEST(PosixFileSystemTest, LockDirectory_UsualUmask_NoOtherUserCanOpenTheLock) {
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);
   for (const bool again : {true, false}) {
     std::unique_ptr<HeldLock> lock;
-    ASSERT_TRUE(FileSystem::Posix()->LockDirectory(folder.path(), &lock).ok());
+    ASSERT_OK(FileSystem::Posix()->LockDirectory(folder.path(), &lock));
     EXPECT_EQ(ModeOf(path), 0600u) << again;
     lock.reset();
     unlink(path.c_str());
@@ -315,7 +315,7 @@ TEST(PosixFileSystemTest, Open_ToReplaceAPipe_IsRefused) {
               Code::kInvalidArgument);
   }
   std::vector<std::string> names;
-  ASSERT_TRUE(FileSystem::Posix()->List(folder.path(), &names).ok());
+  ASSERT_OK(FileSystem::Posix()->List(folder.path(), &names));
   EXPECT_EQ(names, (std::vector<std::string>{"link", "pipe"}));
   struct stat info;
   ASSERT_EQ(stat(link.c_str(), &info), 0);
@@ -326,17 +326,17 @@ TEST(PosixFileSystemTest, Commit_SeveralWritersOfANewName_OneSucceeds) {
   TempFolder folder;
   const std::string path = folder / "a";
   AtomicFile first, second;
-  ASSERT_TRUE(first.Open(FileSystem::Posix(), path, 0).ok());
-  ASSERT_TRUE(second.Open(FileSystem::Posix(), path, 0).ok());
-  ASSERT_TRUE(first.file()->Write("1", 1).ok());
-  ASSERT_TRUE(second.file()->Write("2", 1).ok());
-  ASSERT_TRUE(first.Commit(nullptr, /*replace=*/false).ok());
+  ASSERT_OK(first.Open(FileSystem::Posix(), path, 0));
+  ASSERT_OK(second.Open(FileSystem::Posix(), path, 0));
+  ASSERT_OK(first.file()->Write("1", 1));
+  ASSERT_OK(second.file()->Write("2", 1));
+  ASSERT_OK(first.Commit(nullptr, /*replace=*/false));
   bool renamed = true;
   EXPECT_EQ(second.Commit(&renamed, /*replace=*/false).code(),
             Code::kAlreadyExists);
   EXPECT_FALSE(renamed);
   std::string bytes;
-  ASSERT_TRUE(ReadWholeFile(FileSystem::Posix(), path, 10, &bytes).ok());
+  ASSERT_OK(ReadWholeFile(FileSystem::Posix(), path, 10, &bytes));
   EXPECT_EQ(bytes, "1");
 }
 
@@ -361,18 +361,18 @@ TEST(AtomicFileTest, Close_NotCommitted_LeavesTheOldFileAlone) {
   WriteWhole(folder / "a", "old");
   {
     AtomicFile file;
-    ASSERT_TRUE(file.Open(files, folder / "a", 3).ok());
-    ASSERT_TRUE(file.file()->Write("new", 3).ok());
+    ASSERT_OK(file.Open(files, folder / "a", 3));
+    ASSERT_OK(file.file()->Write("new", 3));
   }
   EXPECT_EQ(ReadWhole(folder / "a"), "old");
   std::vector<std::string> names;
-  ASSERT_TRUE(files->List(folder.path(), &names).ok());
+  ASSERT_OK(files->List(folder.path(), &names));
   EXPECT_EQ(names.size(), 1u);
   AtomicFile file;
-  ASSERT_TRUE(file.Open(files, folder / "a", 3).ok());
-  ASSERT_TRUE(file.file()->Write("new", 3).ok());
+  ASSERT_OK(file.Open(files, folder / "a", 3));
+  ASSERT_OK(file.file()->Write("new", 3));
   bool renamed = false;
-  ASSERT_TRUE(file.Commit(&renamed).ok());
+  ASSERT_OK(file.Commit(&renamed));
   EXPECT_TRUE(renamed);
   EXPECT_EQ(ReadWhole(folder / "a"), "new");
 }

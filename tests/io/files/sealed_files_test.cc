@@ -54,7 +54,7 @@ class SealedFilesTest : public testing::Test {
 #ifndef RINGLET_SECURE
     GTEST_SKIP() << "a build without libsodium";
 #endif
-    ASSERT_TRUE(disk_.MakeDirectory("d").ok());
+    ASSERT_OK(disk_.MakeDirectory("d"));
   }
   std::string KeyFile(const std::string& text) {
     const std::string path =
@@ -67,14 +67,14 @@ class SealedFilesTest : public testing::Test {
   void Write(FileSystem* files, const std::string& path,
              const std::string& bytes, size_t longest = SIZE_MAX) {
     std::unique_ptr<File> file;
-    ASSERT_TRUE(files->Create(path, &file).ok());
+    ASSERT_OK(files->Create(path, &file));
     for (size_t at = 0; at < bytes.size();) {
       const size_t n = std::min(longest, bytes.size() - at);
-      ASSERT_TRUE(file->Write(&bytes[at], n).ok());
+      ASSERT_OK(file->Write(&bytes[at], n));
       at += n;
     }
-    ASSERT_TRUE(file->Sync().ok());
-    ASSERT_TRUE(file->Close().ok());
+    ASSERT_OK(file->Sync());
+    ASSERT_OK(file->Close());
   }
   static Status Read(FileSystem* files, const std::string& path,
                      std::string* bytes) {
@@ -85,7 +85,7 @@ class SealedFilesTest : public testing::Test {
   void ExpectRefused(const std::string& bytes, const std::string& was,
                      const std::string& what) {
     if (disk_.Content("d/x") != nullptr) {
-      ASSERT_TRUE(disk_.Remove("d/x").ok());
+      ASSERT_OK(disk_.Remove("d/x"));
     }
     Write(&disk_, "d/x", bytes);
     std::string read;
@@ -95,7 +95,7 @@ class SealedFilesTest : public testing::Test {
           << what << ": " << status.message();
       ASSERT_NE(std::strstr(status.message(), "d/x"), nullptr);
     } else {
-      ASSERT_TRUE(status.ok()) << what;  // as a plain file
+      ASSERT_OK(status) << what;  // as a plain file
       ASSERT_NE(read, was) << what;
     }
   }
@@ -117,7 +117,7 @@ TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
       Write(sealed_.get(), path, bytes, longest);
       disk_.set_longest_write(0);
       std::string read;
-      ASSERT_TRUE(Read(sealed_.get(), path, &read).ok());
+      ASSERT_OK(Read(sealed_.get(), path, &read));
       ASSERT_EQ(read, bytes);
       const std::string& stored = *disk_.Content(path);
       const int64_t pieces = std::max<int64_t>(1, (size + kPiece - 1) / kPiece);
@@ -129,14 +129,13 @@ TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
       }
       // In any order, across the pieces' ends.
       std::unique_ptr<File> file;
-      ASSERT_TRUE(sealed_->Open(path, &file).ok());
+      ASSERT_OK(sealed_->Open(path, &file));
       std::mt19937 random(1);
       for (int i = 0; i < 50; ++i) {
         const size_t from = random() % (bytes.size() + 1);
         const size_t count = random() % (bytes.size() - from + 1);
         std::string part(count, '\0');
-        ASSERT_TRUE(
-            file->Read(static_cast<int64_t>(from), part.data(), count).ok());
+        ASSERT_OK(file->Read(static_cast<int64_t>(from), part.data(), count));
         ASSERT_EQ(part, bytes.substr(from, count));
       }
       char byte;
@@ -219,12 +218,12 @@ TEST_F(SealedFilesTest, Read_AfterADamagedPiece_GivesTheOneBeforeAgain) {
   stored[static_cast<size_t>(kHeader + kPiece + kTag)] ^= 1;
   Write(&disk_, "d/x", stored);
   std::unique_ptr<File> file;
-  ASSERT_TRUE(sealed_->Open("d/x", &file).ok());
+  ASSERT_OK(sealed_->Open("d/x", &file));
   std::string first(16, ' '), again = first;
-  ASSERT_TRUE(file->Read(0, &first[0], first.size()).ok());
+  ASSERT_OK(file->Read(0, &first[0], first.size()));
   EXPECT_EQ(file->Read(kPiece, &again[0], again.size()).code(),
             Code::kCorruption);
-  ASSERT_TRUE(file->Read(0, &again[0], again.size()).ok());
+  ASSERT_OK(file->Read(0, &again[0], again.size()));
   EXPECT_EQ(again, first);
 }
 
@@ -261,7 +260,7 @@ TEST_F(SealedFilesTest, Read_UnusableKeyFile_IsNamedAndNotAsDamage) {
     const Status status = Read(files.get(), "d/a", &read);
     EXPECT_EQ(status.code(), Code::kUnimplemented) << status.message();
     EXPECT_NE(std::strstr(status.message(), key.c_str()), nullptr);
-    EXPECT_TRUE(Read(files.get(), "d/plain", &read).ok());
+    EXPECT_OK(Read(files.get(), "d/plain", &read));
   }
 }
 
@@ -278,13 +277,13 @@ TEST_F(SealedFilesTest, Resume_UnusableKeyFile_KeepsTheSealedBackup) {
     fit.callbacks = {BackupAndRestore("d", options)};
     return TinyModel()->Fit(Points(20).Batch(10), fit).status();
   };
-  ASSERT_TRUE(fit(false, 1).ok());
-  ASSERT_TRUE(fit(true, 2).ok());
+  ASSERT_OK(fit(false, 1));
+  ASSERT_OK(fit(true, 2));
   ASSERT_EQ(chmod(key.c_str(), 0644), 0);
   EXPECT_EQ(fit(false, 3).code(), Code::kUnimplemented);
   EXPECT_NE(disk_.Content("d/backup-2.safetensors"), nullptr);
   ASSERT_EQ(chmod(key.c_str(), 0600), 0);
-  EXPECT_TRUE(fit(false, 3).ok());
+  EXPECT_OK(fit(false, 3));
 }
 
 TEST_F(SealedFilesTest, KeyRotation_TwoKeys_BothOpenAndTheFirstSeals) {
@@ -293,9 +292,9 @@ TEST_F(SealedFilesTest, KeyRotation_TwoKeys_BothOpenAndTheFirstSeals) {
       SealedFiles(KeyFile(std::string(kOther) + kKey), true, &disk_);
   Write(both.get(), "d/new", "new");
   std::string read;
-  ASSERT_TRUE(Read(both.get(), "d/old", &read).ok());
+  ASSERT_OK(Read(both.get(), "d/old", &read));
   EXPECT_EQ(read, "old");
-  ASSERT_TRUE(Read(both.get(), "d/new", &read).ok());
+  ASSERT_OK(Read(both.get(), "d/new", &read));
   EXPECT_EQ(read, "new");
   EXPECT_EQ(Read(sealed_.get(), "d/new", &read).code(), Code::kUnimplemented);
 }
@@ -305,7 +304,7 @@ TEST_F(SealedFilesTest, Read_PlainFile_IsReadAsItIs) {
     const std::string path = "d/plain" + std::to_string(size);
     Write(&disk_, path, SomeBytes(size));
     std::string read;
-    ASSERT_TRUE(Read(sealed_.get(), path, &read).ok());
+    ASSERT_OK(Read(sealed_.get(), path, &read));
     EXPECT_EQ(read, SomeBytes(size));
   }
   const std::unique_ptr<FileSystem> reads =
@@ -325,7 +324,7 @@ TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
     FitOptions fit = Quiet(epochs);
     fit.callbacks = {BackupAndRestore("d", options)};
     testing::internal::CaptureStderr();
-    EXPECT_TRUE(TinyModel()->Fit(Points(20).Batch(10), fit).ok());
+    EXPECT_OK(TinyModel()->Fit(Points(20).Batch(10), fit));
     return testing::internal::GetCapturedStderr();
   };
   const std::unique_ptr<FileSystem> reads =
@@ -341,14 +340,14 @@ TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
 
 TEST_F(SealedFilesTest, Write_AfterTheFirstSync_IsRefused) {
   std::unique_ptr<File> file;
-  ASSERT_TRUE(sealed_->Create("d/a", &file).ok());
-  ASSERT_TRUE(file->Write("text", 4).ok());
-  ASSERT_TRUE(file->Sync().ok());
+  ASSERT_OK(sealed_->Create("d/a", &file));
+  ASSERT_OK(file->Write("text", 4));
+  ASSERT_OK(file->Sync());
   EXPECT_EQ(file->Write("more", 4).code(), Code::kInvalidArgument);
-  ASSERT_TRUE(file->Sync().ok());
-  ASSERT_TRUE(file->Close().ok());
+  ASSERT_OK(file->Sync());
+  ASSERT_OK(file->Close());
   std::string read;
-  ASSERT_TRUE(Read(sealed_.get(), "d/a", &read).ok());
+  ASSERT_OK(Read(sealed_.get(), "d/a", &read));
   EXPECT_EQ(read, "text");
 }
 
@@ -356,7 +355,7 @@ TEST_F(SealedFilesTest, LoadCheckpoint_SealedFile_NeedsTheKey) {
   SomeState state(7, /*rows=*/9000);
   SaveOptions saving;
   saving.files = sealed_.get();
-  ASSERT_TRUE(SaveCheckpoint("d/a", {&state}, {}, saving).ok());
+  ASSERT_OK(SaveCheckpoint("d/a", {&state}, {}, saving));
   SomeState loaded(0, 9000);
   LoadOptions loading;
   loading.files = sealed_.get();
@@ -378,12 +377,12 @@ TEST_F(SealedFilesTest, SaveCheckpoint_Mode_IsOwnerOnlyUntilShared) {
     SaveOptions options;
     options.files = files.get();
     struct stat about;
-    ASSERT_TRUE(SaveCheckpoint(path, {&state}, {}, options).ok());
+    ASSERT_OK(SaveCheckpoint(path, {&state}, {}, options));
     ASSERT_EQ(stat(path.c_str(), &about), 0);
     EXPECT_EQ(about.st_mode & 0777, 0600u);
     // A file that was readable by the group stays so.
     ASSERT_EQ(chmod(path.c_str(), 0640), 0);
-    ASSERT_TRUE(SaveCheckpoint(path, {&state}, {}, options).ok());
+    ASSERT_OK(SaveCheckpoint(path, {&state}, {}, options));
     ASSERT_EQ(stat(path.c_str(), &about), 0);
     EXPECT_EQ(about.st_mode & 0777, 0640u);
   }

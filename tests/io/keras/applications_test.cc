@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/python.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
@@ -24,7 +25,7 @@ std::unique_ptr<Model> LoadApplication(const std::string& arguments) {
   const auto lines = RunPython(Script("keras_applications.py") + arguments);
   if (lines.size() != 1) return nullptr;
   const Status status = ModelFromJson(lines[0], &model);
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(status);
   return model;
 }
 
@@ -59,7 +60,7 @@ TEST_P(ApplicationTest, Load_At224_HasThePublishedParametersAndNames) {
   // Written and read again it is the same model.
   std::unique_ptr<Model> again;
   const Status status = ModelFromJson(ToJson(*model), &again);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(again->Summary(), model->Summary());
 }
 
@@ -75,7 +76,7 @@ TEST_P(ApplicationTest, Fit_NewHead_TrainsTwoSteps) {
   model.Add(Dense(3).Name("head"));
   model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()});
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
   constexpr int64_t kImages = 5;
   std::vector<float> x(static_cast<size_t>(kImages * 32 * 32 * 3));
   const Philox random(3, 0);
@@ -87,7 +88,7 @@ TEST_P(ApplicationTest, Fit_NewHead_TrainsTwoSteps) {
                                     {DType::kInt32, {}}, y.data(), kImages));
   const std::vector<float> before = WeightsOf(&model);
   const auto history = model.Fit(images.Shuffle(1).Batch(3), Quiet(1));
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(history);
   EXPECT_EQ(model.iterations(), 2);
   const std::vector<float> after = WeightsOf(&model);
   EXPECT_TRUE(std::all_of(after.begin(), after.end(),
@@ -165,7 +166,7 @@ class LoadedNormalizationTest : public testing::TestWithParam<bool> {
     if (GetParam()) {
       std::unique_ptr<Model> base;
       const Status status = ModelFromJson(kNormalized, &base);
-      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_OK(status);
       model_.Add(base->AsLayer());
     } else {
       model_.Add(Rescaling(0.5f));
@@ -179,13 +180,12 @@ class LoadedNormalizationTest : public testing::TestWithParam<bool> {
                    const std::string& count, const std::string& kernel,
                    const float* kernel_values) {
     NpzWriter writer;
-    ASSERT_TRUE(writer.Open(FileSystem::Posix(), path_).ok());
-    ASSERT_TRUE(writer.Add(mean, DType::kFloat32, {3}, kMean).ok());
-    ASSERT_TRUE(writer.Add(variance, DType::kFloat32, {3}, kVariance).ok());
-    ASSERT_TRUE(writer.Add(count, DType::kInt32, {}, &kCount).ok());
-    ASSERT_TRUE(
-        writer.Add(kernel, DType::kFloat32, {3, 1}, kernel_values).ok());
-    ASSERT_TRUE(writer.Finish().ok());
+    ASSERT_OK(writer.Open(FileSystem::Posix(), path_));
+    ASSERT_OK(writer.Add(mean, DType::kFloat32, {3}, kMean));
+    ASSERT_OK(writer.Add(variance, DType::kFloat32, {3}, kVariance));
+    ASSERT_OK(writer.Add(count, DType::kInt32, {}, &kCount));
+    ASSERT_OK(writer.Add(kernel, DType::kFloat32, {3, 1}, kernel_values));
+    ASSERT_OK(writer.Finish());
   }
   void WriteNamedArrays() {
     const std::string layer =
@@ -195,11 +195,11 @@ class LoadedNormalizationTest : public testing::TestWithParam<bool> {
   }
   void Load() {
     const Status status = LoadWeights(&model_, path_);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(status);
   }
   static float OutputOf(Model* model) {
     const float x[] = {4, 8, 16};
-    EXPECT_TRUE(model->Forward(x, 1, false).ok());
+    EXPECT_OK(model->Forward(x, 1, false));
     return model->output()[0];
   }
 
@@ -229,9 +229,9 @@ TEST_P(LoadedNormalizationTest,
 TEST_P(LoadedNormalizationTest, SaveModel_LoadedMeanAndVariance_AreInTheFile) {
   WriteNamedArrays();
   Load();
-  ASSERT_TRUE(SaveModel(&model_, folder_ / "m.safetensors").ok());
+  ASSERT_OK(SaveModel(&model_, folder_ / "m.safetensors"));
   std::unique_ptr<Model> loaded;
-  ASSERT_TRUE(LoadModel(folder_ / "m.safetensors", &loaded).ok());
+  ASSERT_OK(LoadModel(folder_ / "m.safetensors", &loaded));
   EXPECT_EQ(OutputOf(loaded.get()), OutputOf(&model_));
 }
 

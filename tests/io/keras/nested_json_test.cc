@@ -34,7 +34,7 @@ void Train(Model* model, int from, int to) {
     batch.count = batch.global_count = 8;
     batch.x = x.data();
     batch.y = y.data();
-    ASSERT_TRUE(model->TrainStep(batch).ok());
+    ASSERT_OK(model->TrainStep(batch));
   }
 }
 
@@ -71,7 +71,7 @@ TEST(NestedJsonTest, LoadModel_NestedModels_TrainOnWithTheSameBits) {
     const auto model = RandomModels::Nested(*RandomModels(seed).Draw(2));
     model->Compile(Adam(0.01f), MeanSquaredError());
     Train(model.get(), 0, 4);
-    ASSERT_TRUE(SaveModel(model.get(), path).ok());
+    ASSERT_OK(SaveModel(model.get(), path));
     std::unique_ptr<Model> again;
     ASSERT_OK(LoadModel(path, &again));
     Train(model.get(), 4, 10);

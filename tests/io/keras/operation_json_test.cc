@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "../../support/expect_ok.h"
 #include "../../support/model_json.h"
 #include "../../support/temp_folder.h"
 #include "ringlet/checkpoint.h"
@@ -58,10 +59,10 @@ Floats Outputs(const std::string& json) {
   const auto model = LoadJson(json);
   if (model == nullptr) return {};
   model->Compile(SGD(), MeanSquaredError());
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   Floats x = {1, 2, 3, 4, 5, 6};
   if (model->num_inputs() == 2) x.insert(x.end(), {10, 20, 30, 40, 50, 60});
-  EXPECT_TRUE(model->Forward(x.data(), 2, /*training=*/false).ok());
+  EXPECT_OK(model->Forward(x.data(), 2, /*training=*/false));
   EXPECT_EQ(ToJson(*LoadJson(ToJson(*model))), ToJson(*model));
   return {model->output(), model->output() + 6};
 }
@@ -170,14 +171,14 @@ TEST(OperationJsonTest, Forward_FilesOfKeras_EqualTheFormula) {
     CompileOptions options;
     options.seed = 7;
     model->Compile(SGD(), MeanSquaredError(), {}, options);
-    ASSERT_TRUE(model->status().ok()) << model->status().message();
+    ASSERT_OK(model->status());
     const float* const w = model->weights();
     for (const int64_t batch : {1, 32, 100, 33}) {
       Floats x;
       for (int64_t i = 0; i < 4 * batch; ++i) {
         x.push_back(static_cast<float>(i * 53 % 97) / 10 - 5);
       }
-      ASSERT_TRUE(model->Forward(x.data(), batch, /*training=*/false).ok());
+      ASSERT_OK(model->Forward(x.data(), batch, /*training=*/false));
       for (int64_t i = 0; i < 4 * batch; ++i) {
         double d = 0;
         for (int64_t k = 0; k < 4; ++k) {
@@ -206,7 +207,7 @@ TEST(OperationJsonTest, Train_ThroughOperations_ChangesTheWeightsBefore) {
   batch.count = batch.global_count = 2;
   batch.x = x.data();
   batch.y = y.data();
-  ASSERT_TRUE(model->TrainStep(batch).ok());
+  ASSERT_OK(model->TrainStep(batch));
   EXPECT_FALSE(std::equal(before.begin(), before.end(), model->weights()));
 }
 
@@ -228,7 +229,7 @@ TEST(OperationJsonTest, Train_ThroughASquare_HasTheGradientByHand) {
   batch.count = batch.global_count = 1;
   batch.x = x.data();
   batch.y = y.data();
-  ASSERT_TRUE(model->TrainStep(batch).ok());
+  ASSERT_OK(model->TrainStep(batch));
   for (int i = 0; i < 3; ++i) {
     const float gradient = 4 * (0.25f - 5) * 0.5f * x[static_cast<size_t>(i)];
     EXPECT_NEAR(model->weights()[i], w[i] - 0.01f * gradient, 1e-6) << i;

@@ -42,7 +42,7 @@ void ExpectOutputs(const char* name, const std::vector<Floats>& expected) {
         each->weights()[v.offset + k] = (Remainder(k, 37, 101) + 1) / 200;
       }
     }
-    ASSERT_TRUE(each->Forward(x.data(), 2, /*training=*/false).ok());
+    ASSERT_OK(each->Forward(x.data(), 2, /*training=*/false));
     for (size_t k = 0; k < expected.size(); ++k) {
       for (size_t i = 0; i < expected[k].size(); ++i) {
         const float value = each->output(static_cast<int>(k))[i];

@@ -27,7 +27,7 @@ TEST(CSVLoggerTest, Write_TwoEpochs_IsExcelDialectWithSortedColumns) {
   FitOptions options = Quiet(2);
   options.callbacks = {CSVLogger(path)};
   auto history = model->Fit(Points(8).Batch(8), options);
-  ASSERT_TRUE(history.ok());
+  ASSERT_OK(history);
   const std::string text = ReadWhole(path);
   EXPECT_EQ(text.find("epoch,accuracy,loss\r\n0,"), 0u) << text;
   // Full precision: the value read back is the value.
@@ -45,7 +45,7 @@ TEST(CSVLoggerTest, Header_ValidationAfterSomeEpochs_HasItsColumns) {
     options.callbacks = {CSVLogger(path)};
     if (validates) options.validation_data = Points(8).Batch(8);
     options.validation_freq = 2;
-    ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+    ASSERT_OK(model->Fit(Points(8).Batch(8), options));
     const std::string text = ReadWhole(path);
     const std::string header = std::string("epoch,accuracy,loss") +
                                (validates ? ",val_accuracy,val_loss" : "");
@@ -63,7 +63,7 @@ TEST(CSVLoggerTest, Append_SecondFit_WritesNoSecondHeader) {
     auto model = TinyModel();
     FitOptions options = Quiet(1);
     options.callbacks = {CSVLogger(path, ';', /*append=*/true)};
-    ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+    ASSERT_OK(model->Fit(Points(8).Batch(8), options));
   }
   const std::string text = ReadWhole(path);
   EXPECT_EQ(text.find("epoch;"), text.rfind("epoch;"));
@@ -83,7 +83,7 @@ TEST(CSVLoggerTest, Header_NameWithAComma_IsOneFieldAndReadBack) {
     FitOptions options = Quiet(1);
     options.callbacks = {CSVLogger(path, ',', /*append=*/true),
                          StepLogger(steps, /*digests=*/false)};
-    ASSERT_TRUE(model.Fit(Points(8).Batch(8), options).ok());
+    ASSERT_OK(model.Fit(Points(8).Batch(8), options));
   }
   const std::string text = ReadWhole(path);
   EXPECT_EQ(text.find("epoch,loss,\"top, \"\"best\"\"\"\r\n"), 0u) << text;
@@ -124,7 +124,7 @@ TEST(CSVLoggerTest, Header_MetricOfEachClass_HasAColumnForEach) {
     options.callbacks = {CSVLogger(path)};
     options.validation_data = points.Take(40).Batch(batch);
     const auto history = model.Fit(points.Shuffle(3).Batch(batch), options);
-    ASSERT_TRUE(history.ok()) << history.status().message();
+    ASSERT_OK(history);
     EXPECT_EQ(ReadWhole(path).find(
                   "epoch,auc_2,f1_score_0,f1_score_1,f1_score_2,loss,macro,"
                   "val_auc_2,val_f1_score_0,val_f1_score_1,val_f1_score_2,"
@@ -151,7 +151,7 @@ TEST(CSVLoggerTest, Open_WithoutAppend_BeginsAgain) {
   auto model = TinyModel();
   FitOptions options = Quiet(1);
   options.callbacks = {CSVLogger(path)};
-  ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+  ASSERT_OK(model->Fit(Points(8).Batch(8), options));
   EXPECT_EQ(ReadWhole(path).find("epoch,"), 0u);
 }
 
@@ -165,9 +165,9 @@ TEST(CSVLoggerTest, Resume_RowsBehindTheBackup_AreCutOff) {
   fit.validation = Validation::kAfterSomeEpochs;
   Logs logs;
   logs.Set("loss", 0.5);
-  ASSERT_TRUE(logger->OnSetup(fit).ok());
-  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
-  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  ASSERT_OK(logger->OnSetup(fit));
+  ASSERT_OK(logger->OnEpochBegin(fit));
+  ASSERT_OK(logger->OnEpochEnd(fit, &logs));
   std::vector<StateSpan> spans;
   logger->AppendState(&spans);
   ASSERT_EQ(spans.size(), 1u);
@@ -175,18 +175,18 @@ TEST(CSVLoggerTest, Resume_RowsBehindTheBackup_AreCutOff) {
   const std::string first = ReadWhole(path);
   // An epoch later than the backup, torn in its row.
   fit.epoch = 1;
-  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  ASSERT_OK(logger->OnEpochEnd(fit, &logs));
   logger.reset();
   WriteWhole(path, ReadWhole(path).substr(0, first.size() + 2));
 
   logger = CSVLogger(path);
-  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_OK(logger->OnSetup(fit));
   spans.clear();
   logger->AppendState(&spans);
   *static_cast<int64_t*>(spans[0].data) = saved;
-  ASSERT_TRUE(logger->StateLoaded().ok());
-  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
-  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  ASSERT_OK(logger->StateLoaded());
+  ASSERT_OK(logger->OnEpochBegin(fit));
+  ASSERT_OK(logger->OnEpochEnd(fit, &logs));
   logger->OnFitReturn(fit, Status());
   EXPECT_EQ(ReadWhole(path), first + "1,0.5,NA\r\n");
 }
@@ -196,11 +196,11 @@ void Restore(Callback* logger, Model* model, int64_t saved, FitState* fit) {
   fit->model = model;
   fit->validation = Validation::kAfterSomeEpochs;
   fit->epoch = 2;
-  ASSERT_TRUE(logger->OnSetup(*fit).ok());
+  ASSERT_OK(logger->OnSetup(*fit));
   std::vector<StateSpan> spans;
   logger->AppendState(&spans);
   *static_cast<int64_t*>(spans[0].data) = saved;
-  ASSERT_TRUE(logger->StateLoaded().ok());
+  ASSERT_OK(logger->StateLoaded());
 }
 
 // The run's backup was made without the log. Rows 0 and 1 of the log are of the
@@ -221,9 +221,9 @@ TEST(CSVLoggerTest, RestartedChief_BackupWithoutTheLog_KeepsTheFilesRows) {
     fit.epoch = epoch;
     Logs logs;
     logs.Set("loss", 0.5);
-    ASSERT_TRUE(logger->OnSetup(fit).ok());
-    ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
-    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    ASSERT_OK(logger->OnSetup(fit));
+    ASSERT_OK(logger->OnEpochBegin(fit));
+    ASSERT_OK(logger->OnEpochEnd(fit, &logs));
     logger->OnFitReturn(fit, Status());
     // At the run's start there are no rows of it.
     const std::string kept = epoch > 0 ? old : "epoch,loss\r\n";
@@ -250,12 +250,12 @@ TEST(CSVLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
     Logs logs;
     logs.Set("loss", 0.25);
     testing::internal::CaptureStderr();
-    ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+    ASSERT_OK(logger->OnEpochBegin(fit));
     const std::string printed = testing::internal::GetCapturedStderr();
     EXPECT_TRUE(Contains(printed, "no row of " + path + " ends at byte " +
                                       std::to_string(saved) + " of " +
                                       std::to_string(left.size())));
-    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    ASSERT_OK(logger->OnEpochEnd(fit, &logs));
     logger->OnFitReturn(fit, Status());
     EXPECT_EQ(ReadWhole(path),
               (kept.empty() ? header : kept) + "2,0.25,NA\r\n");
@@ -274,12 +274,12 @@ TEST(CSVLoggerTest, Resume_BeforeTheFirstRow_WritesTheHeader) {
   fit.validation = Validation::kAfterSomeEpochs;
   Logs logs;
   logs.Set("loss", 0.25);
-  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_OK(logger->OnSetup(fit));
   std::vector<StateSpan> spans;
   logger->AppendState(&spans);
   *static_cast<int64_t*>(spans[0].data) = 0;
-  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
-  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  ASSERT_OK(logger->OnEpochBegin(fit));
+  ASSERT_OK(logger->OnEpochEnd(fit, &logs));
   logger->OnFitReturn(fit, Status());
   EXPECT_EQ(ReadWhole(path), "epoch,loss,val_loss\r\n0,0.25,NA\r\n");
 }
@@ -300,7 +300,7 @@ TEST(CSVLoggerTest, Resume_PipeOrDevice_WritesOn) {
     Logs logs;
     logs.Set("loss", 0.25);
     ASSERT_OK(logger->OnEpochBegin(fit));
-    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    ASSERT_OK(logger->OnEpochEnd(fit, &logs));
     logger->OnFitReturn(fit, Status());
   }
   char text[256];
@@ -322,7 +322,7 @@ TEST(CSVLoggerTest, Append_LastRowIsTorn_BeginsANewRow) {
     FitOptions options = Quiet(1);
     options.callbacks = {CSVLogger(path, ',', /*append=*/true)};
     testing::internal::CaptureStderr();
-    ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+    ASSERT_OK(model->Fit(Points(8).Batch(8), options));
     const std::string printed = testing::internal::GetCapturedStderr();
     EXPECT_EQ(printed.find("its last row has no end") != std::string::npos,
               !end.empty())
@@ -353,19 +353,19 @@ TEST(StepLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
     fit.model = model.get();
     fit.validation = Validation::kAfterSomeEpochs;
     fit.step = 1;
-    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    ASSERT_OK(logger->OnSetup(fit));
     std::vector<StateSpan> spans;
     logger->AppendState(&spans);
     const bool all = left == first + "0,1,0.2";
     *static_cast<int64_t*>(spans[0].data) =
         static_cast<int64_t>(first.size()) + (all ? 0 : 10);
-    ASSERT_TRUE(logger->StateLoaded().ok());
+    ASSERT_OK(logger->StateLoaded());
     testing::internal::CaptureStderr();
     const Status begun = logger->OnTrainBatchBegin(fit);
     const std::string printed = testing::internal::GetCapturedStderr();
     ASSERT_OK(begun);
     EXPECT_EQ(printed.empty(), all) << printed;
-    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    ASSERT_OK(logger->OnTrainBatchEnd(fit, {}));
     logger->OnFitReturn(fit, Status());
     EXPECT_EQ(ReadWhole(path), kept + last);
   }
@@ -387,10 +387,10 @@ TEST(StepLoggerTest, Resume_StateWithoutTheLog_KeepsRowsOfTrainedSteps) {
     fit.restored_from = "backup-1.safetensors";
     fit.source = RestoreSource::kBackup;
     fit.step = step;
-    ASSERT_TRUE(logger->OnSetup(fit).ok());
-    ASSERT_TRUE(logger->StateLoaded().ok());
-    ASSERT_TRUE(logger->OnTrainBatchBegin(fit).ok());
-    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    ASSERT_OK(logger->OnSetup(fit));
+    ASSERT_OK(logger->StateLoaded());
+    ASSERT_OK(logger->OnTrainBatchBegin(fit));
+    ASSERT_OK(logger->OnTrainBatchEnd(fit, {}));
     logger->OnFitReturn(fit, Status());
     EXPECT_EQ(ReadWhole(path), (step == 0 ? header : earlier) + "0," +
                                    std::to_string(step) + ",0,0\n");
@@ -411,12 +411,12 @@ TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
   fit.validation = Validation::kAfterSomeEpochs;
   Logs logs;
   logs.Set("loss", 0.5);
-  ASSERT_TRUE(logger->OnSetup(fit).ok());
-  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_OK(logger->OnSetup(fit));
+  ASSERT_OK(logger->OnEpochBegin(fit));
   testing::internal::CaptureStderr();
   const auto rows = [&](int count) {
     for (int i = 0; i < count; ++i, ++fit.epoch) {
-      ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+      ASSERT_OK(logger->OnEpochEnd(fit, &logs));
     }
   };
   {
@@ -443,12 +443,12 @@ TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
   EXPECT_EQ(ReadWhole(path), three);
   // After a loss at the fit's end the rows may still be written.
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(logger->OnSetup(fit).ok());
-  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_OK(logger->OnSetup(fit));
+  ASSERT_OK(logger->OnEpochBegin(fit));
   {
     FullDisk full(three.size());
     rows(1);
-    ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+    ASSERT_OK(logger->OnTrainEnd(fit, logs));
     logger->OnFitReturn(fit, PeerLost(1, "lost"));
   }
   printed = testing::internal::GetCapturedStderr();
@@ -467,7 +467,7 @@ TEST(StepLoggerTest, Row_AnyStep_HasTheLossOfThatStepAlone) {
   options.callbacks = {StepLogger(path)};
   const Dataset data(
       MemorySource({DType::kFloat32, {1}}, x, {DType::kFloat32, {1}}, y, 4));
-  ASSERT_TRUE(model.Fit(data.Batch(2), options).ok());
+  ASSERT_OK(model.Fit(data.Batch(2), options));
   const std::string large = "1.0000000138484279e+24";  // float32's 1e24
   EXPECT_EQ(ReadWhole(path), "epoch,step,loss\n0,0," + large + "\n0,1,4\n1,0," +
                                  large + "\n1,1,4\n");
@@ -491,7 +491,7 @@ TEST(StepLoggerTest, Digests_Option_AreTheLastColumn) {
   FitOptions options = Quiet(2);
   const auto notes = std::make_shared<RecordsDigests>();
   options.callbacks = {StepLogger(path, /*digests=*/true), notes};
-  ASSERT_TRUE(model->Fit(Points(32).Batch(8), options).ok());
+  ASSERT_OK(model->Fit(Points(32).Batch(8), options));
   std::string digests;
   std::istringstream rows(ReadWhole(path));
   for (std::string row; std::getline(rows, row);) {
@@ -513,13 +513,13 @@ TEST(StepLoggerTest, Resume_WithOrWithoutDigests_KeepsTheColumns) {
     FitState fit;
     fit.model = model.get();
     fit.validation = Validation::kAfterSomeEpochs;
-    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    ASSERT_OK(logger->OnSetup(fit));
     std::vector<StateSpan> spans;
     logger->AppendState(&spans);
     *static_cast<int64_t*>(spans[0].data) = static_cast<int64_t>(header.size());
-    ASSERT_TRUE(logger->StateLoaded().ok());
-    ASSERT_TRUE(logger->OnTrainBatchBegin(fit).ok());
-    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    ASSERT_OK(logger->StateLoaded());
+    ASSERT_OK(logger->OnTrainBatchBegin(fit));
+    ASSERT_OK(logger->OnTrainBatchEnd(fit, {}));
     logger->OnFitReturn(fit, Status());
     const std::string row =
         before ? "0,0,0,0," + HexText(model->weights_digest()) : "0,0,0,0";
@@ -541,8 +541,8 @@ TEST(StepLoggerTest, Resume_QuotedNameInTheHeader_IsOneColumn) {
   const auto logger = StepLogger(path, /*digests=*/false);
   FitState fit;
   Restore(logger.get(), &model, static_cast<int64_t>(header.size()), &fit);
-  ASSERT_TRUE(logger->OnTrainBatchBegin(fit).ok());
-  ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+  ASSERT_OK(logger->OnTrainBatchBegin(fit));
+  ASSERT_OK(logger->OnTrainBatchEnd(fit, {}));
   logger->OnFitReturn(fit, Status());
   EXPECT_EQ(ReadWhole(path), header + "2,0,0,0\n");
 }
@@ -552,7 +552,7 @@ TEST(StepLoggerTest, Row_LossIsNaN_HasNoSign) {
   auto model = TinyModel(SGD(1e30f));
   FitOptions options = Quiet(3);
   options.callbacks = {StepLogger(folder / "steps.csv")};
-  ASSERT_TRUE(model->Fit(Points(32).Batch(4), options).ok());
+  ASSERT_OK(model->Fit(Points(32).Batch(4), options));
   const std::string rows = ReadWhole(folder / "steps.csv");
   EXPECT_TRUE(Contains(rows, ",nan"));
   EXPECT_FALSE(Contains(rows, "-nan"));
@@ -572,7 +572,7 @@ TEST(CSVLoggerTest, Row_LossIsNaN_HasNoSign) {
   FitOptions options = Quiet(3);
   options.callbacks = {CSVLogger(folder / "log.csv")};
   const auto history = model->Fit(Points(32).Batch(4), options);
-  ASSERT_TRUE(history.ok());
+  ASSERT_OK(history);
   const double loss = history->Values("loss").back();
   ASSERT_TRUE(std::isnan(loss));
   EXPECT_FALSE(std::signbit(loss));

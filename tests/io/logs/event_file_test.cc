@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/fake_clock.h"
 #include "../../support/full_disk.h"
 #include "../../support/python.h"
@@ -52,18 +53,18 @@ class EventFileTest : public testing::Test {
 };
 
 TEST_F(EventFileTest, Bytes_ScalarAndHistogram_FollowTheFormat) {
-  ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());
+  ASSERT_OK(file_.Open(folder_.path(), &clock_));
   EXPECT_EQ(Hex(ReadWhole(file_.path())), kVersion);
-  ASSERT_TRUE(file_.AddScalar("loss", 300, 0.5).ok());
+  ASSERT_OK(file_.AddScalar("loss", 300, 0.5));
   const float weights[] = {2, 2, 2};
-  ASSERT_TRUE(file_.AddHistogram("w", 1, weights, 3).ok());
-  ASSERT_TRUE(file_.Close().ok());
+  ASSERT_OK(file_.AddHistogram("w", 1, weights, 3));
+  ASSERT_OK(file_.Close());
   EXPECT_EQ(Hex(ReadWhole(file_.path())),
             std::string(kVersion) + kLoss + kHistogram);
 }
 
 TEST_F(EventFileTest, Name_NewFile_HasTimeHostProcessAndNumber) {
-  ASSERT_TRUE(file_.Open(folder_ / "a/b", &clock_).ok());
+  ASSERT_OK(file_.Open(folder_ / "a/b", &clock_));
   const std::string start = folder_ / "a/b/events.out.tfevents.1700000000.";
   EXPECT_EQ(file_.path().substr(0, start.size()), start);
   const std::string process = "." + std::to_string(getpid()) + ".";
@@ -71,36 +72,36 @@ TEST_F(EventFileTest, Name_NewFile_HasTimeHostProcessAndNumber) {
 }
 
 TEST_F(EventFileTest, Name_TwoFilesOfOneSecond_Differ) {
-  ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());
+  ASSERT_OK(file_.Open(folder_.path(), &clock_));
   EventFile other;
-  ASSERT_TRUE(other.Open(folder_.path(), &clock_).ok());
+  ASSERT_OK(other.Open(folder_.path(), &clock_));
   EXPECT_NE(file_.path(), other.path());
 }
 
 // The number is the process's own, so another process may have left any.
 TEST_F(EventFileTest, Open_NameIsTaken_LeavesThatFileAlone) {
-  ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());
+  ASSERT_OK(file_.Open(folder_.path(), &clock_));
   const size_t dot = file_.path().rfind('.') + 1;
   const std::string stem = file_.path().substr(0, dot);
   const int number = std::stoi(file_.path().substr(dot));
   const std::string taken = stem + std::to_string(number + 1);
   WriteWhole(taken, "of another");
   EventFile other;
-  ASSERT_TRUE(other.Open(folder_.path(), &clock_).ok());
+  ASSERT_OK(other.Open(folder_.path(), &clock_));
   EXPECT_EQ(other.path(), stem + std::to_string(number + 2));
   EXPECT_EQ(ReadWhole(taken), "of another");
 }
 
 TEST_F(EventFileTest, AddScalar_ExtremeValues_AreFoundByAnotherReader) {
   if (!HavePython()) GTEST_SKIP() << kPython << " is not here";
-  ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());
+  ASSERT_OK(file_.Open(folder_.path(), &clock_));
   for (double value : {0.0, -0.0, 1.0 / 3, 1e300, -kInfinity, std::nan("")}) {
-    ASSERT_TRUE(file_.AddScalar("v", 0, value).ok());
+    ASSERT_OK(file_.AddScalar("v", 0, value));
   }
   const int64_t largest = std::numeric_limits<int64_t>::max();
-  ASSERT_TRUE(file_.AddScalar(std::string(200, 't'), largest, 1).ok());
-  ASSERT_TRUE(file_.AddScalar("", -1, 1).ok());
-  ASSERT_TRUE(file_.Close().ok());
+  ASSERT_OK(file_.AddScalar(std::string(200, 't'), largest, 1));
+  ASSERT_OK(file_.AddScalar("", -1, 1));
+  ASSERT_OK(file_.Close());
   EXPECT_EQ(ReadEvents(folder_.path()),
             (std::vector<std::string>{
                 "version brain.Event:2", "v 0 0", "v 0 -0", "v 0 0.333333343",
@@ -110,17 +111,17 @@ TEST_F(EventFileTest, AddScalar_ExtremeValues_AreFoundByAnotherReader) {
 
 TEST_F(EventFileTest, AddHistogram_ThirtyBuckets_CountsTheFiniteValues) {
   if (!HavePython()) GTEST_SKIP() << kPython << " is not here";
-  ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());
+  ASSERT_OK(file_.Open(folder_.path(), &clock_));
   // -1.25, -1.125 ... 2.5: each but the last begins a bucket of its own.
   std::vector<float> values;
   for (int i = 0; i <= 30; ++i) values.push_back((i - 10) * 0.125f);
   values.push_back(static_cast<float>(kInfinity));
   values.push_back(std::nanf(""));
   values.push_back(0.05f);
-  ASSERT_TRUE(file_.AddHistogram("h", 7, values.data(), 34).ok());
-  ASSERT_TRUE(file_.AddHistogram("none", 7, nullptr, 0).ok());
-  ASSERT_TRUE(file_.AddHistogram("nan", 7, values.data() + 31, 2).ok());
-  ASSERT_TRUE(file_.Close().ok());
+  ASSERT_OK(file_.AddHistogram("h", 7, values.data(), 34));
+  ASSERT_OK(file_.AddHistogram("none", 7, nullptr, 0));
+  ASSERT_OK(file_.AddHistogram("nan", 7, values.data() + 31, 2));
+  ASSERT_OK(file_.Close());
   std::string limits, counts;
   for (int i = 0; i < 30; ++i) {
     char text[32];
@@ -148,11 +149,11 @@ TEST_F(EventFileTest, Open_FolderCannotBeMade_IsNamed) {
 
 TEST_F(EventFileTest, Flush_DiskWasFull_TearsNoRecord) {
   if (!HavePython()) GTEST_SKIP() << kPython << " is not here";
-  ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());
+  ASSERT_OK(file_.Open(folder_.path(), &clock_));
   {
     const FullDisk full(100);  // within the second record
     for (int step = 1; step <= 3; ++step) {
-      ASSERT_TRUE(file_.AddScalar("loss", step, step).ok());
+      ASSERT_OK(file_.AddScalar("loss", step, step));
       const Status status = file_.Flush();
       EXPECT_EQ(status.ok(), step == 1) << status.message();
       if (step == 1) continue;
@@ -160,7 +161,7 @@ TEST_F(EventFileTest, Flush_DiskWasFull_TearsNoRecord) {
     }
     EXPECT_EQ(ReadWhole(file_.path()).size(), 100u);
   }
-  EXPECT_TRUE(file_.Close().ok());
+  EXPECT_OK(file_.Close());
   EXPECT_EQ(ReadEvents(folder_.path()),
             (std::vector<std::string>{"version brain.Event:2", "loss 1 1",
                                       "loss 2 2", "loss 3 3"}));
@@ -168,7 +169,7 @@ TEST_F(EventFileTest, Flush_DiskWasFull_TearsNoRecord) {
 
 TEST_F(EventFileTest, AddScalar_DiskIsFullForLong_WaitingEventsAreBounded) {
   if (!HavePython()) GTEST_SKIP() << kPython << " is not here";
-  ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());
+  ASSERT_OK(file_.Open(folder_.path(), &clock_));
   const std::string tag(1000, 't');
   int64_t kept = 0;
   {
@@ -179,8 +180,8 @@ TEST_F(EventFileTest, AddScalar_DiskIsFullForLong_WaitingEventsAreBounded) {
     EXPECT_GT(kept, 1000);
     EXPECT_LT(kept, 1100);
   }
-  ASSERT_TRUE(file_.AddScalar("after", 3001, 0).ok());
-  ASSERT_TRUE(file_.Close().ok());
+  ASSERT_OK(file_.AddScalar("after", 3001, 0));
+  ASSERT_OK(file_.Close());
   const auto lines = ReadEvents(folder_.path());
   ASSERT_EQ(lines.size(), static_cast<size_t>(kept) + 2);
   EXPECT_EQ(lines.back(), "after 3001 0");
@@ -202,7 +203,7 @@ TEST_F(EventFileTest, Write_AnyCallFails_LeavesNoTornRecord) {
       continue;
     }
     for (int step = 1; step <= 3; ++step) {
-      ASSERT_TRUE(file_.AddScalar("loss", step, step).ok());
+      ASSERT_OK(file_.AddScalar("loss", step, step));
       file_.Flush().IgnoreError();
     }
     const bool closed = file_.Close().ok();
@@ -222,9 +223,9 @@ TEST_F(EventFileTest, Write_AnyCallFails_LeavesNoTornRecord) {
 // damage.
 TEST_F(EventFileTest, ReaderOfTheTests_AFlippedByte_IsRefused) {
   if (!HavePython()) GTEST_SKIP() << kPython << " is not here";
-  ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());
-  ASSERT_TRUE(file_.AddScalar("loss", 1, 1).ok());
-  ASSERT_TRUE(file_.Close().ok());
+  ASSERT_OK(file_.Open(folder_.path(), &clock_));
+  ASSERT_OK(file_.AddScalar("loss", 1, 1));
+  ASSERT_OK(file_.Close());
   EXPECT_EQ(ReadEvents(folder_.path()).size(), 2u);
   const std::string command =
       "-c 'import subprocess, sys\n"

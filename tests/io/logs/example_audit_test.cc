@@ -124,7 +124,7 @@ TEST(ExampleAuditTest, Audit_RealAndChangedLogs_ProvesOnlyTheReal) {
     const std::string log = ReadWhole(folder / "log0");
     std::string proof;
     const Status status = Audit({log}, &proof);
-    ASSERT_TRUE(status.ok()) << status.message() << "\n" << log;
+    ASSERT_OK(status) << "\n" << log;
     if (policy == AutoShardPolicy::kOff && workers > 1) continue;
     // A row that is left out, but for the first and the last; two that are
     // exchanged; an example that is another.
@@ -170,22 +170,22 @@ TEST(ExampleLoggerTest, Takeover_NewFile_BeginsWithHeaderAndLastRow) {
   fit.dataset = &data;
   std::vector<StateSpan> spans[2];
   for (const int i : {0, 1}) {
-    ASSERT_TRUE(loggers[i]->OnSetup(fit).ok());
+    ASSERT_OK(loggers[i]->OnSetup(fit));
     loggers[i]->AppendState(&spans[i]);
     loggers[i]->AppendLiveState(&spans[i]);
   }
   for (fit.step = 0; fit.step < 2; ++fit.step) {
-    ASSERT_TRUE(loggers[0]->OnTrainBatchBegin(fit).ok());
-    ASSERT_TRUE(loggers[0]->OnTrainBatchEnd(fit, {}).ok());
+    ASSERT_OK(loggers[0]->OnTrainBatchBegin(fit));
+    ASSERT_OK(loggers[0]->OnTrainBatchEnd(fit, {}));
     fit.position = data.Plan(fit.position, 0, 1).next;
   }
   for (size_t i = 0; i < spans[0].size(); ++i) {
     std::memcpy(spans[1][i].data, spans[0][i].data, spans[0][i].bytes());
   }
-  ASSERT_TRUE(loggers[1]->StateLoaded().ok());
+  ASSERT_OK(loggers[1]->StateLoaded());
   fit.source = RestoreSource::kMemory;
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(loggers[1]->OnTrainBatchBegin(fit).ok());
+  ASSERT_OK(loggers[1]->OnTrainBatchBegin(fit));
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(ReadWhole(folder / "1"),
             std::string(kHeader) + "0,1,all,0,2,9,2 3\n");

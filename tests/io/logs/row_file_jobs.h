@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 
 namespace ringlet {
 
@@ -36,7 +37,7 @@ inline void CopyState(RowFile* from, RowFile* to) {
   for (size_t i = 0; i < own.size(); ++i) {
     std::memcpy(own[i].data, theirs[i].data, own[i].bytes());
   }
-  EXPECT_TRUE(to->StateLoaded().ok());
+  EXPECT_OK(to->StateLoaded());
 }
 
 inline std::string RowOf(int step, size_t bytes) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/full_disk.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
@@ -29,7 +30,7 @@ TEST(RowFileTest, Write_DiskIsFullForLong_WaitingRowsAreBounded) {
   RowFile file("some_logger", path);
   std::string before = "head\n";
   before.append(4095, 'x').append("\n");
-  ASSERT_TRUE(file.Open(&solo, false).ok());
+  ASSERT_OK(file.Open(&solo, false));
   file.Write(before);
   const std::string row = std::string(9999, 'r') + "\n";
   const size_t most = RowWriter::kMaxKept / row.size() + 1;
@@ -59,10 +60,10 @@ TEST(RowFileTest, Write_AnyOperationFails_NoRowIsLostOrDoubled) {
   for (int64_t fail = 0; fail < 40; ++fail) {
     for (const size_t longest : {0, 1, 3}) {
       SimulatedFileSystem files;
-      ASSERT_TRUE(files.MakeDirectory("logs").ok());
+      ASSERT_OK(files.MakeDirectory("logs"));
       files.set_longest_write(longest);
       RowFile file("some_logger", "logs/log.csv", &files);
-      ASSERT_TRUE(file.Open(&solo, /*append=*/false).ok());
+      ASSERT_OK(file.Open(&solo, /*append=*/false));
       if (fail > 0) files.FailAfter(fail, fail % 2 == 0 ? ENOSPC : EINTR);
       for (int i = 0; i < 8; ++i) file.Write(std::to_string(i) + ",row\n");
       files.FailNoMore();
@@ -83,12 +84,12 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
     for (size_t room = 0; room < 24; ++room) {
       SCOPED_TRACE(std::to_string(counted) + " " + std::to_string(room));
       SimulatedFileSystem files;
-      ASSERT_TRUE(files.MakeDirectory("logs").ok());
+      ASSERT_OK(files.MakeDirectory("logs"));
       ElasticSolo solo;
       RowFile file("some_logger", "logs/log.csv", &files);
       RowFile state("some_logger", "logs/log.csv", &files);
       testing::internal::CaptureStderr();
-      ASSERT_TRUE(file.Open(solo.get(), false).ok());
+      ASSERT_OK(file.Open(solo.get(), false));
       files.set_capacity(static_cast<int64_t>(room));
       std::string expected;
       for (size_t i = 0; i < rows.size(); ++i) {
@@ -100,7 +101,7 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
       file.Reset(/*after_loss=*/true);
       CopyState(&state, &file);
       files.set_capacity(-1);
-      ASSERT_TRUE(file.Open(solo.get(), false).ok());
+      ASSERT_OK(file.Open(solo.get(), false));
       file.Write(next);
       file.Close();
       const std::string printed = testing::internal::GetCapturedStderr();
@@ -114,8 +115,8 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
 // since the disk was full; now it has room.
 struct WaitingRow {
   WaitingRow() {
-    EXPECT_TRUE(files.MakeDirectory("logs").ok());
-    EXPECT_TRUE(file.Open(solo.get(), false).ok());
+    EXPECT_OK(files.MakeDirectory("logs"));
+    EXPECT_OK(file.Open(solo.get(), false));
     file.Write("head\n");
     files.set_capacity(5);
     file.Write("0,1.5\n");
@@ -131,7 +132,7 @@ TEST(RowFileTest, Rollback_AnotherWroteMeanwhile_WaitingRowsAreReportedLost) {
   testing::internal::CaptureStderr();
   WaitingRow log;
   *log.files.Content("logs/log.csv") += "7,7\n";
-  ASSERT_TRUE(log.file.Open(log.solo.get(), false).ok());
+  ASSERT_OK(log.file.Open(log.solo.get(), false));
   const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(Contains(printed, "its last 6 bytes are lost"));
   // Open writes the last row, which the state has.
@@ -146,7 +147,7 @@ TEST(RowFileTest, Pipe_NothingReadsIt_HoldsUpNoTraining) {
   SoloCollective solo;
   RowFile file("some_logger", path);
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(file.Open(&solo, false).ok());
+  ASSERT_OK(file.Open(&solo, false));
   const std::string row = std::string(9999, 'r') + "\n";
   const size_t count = 3 * RowWriter::kMaxKept / row.size();
   for (size_t i = 0; i < count; ++i) file.Write(row);
@@ -166,7 +167,7 @@ TEST(RowFileTest, Pipe_ReaderLeaves_TheWriterIsNoReaderAndContinues) {
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
   SoloCollective solo;
   RowFile file("some_logger", path);
-  ASSERT_TRUE(file.Open(&solo, false).ok());
+  ASSERT_OK(file.Open(&solo, false));
   file.Write("head\n");
   close(reader);
   testing::internal::CaptureStderr();
@@ -192,7 +193,7 @@ TEST(RowFileTest, Pipe_SlowReader_GetsEveryRow) {
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   SoloCollective solo;
   RowFile file("some_logger", path);
-  ASSERT_TRUE(file.Open(&solo, false).ok());
+  ASSERT_OK(file.Open(&solo, false));
   std::string read_back;
   std::thread reader([&] { read_back = ReadWhole(path); });
   std::string all;
@@ -215,7 +216,7 @@ TEST(RowFileTest, Pipe_ReaderPausesUntilTheEnd_GetsEveryRow) {
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   SoloCollective solo;
   RowFile file("some_logger", path);
-  ASSERT_TRUE(file.Open(&solo, false).ok());
+  ASSERT_OK(file.Open(&solo, false));
   std::string all;
   testing::internal::CaptureStderr();
   for (int i = 0; i < 20000; ++i) {
@@ -242,11 +243,11 @@ TEST(RowFileTest, Pipe_RollbackBeforeAReaderComes_RowsWaitForIt) {
   ASSERT_EQ(symlink(fifo.c_str(), path.c_str()), 0);
   SoloCollective solo;
   RowFile file("some_logger", path);
-  ASSERT_TRUE(file.Open(&solo, false).ok());
+  ASSERT_OK(file.Open(&solo, false));
   file.Write("head\n");
   file.Write("0,1.5\n");
   file.Close(/*keep_rows=*/true);
-  ASSERT_TRUE(file.Open(&solo, false).ok());
+  ASSERT_OK(file.Open(&solo, false));
   file.Write("1,1.25\n");
   const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   file.Close();
@@ -263,7 +264,7 @@ TEST(RowFileTest, Rollback_OpenFailsOnce_RowsThatWaitAreWritten) {
   WaitingRow log;
   log.files.FailAfter(1, EMFILE);
   for (int i = 0; i < 2; ++i) {  // the first time it is not opened
-    ASSERT_TRUE(log.file.Open(log.solo.get(), false).ok());
+    ASSERT_OK(log.file.Open(log.solo.get(), false));
     log.file.Close(/*keep_rows=*/true);
   }
   testing::internal::GetCapturedStderr();

@@ -84,11 +84,11 @@ TEST(RowFileTest, Open_AnotherWriterHoldsTheLog_WritesBesideItUntilItIsFree) {
                     beside = folder / "log.worker-0.csv";
   ElasticSolo parts[2];
   RowFile a("some_logger", path), b("some_logger", path);
-  ASSERT_TRUE(a.Open(parts[0].get(), false).ok());
+  ASSERT_OK(a.Open(parts[0].get(), false));
   for (const char* row : {"head\n", "0,1.5\n", "1,1.25\n"}) a.Write(row);
   CopyState(&a, &b);
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(b.Open(parts[1].get(), false).ok());
+  ASSERT_OK(b.Open(parts[1].get(), false));
   const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(Contains(printed, "note: some_logger: another process writes " +
                                     path + "; this one writes " + beside));
@@ -102,7 +102,7 @@ TEST(RowFileTest, Open_AnotherWriterHoldsTheLog_WritesBesideItUntilItIsFree) {
   CopyState(&b, &next);
   b.Close();
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(next.Open(parts[1].get(), false).ok());
+  ASSERT_OK(next.Open(parts[1].get(), false));
   testing::internal::GetCapturedStderr();
   next.Write("4,0.5\n");
   EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n1,1.25\n2,1\n3,0.75\n4,0.5\n");
@@ -137,14 +137,14 @@ TEST(RowFileTest, Rollback_ToTheBackup_NextChiefWritesNoRowTwice) {
         *static_cast<int64_t*>(live[2].data) = 11;
       };
       restore();
-      ASSERT_TRUE(file.Open(&collective, false, /*in_memory=*/false).ok());
+      ASSERT_OK(file.Open(&collective, false, /*in_memory=*/false));
       for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
       file.Close();
       if (w == 0) return;
       ASSERT_EQ(collective.Barrier().code(), Code::kPeerLost);
-      ASSERT_TRUE(collective.Reform().ok());
+      ASSERT_OK(collective.Reform());
       restore();
-      ASSERT_TRUE(file.Open(&collective, false).ok());
+      ASSERT_OK(file.Open(&collective, false));
       for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
       EXPECT_EQ(file.offset(), static_cast<int64_t>(all.size()));
     });
@@ -176,7 +176,7 @@ class RandomTakeovers {
       const char* const more = random_() % 2 == 0 ? "-2,0.5\n" : "";
       WriteWhole(paths_[w], std::string("step,loss\n") + more + "-1,0.5\n");
     }
-    ASSERT_TRUE(files_[0]->Open(solo_.get(), append_).ok());
+    ASSERT_OK(files_[0]->Open(solo_.get(), append_));
     CopyToOthers(0);
     for (int view = 0; view < kViews && !testing::Test::HasFailure(); ++view) {
       RunView();
@@ -257,7 +257,7 @@ class RandomTakeovers {
       CopyState(state, files_[w].get());
     }
     chief_ = static_cast<int>(random_() % kWorkers);
-    ASSERT_TRUE(files_[chief_]->Open(solo_.get(), append_).ok());
+    ASSERT_OK(files_[chief_]->Open(solo_.get(), append_));
     CopyToOthers(chief_);
   }
 
@@ -312,7 +312,7 @@ TEST(RowFileTest, Takeover_RowsOfItsOwn_CutsOnlyBehindAKnownRow) {
     const std::string path = folder / "log.csv";
     ElasticSolo solo;
     RowFile others("some_logger", folder / "other.csv");
-    ASSERT_TRUE(others.Open(solo.get(), false).ok());
+    ASSERT_OK(others.Open(solo.get(), false));
     others.Write("head\n");
     for (int step = 90; step < 100; ++step) others.Write(RowOf(step, bytes));
     // Earlier rows of the file, and, after a break, later ones.
@@ -327,7 +327,7 @@ TEST(RowFileTest, Takeover_RowsOfItsOwn_CutsOnlyBehindAKnownRow) {
     RowFile own("some_logger", path);
     CopyState(&others, &own);
     testing::internal::CaptureStderr();
-    ASSERT_TRUE(own.Open(solo.get(), false).ok());
+    ASSERT_OK(own.Open(solo.get(), false));
     own.Write("next\n");
     own.Close();
     testing::internal::GetCapturedStderr();
@@ -344,11 +344,11 @@ TEST(RowFileTest, Takeover_LogOfAnOlderRun_AppendsBehindIt) {
   WriteWhole(path, old);
   ElasticSolo solo;
   RowFile first("some_logger", folder / "0.csv"), next("some_logger", path);
-  ASSERT_TRUE(first.Open(solo.get(), false).ok());
+  ASSERT_OK(first.Open(solo.get(), false));
   for (const char* row : {"head\n", "0,1\n", "1,1\n"}) first.Write(row);
   CopyState(&first, &next);
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(next.Open(solo.get(), false).ok());
+  ASSERT_OK(next.Open(solo.get(), false));
   next.Write("2,1\n");
   next.Close();
   const std::string printed = testing::internal::GetCapturedStderr();
@@ -362,13 +362,13 @@ TEST(RowFileTest, Takeover_LogCannotBeOpened_JobContinuesWithAWarning) {
   ElasticSolo solo;
   RowFile others("some_logger", folder / "other.csv");
   RowFile own("some_logger", folder / "none/log.csv");
-  ASSERT_TRUE(others.Open(solo.get(), false).ok());
+  ASSERT_OK(others.Open(solo.get(), false));
   others.Write("head\n");
   CopyState(&others, &own);
   testing::internal::CaptureStderr();
-  EXPECT_TRUE(own.Open(solo.get(), false).ok());
+  EXPECT_OK(own.Open(solo.get(), false));
   std::string header;
-  EXPECT_TRUE(own.ReadHeader(solo.get(), /*in_memory=*/true, &header).ok());
+  EXPECT_OK(own.ReadHeader(solo.get(), /*in_memory=*/true, &header));
   own.Write("0,1\n");
   own.Close();
   const std::string printed = testing::internal::GetCapturedStderr();
@@ -385,13 +385,13 @@ TEST(RowFileTest, Takeover_FileCannotBeCut_KeepsTheStatesOffset) {
   int truncates = 0;
   for (int64_t fail = 1; fail < 20; ++fail) {
     SimulatedFileSystem files;
-    ASSERT_TRUE(files.MakeDirectory("logs").ok());
+    ASSERT_OK(files.MakeDirectory("logs"));
     RowFile others("some_logger", "logs/0", &files);
     RowFile older("some_logger", "logs/1", &files);
     RowFile own("some_logger", "logs/1", &files);
-    ASSERT_TRUE(others.Open(solo.get(), false).ok());
+    ASSERT_OK(others.Open(solo.get(), false));
     for (const char* row : {"head\n", "0,1\n", "1,1\n"}) others.Write(row);
-    ASSERT_TRUE(older.Open(solo.get(), false).ok());
+    ASSERT_OK(older.Open(solo.get(), false));
     older.Write("other head\n0,1\n1,1\n2,1\n");
     older.Close();
     CopyState(&others, &own);
@@ -414,7 +414,7 @@ void ContinueFrom(RowFile* from, RowFile* file, Collective* collective,
                   bool append) {
   file->Reset(/*after_loss=*/true);
   CopyState(from, file);
-  ASSERT_TRUE(file->Open(collective, append).ok());
+  ASSERT_OK(file->Open(collective, append));
 }
 
 TEST(RowFileTest, Takeover_BeforeTheFirstRowOfAResumedRun_EachRowOnce) {
@@ -427,7 +427,7 @@ TEST(RowFileTest, Takeover_BeforeTheFirstRowOfAResumedRun_EachRowOnce) {
     std::vector<StateSpan> spans;
     w0.AppendState(&spans);
     *static_cast<int64_t*>(spans[0].data) = 18;
-    ASSERT_TRUE(w0.Open(solo.get(), append, /*in_memory=*/false).ok());
+    ASSERT_OK(w0.Open(solo.get(), append, /*in_memory=*/false));
     CopyState(&w0, &w1);  // joined: the donor's state
     w0.Close();           // lost before the first row
     ContinueFrom(&w0, &w1, solo.get(), append);
@@ -451,7 +451,7 @@ TEST(RowFileTest, Takeover_ThenAFileBeside_EachRowOnce) {
   ElasticSolo solo;
   const std::string path = folder / "log.csv";
   RowFile w0("some_logger", path), w1("some_logger", path);
-  ASSERT_TRUE(w0.Open(solo.get(), false).ok());
+  ASSERT_OK(w0.Open(solo.get(), false));
   CopyState(&w0, &w1);  // w0 stays: it stands still, and holds the lock
   ContinueFrom(&w0, &w1, solo.get(), /*append=*/false);
   RowFile point("some_logger", "");
@@ -473,7 +473,7 @@ TEST(RowFileTest, Takeover_SharedDiskBeforeTheFirstRow_EachRowOnce) {
   const std::string path = folder / "log.csv";
   WriteWhole(path, "head\n0,9\n");
   RowFile w0("some_logger", path), w1("some_logger", path);
-  ASSERT_TRUE(w0.Open(solo.get(), true).ok());
+  ASSERT_OK(w0.Open(solo.get(), true));
   CopyState(&w0, &w1);
   w0.Close();
   ContinueFrom(&w0, &w1, solo.get(), /*append=*/true);
@@ -498,7 +498,7 @@ TEST(RowFileTest, Takeover_SharedDiskWithUnverifiedRows_TheyAreCut) {
     std::vector<StateSpan> spans;
     w0.AppendState(&spans);
     *static_cast<int64_t*>(spans[0].data) = 9;
-    ASSERT_TRUE(w0.Open(solo.get(), true, false).ok());
+    ASSERT_OK(w0.Open(solo.get(), true, false));
     RowFile point("some_logger", "");
     CopyState(&w0, &point);
     CopyState(&w0, &w1);
@@ -507,7 +507,7 @@ TEST(RowFileTest, Takeover_SharedDiskWithUnverifiedRows_TheyAreCut) {
     w0.Close();
     w1.Reset(true);
     CopyState(&point, &w1);
-    ASSERT_TRUE(w1.Open(solo.get(), true, in_memory).ok());
+    ASSERT_OK(w1.Open(solo.get(), true, in_memory));
     w1.Write("1,1\n");
     w1.Write("2,0.75\n");
     w1.Close();
@@ -527,7 +527,7 @@ TEST(RowFileTest, Takeover_RowOfAnotherRunEndsThere_NothingIsCut) {
   std::vector<StateSpan> spans;
   w0.AppendState(&spans);
   *static_cast<int64_t*>(spans[0].data) = 11;
-  ASSERT_TRUE(w0.Open(solo.get(), false, false).ok());
+  ASSERT_OK(w0.Open(solo.get(), false, false));
   ContinueFrom(&w0, &w1, solo.get(), /*append=*/false);
   w1.Write("1,1\n");
   w1.Close();
@@ -541,9 +541,9 @@ TEST(RowFileTest, ReadHeader_TakeoverBeforeTheFirstRow_EndsNoElasticJob) {
   ElasticSolo solo;
   RowFile w0("some_logger", folder / "0.csv");
   RowFile w1("some_logger", folder / "1.csv");
-  ASSERT_TRUE(w0.Open(solo.get(), /*append=*/true).ok());
+  ASSERT_OK(w0.Open(solo.get(), /*append=*/true));
   CopyState(&w0, &w1);
-  ASSERT_TRUE(w1.Open(solo.get(), /*append=*/true).ok());
+  ASSERT_OK(w1.Open(solo.get(), /*append=*/true));
   std::string header;
   EXPECT_OK(w1.ReadHeader(solo.get(), /*in_memory=*/true, &header));
 }

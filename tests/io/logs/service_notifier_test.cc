@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/fake_clock.h"
 #include "../../support/notify_socket.h"
 #include "../../support/temp_folder.h"
@@ -27,11 +28,11 @@ TEST(ServiceNotifierTest, Status_ManySteps_IsSentOnceASecond) {
   Logs logs;
   logs.Set("loss", 0.5);
   for (; fit.step < 3; ++fit.step) {
-    ASSERT_TRUE(notifier.OnTrainBatchEnd(fit, logs).ok());
+    ASSERT_OK(notifier.OnTrainBatchEnd(fit, logs));
     clock.Advance(0.5);
   }
   clock.Advance(0.5);
-  ASSERT_TRUE(notifier.OnTestBatchEnd(fit).ok());
+  ASSERT_OK(notifier.OnTestBatchEnd(fit));
   notifier.OnFitReturn(fit, Status());
   EXPECT_EQ(g_sent,
             (std::vector<std::string>{

@@ -100,7 +100,7 @@ TEST_F(TensorBoardTest, Events_NoValidationData_HaveNoValidationFolder) {
   auto model = TinyModel();
   FitOptions fit = Quiet(1);
   fit.callbacks = {TensorBoard(options_)};
-  ASSERT_TRUE(model->Fit(Points(8).Batch(4), fit).ok());
+  ASSERT_OK(model->Fit(Points(8).Batch(4), fit));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "logs/validation"));
 }
 
@@ -110,7 +110,7 @@ TEST_F(TensorBoardTest, UpdateFreq_OfThreeBatches_RecordsEveryThird) {
   auto model = TinyModel();
   FitOptions fit = Quiet(2);
   fit.callbacks = {recorder, TensorBoard(options_)};
-  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(40).Batch(8), fit));
   ASSERT_EQ(recorder->losses.size(), 10u);
   EXPECT_EQ(Tagged(Train(), "batch_loss"),
             (Lines{Line("batch_loss", 3, recorder->losses[2]),
@@ -133,7 +133,7 @@ TEST_F(TensorBoardTest, UpdateFreq_RoundsOfLocalUpdates_CountTheirSteps) {
   auto model = TinyModel(SGD(0.1f), 0, rounds);
   FitOptions fit = Quiet(2);
   fit.callbacks = {recorder, LambdaCallback(tick), TensorBoard(options_)};
-  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(40).Batch(8), fit));
   ASSERT_EQ(recorder->losses.size(), 4u);
   EXPECT_EQ(Tagged(Train(), "batch_loss"),
             (Lines{Line("batch_loss", 5, recorder->losses[1]),
@@ -148,7 +148,7 @@ TEST_F(TensorBoardTest, HistogramFreq_OfTwoEpochs_RecordsEveryWeight) {
   auto model = TinyModel();
   FitOptions fit = Quiet(4);
   fit.callbacks = {TensorBoard(options_)};
-  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(40).Batch(8), fit));
   const Lines train = Train();
   for (const Variable& v : model->variables()) {
     const Lines found = Tagged(train, v.path + "/histogram ");
@@ -164,7 +164,7 @@ TEST_F(TensorBoardTest, LearningRate_Schedule_IsTakenAtTheEndOfTheEpoch) {
   fit.callbacks = {LearningRateScheduler(
                        [](int64_t epoch, float) { return 1.0f / (epoch + 2); }),
                    TensorBoard(options_)};
-  ASSERT_TRUE(model->Fit(Points(8).Batch(4), fit).ok());
+  ASSERT_OK(model->Fit(Points(8).Batch(4), fit));
   EXPECT_EQ(Tagged(Train(), "epoch_learning_rate"),
             (Lines{Line("epoch_learning_rate", 0, 1.0f / 2),
                    Line("epoch_learning_rate", 1, 1.0f / 3)}));
@@ -190,7 +190,7 @@ TEST_F(TensorBoardTest, StepsPerSecond_GivenClock_AreMeasuredByIt) {
   auto model = TinyModel();
   FitOptions fit = Quiet(2);
   fit.callbacks = {std::make_shared<Tick>(&clock), TensorBoard(options_)};
-  ASSERT_TRUE(model->Fit(Points(8).Batch(4), fit).ok());
+  ASSERT_OK(model->Fit(Points(8).Batch(4), fit));
   EXPECT_EQ(
       Tagged(Train(), "epoch_steps_per_second"),
       (Lines{"epoch_steps_per_second 0 4", "epoch_steps_per_second 1 4"}));
@@ -210,7 +210,7 @@ TEST_F(TensorBoardTest, Resume_AfterAnySave_AddsAFileAndStepsContinue) {
   options_.log_dir = folder_ / "whole";
   fit.callbacks = {TensorBoard(options_)};
   const Dataset data = Points(40).Shuffle(3).Batch(8);
-  ASSERT_TRUE(TinyModel()->Fit(data, fit).ok());
+  ASSERT_OK(TinyModel()->Fit(data, fit));
   for (int64_t save_at : {2, 5, 7}) {
     const std::string folder = folder_ / ("resumed" + std::to_string(save_at));
     FakeClock clock;  // the two files of one second, even
@@ -253,7 +253,7 @@ TEST_F(TensorBoardTest, Resume_ProcessWasKilled_LeavesNoGap) {
   options_.update_freq = TensorBoardOptions::kBatch;
   options_.log_dir = folder_ / "whole";
   fit.callbacks = {TensorBoard(options_)};
-  ASSERT_TRUE(TinyModel()->Fit(data, fit).ok());
+  ASSERT_OK(TinyModel()->Fit(data, fit));
   options_.log_dir = folder_ / "logs";
   const auto backup = [this] {
     BackupAndRestoreOptions every_third = SaveEvery(3);
@@ -302,13 +302,13 @@ TEST_F(TensorBoardTest, Events_RankIsNotTheChief_AreNotWritten) {
   auto callback = TensorBoard(options_);
   Logs logs;
   logs.Set("loss", 1);
-  EXPECT_TRUE(callback->OnSetup(fit).ok());
-  EXPECT_TRUE(callback->OnTrainBegin(fit).ok());
-  EXPECT_TRUE(callback->OnEpochBegin(fit).ok());
-  EXPECT_TRUE(callback->OnTrainBatchBegin(fit).ok());
-  EXPECT_TRUE(callback->OnTrainBatchEnd(fit, logs).ok());
-  EXPECT_TRUE(callback->OnTestEnd(fit, logs).ok());
-  EXPECT_TRUE(callback->OnEpochEnd(fit, &logs).ok());
+  EXPECT_OK(callback->OnSetup(fit));
+  EXPECT_OK(callback->OnTrainBegin(fit));
+  EXPECT_OK(callback->OnEpochBegin(fit));
+  EXPECT_OK(callback->OnTrainBatchBegin(fit));
+  EXPECT_OK(callback->OnTrainBatchEnd(fit, logs));
+  EXPECT_OK(callback->OnTestEnd(fit, logs));
+  EXPECT_OK(callback->OnEpochEnd(fit, &logs));
   callback->OnFitReturn(fit, Status());
   EXPECT_FALSE(std::filesystem::exists(options_.log_dir));
 }
@@ -329,12 +329,12 @@ TEST_F(TensorBoardTest, LastBatch_NextChief_RecordsIt) {
     fit.callbacks = &callbacks;
     fit.chief = false;
     fit.metrics.assign(model->num_metric_states(), {/*total=*/2, /*count=*/4});
-    ASSERT_TRUE(callback.OnSetup(fit).ok());
-    ASSERT_TRUE(callback.OnTrainBegin(fit).ok());
+    ASSERT_OK(callback.OnSetup(fit));
+    ASSERT_OK(callback.OnTrainBegin(fit));
     Logs logs;
     SetEpochMetrics(*model, fit.metrics, &logs);
     for (fit.step = 0; fit.step < 2; ++fit.step) {
-      ASSERT_TRUE(callback.OnTrainBatchEnd(fit, logs).ok());
+      ASSERT_OK(callback.OnTrainBatchEnd(fit, logs));
     }
     fit.after_loss = fit.chief = true;
     fit.source = RestoreSource::kMemory;
@@ -345,9 +345,9 @@ TEST_F(TensorBoardTest, LastBatch_NextChief_RecordsIt) {
     snapshot.TakeLargeSpans();
     for (int time = 0; time < 2; ++time) {  // the message comes once
       callback.OnFitReturn(fit, Status());
-      ASSERT_TRUE(callback.OnSetup(fit).ok());
-      ASSERT_TRUE(snapshot.Restore(&state).ok());
-      ASSERT_TRUE(callback.OnTrainBegin(fit).ok());
+      ASSERT_OK(callback.OnSetup(fit));
+      ASSERT_OK(snapshot.Restore(&state));
+      ASSERT_OK(callback.OnTrainBegin(fit));
     }
     callback.OnFitReturn(fit, Status());
     const Lines lines = ReadEvents(options_.log_dir + "/train");
@@ -377,8 +377,8 @@ TEST_F(TensorBoardTest, Fit_FolderOfANewChiefCannotBeWritten_Continues) {
   fit.after_loss = true;
   auto callback = TensorBoard(options_);
   testing::internal::CaptureStderr();
-  EXPECT_TRUE(callback->OnSetup(fit).ok());
-  EXPECT_TRUE(callback->OnTrainBegin(fit).ok());
+  EXPECT_OK(callback->OnSetup(fit));
+  EXPECT_OK(callback->OnTrainBegin(fit));
   callback->OnFitReturn(fit, Status());
   const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 1) << printed;
@@ -407,7 +407,7 @@ TEST_F(TensorBoardTest, Fit_DiskIsFull_WarnsOnceAndOfTheLossAtTheEnd) {
   testing::internal::CaptureStderr();
   {
     const FullDisk full(8000);
-    ASSERT_TRUE(TinyModel()->Fit(Points(400).Batch(4), fit).ok());
+    ASSERT_OK(TinyModel()->Fit(Points(400).Batch(4), fit));
   }
   const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 2) << printed;

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <string>
 
+#include "../../support/expect_ok.h"
 #include "../../support/fake_clock.h"
 
 namespace ringlet {
@@ -26,14 +27,14 @@ class TimedLinesTest : public ::testing::Test {
   void Steps(int count, double seconds) {
     for (int i = 0; i < count; ++i) {
       clock_.Advance(seconds);
-      ASSERT_TRUE(lines_.OnTrainBatchEnd(fit_, logs_).ok());
+      ASSERT_OK(lines_.OnTrainBatchEnd(fit_, logs_));
       ++fit_.step;
     }
   }
   void Epoch(int count, double seconds) {
-    ASSERT_TRUE(lines_.OnEpochBegin(fit_).ok());
+    ASSERT_OK(lines_.OnEpochBegin(fit_));
     Steps(count, seconds);
-    ASSERT_TRUE(lines_.OnEpochEnd(fit_, &logs_).ok());
+    ASSERT_OK(lines_.OnEpochEnd(fit_, &logs_));
     ++fit_.epoch;
     fit_.step = 0;
   }
@@ -53,15 +54,15 @@ class TimedLinesTest : public ::testing::Test {
 };
 
 TEST_F(TimedLinesTest, Epoch_OfLessThan30Seconds_PrintsNothing) {
-  ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
+  ASSERT_OK(lines_.OnTrainBegin(fit_));
   Epoch(500, 0.05);
   Epoch(500, 0.05);
   EXPECT_EQ(Printed(), "");
 }
 
 TEST_F(TimedLinesTest, LongEpoch_EachHalfMinute_PrintsPositionAndRates) {
-  ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
-  ASSERT_TRUE(lines_.OnEpochBegin(fit_).ok());
+  ASSERT_OK(lines_.OnTrainBegin(fit_));
+  ASSERT_OK(lines_.OnEpochBegin(fit_));
   Steps(250, 0.25);  // 62.5 s
   EXPECT_EQ(Printed(),
             "2023-11-14 22:13:50 - epoch 1/10 - 120/500 - 4.0 steps/s - 1:35 "
@@ -71,9 +72,9 @@ TEST_F(TimedLinesTest, LongEpoch_EachHalfMinute_PrintsPositionAndRates) {
 }
 
 TEST_F(TimedLinesTest, Line_SecondEpoch_HasTimeOfWholeRun) {
-  ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
+  ASSERT_OK(lines_.OnTrainBegin(fit_));
   Epoch(500, 0.05);  // 25 s
-  ASSERT_TRUE(lines_.OnEpochBegin(fit_).ok());
+  ASSERT_OK(lines_.OnEpochBegin(fit_));
   Steps(10, 3);
   // 490 steps of 3 s, and eight epochs of 25 s.
   EXPECT_EQ(Printed(),
@@ -84,7 +85,7 @@ TEST_F(TimedLinesTest, Line_SecondEpoch_HasTimeOfWholeRun) {
 TEST_F(TimedLinesTest, Line_ResumedEpoch_RateIsOfStepsSinceTheResume) {
   fit_.step = 400;
   fit_.epoch = 9;
-  ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
+  ASSERT_OK(lines_.OnTrainBegin(fit_));
   Steps(30, 1);
   EXPECT_EQ(Printed(),
             "2023-11-14 22:13:50 - epoch 10/10 - 430/500 - 1.0 s/step - 1:10 "
@@ -92,11 +93,11 @@ TEST_F(TimedLinesTest, Line_ResumedEpoch_RateIsOfStepsSinceTheResume) {
 }
 
 TEST_F(TimedLinesTest, Validation_Long_PrintsItsBatch) {
-  ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
-  ASSERT_TRUE(lines_.OnTestBegin(fit_).ok());
+  ASSERT_OK(lines_.OnTrainBegin(fit_));
+  ASSERT_OK(lines_.OnTestBegin(fit_));
   for (int i = 0; i < 4; ++i) {
     clock_.Advance(10);
-    ASSERT_TRUE(lines_.OnTestBatchEnd(fit_).ok());
+    ASSERT_OK(lines_.OnTestBatchEnd(fit_));
   }
   EXPECT_EQ(Printed(),
             "2023-11-14 22:13:50 - epoch 1/10 - validation, batch 3\n");
@@ -104,7 +105,7 @@ TEST_F(TimedLinesTest, Validation_Long_PrintsItsBatch) {
 
 TEST_F(TimedLinesTest, Line_UnknownLength_HasNoTimeLeft) {
   fit_.steps_per_epoch = 0;
-  ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
+  ASSERT_OK(lines_.OnTrainBegin(fit_));
   Steps(3, 10);
   EXPECT_EQ(Printed(),
             "2023-11-14 22:13:50 - epoch 1/10 - 3 - 10.0 s/step - loss: "
@@ -113,7 +114,7 @@ TEST_F(TimedLinesTest, Line_UnknownLength_HasNoTimeLeft) {
 
 TEST_F(TimedLinesTest, Line_OtherRank_IsNotPrinted) {
   fit_.chief = false;
-  ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
+  ASSERT_OK(lines_.OnTrainBegin(fit_));
   Steps(3, 40);
   EXPECT_EQ(Printed(), "");
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/python.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
@@ -74,7 +75,7 @@ TEST_F(TraceTest, Write_SeveralPieces_TimesAreMicrosecondsFromTheFirst) {
   trace.OnPart("conv \"1\"\\\n", "forward", 5000001500, 5000002500);
   trace.OnPart("loss", "step", 5000000000, 5000000001);
   trace.OnPart("back", "step", 5000000010, 5000000005);  // a clock gone wrong
-  ASSERT_TRUE(trace.Write(options_.path).ok());
+  ASSERT_OK(trace.Write(options_.path));
   EXPECT_EQ(ReadTrace(options_.path),
             (Lines{"conv \"1\"\\", " forward 1.5 1.0", "loss step 0.0 0.001",
                    "back step 0.01 0.0", "dropped 0"}));
@@ -86,7 +87,7 @@ TEST_F(TraceTest, Piece_BeyondTheLimit_IsCountedAsDropped) {
   for (int i = 0; i < 5; ++i) trace.OnPart("a", "step", i, i + 1);
   EXPECT_EQ(trace.events(), 2u);
   EXPECT_EQ(trace.dropped(), 3);
-  ASSERT_TRUE(trace.Write(options_.path).ok());
+  ASSERT_OK(trace.Write(options_.path));
   EXPECT_EQ(Last(ReadTrace(options_.path)), "dropped 3");
 }
 
@@ -98,7 +99,7 @@ TEST_F(TraceTest, Profiler_TracedSteps_HaveEveryLayer) {
   fit.validation_data = Points(20, 9).Batch(7);
   fit.callbacks = {Profiler(options_)};
   // Five steps an epoch: a validation lies within the traced steps.
-  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(40).Batch(8), fit));
   const Lines lines = ReadTrace(options_.path);
   for (const char* layer : {"dense", "dropout", "dense_1"}) {
     for (const char* phase : {" forward ", " backward "}) {
@@ -121,7 +122,7 @@ TEST_F(TraceTest, Profiler_RoundsOfLocalUpdates_AreTracedAsWholes) {
   auto model = TinyModel(SGD(0.1f), 0, rounds);
   FitOptions fit = Quiet(3);
   fit.callbacks = {Profiler(options_)};
-  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(40).Batch(8), fit));
   const Lines lines = ReadTrace(options_.path);
   EXPECT_EQ(Count(lines, "train_step step "), 2);
   EXPECT_EQ(Count(lines, "dense forward "), 5);
@@ -133,7 +134,7 @@ TEST_F(TraceTest, Profiler_Pieces_LieWithinTheirStep) {
   auto model = TinyModel();
   FitOptions fit = Quiet(1);
   fit.callbacks = {Profiler(options_)};
-  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(40).Batch(8), fit));
   EXPECT_EQ(
       RunPython(
           "-c 'import json, sys\n"
@@ -174,7 +175,7 @@ TEST_F(TraceTest, Profiler_FromItsSecondStepOn_AllocatesNothing) {
   FitOptions fit = Quiet(1);
   fit.prefetch = false;
   fit.callbacks = {Profiler(options_), counter};
-  ASSERT_TRUE(TinyModel()->Fit(Points(40).Batch(4), fit).ok());
+  ASSERT_OK(TinyModel()->Fit(Points(40).Batch(4), fit));
   ASSERT_EQ(counter->steps, 10);
   EXPECT_GT(counter->taken[2], 0);  // else nothing was counted
   for (int step = 4; step < 8; ++step) {
@@ -189,7 +190,7 @@ TEST_F(TraceTest, Profiler_FitEndsEarlier_WritesWhatWasTraced) {
   auto model = TinyModel();
   FitOptions fit = Quiet(2);
   fit.callbacks = {Profiler(options_)};
-  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(40).Batch(8), fit));
   const Lines lines = ReadTrace(options_.path);
   EXPECT_EQ(lines.size(), 21u);
   EXPECT_NE(Last(lines), "dropped 0");
@@ -202,10 +203,10 @@ TEST_F(TraceTest, Observer_AfterTheLastStep_IsGone) {
   FitOptions fit = Quiet(3);
   {
     fit.callbacks = {Profiler(options_)};
-    ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+    ASSERT_OK(model->Fit(Points(40).Batch(8), fit));
     fit.callbacks.clear();
   }
-  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());  // see it under ASan
+  ASSERT_OK(model->Fit(Points(40).Batch(8), fit));  // see it under ASan
   EXPECT_EQ(Count(ReadTrace(options_.path), "train_step "), 1);
 }
 
@@ -228,7 +229,7 @@ TEST_F(TraceTest, Observer_SetBefore_IsCalledAllTheTime) {
   FitOptions fit = Quiet(2);
   fit.validation_data = Points(8).Batch(8);
   fit.callbacks = {Profiler(options_), Profiler(second)};
-  ASSERT_TRUE(model->Fit(Points(24).Batch(8), fit).ok());
+  ASSERT_OK(model->Fit(Points(24).Batch(8), fit));
   EXPECT_EQ(model->observer(), &counter);
   EXPECT_EQ(counter.losses, 2 * (3 + 1));
   EXPECT_EQ(Count(ReadTrace(options_.path), "loss "), 3);
@@ -244,7 +245,7 @@ TEST_F(TraceTest, Write_FileCannotBeWritten_IsNamedAndTheFitContinues) {
   FitOptions fit = Quiet(1);
   fit.callbacks = {Profiler(options_)};
   testing::internal::CaptureStderr();
-  EXPECT_TRUE(TinyModel()->Fit(Points(40).Batch(8), fit).ok());
+  EXPECT_OK(TinyModel()->Fit(Points(40).Batch(8), fit));
   EXPECT_TRUE(
       Contains(testing::internal::GetCapturedStderr(), folder_ / "none"));
 }
@@ -255,8 +256,8 @@ TEST_F(TraceTest, Write_AnyCallFails_LeavesOneWholeTrace) {
   int64_t count = 0, operations = 0;  // 0: none fails
   do {
     SimulatedFileSystem files;
-    ASSERT_TRUE(files.MakeDirectory("d").ok());
-    ASSERT_TRUE(Trace().Write("d/trace.json", 0, &files).ok());
+    ASSERT_OK(files.MakeDirectory("d"));
+    ASSERT_OK(Trace().Write("d/trace.json", 0, &files));
     const std::string before = *files.Content("d/trace.json");
     const int64_t start = files.operations();
     if (count > 0) files.FailAfter(count, ENOSPC);

@@ -34,7 +34,7 @@ Floats ValuesOf(const std::string& text, const CsvOptions& options) {
   if (!status.ok()) return values;
   Floats row(static_cast<size_t>(d.source()->x().shape.elements()));
   for (int64_t i = 0; i < d.source()->size(); ++i) {
-    EXPECT_TRUE(d.source()->Read(&i, 1, row.data(), nullptr).ok());
+    EXPECT_OK(d.source()->Read(&i, 1, row.data(), nullptr));
     values.insert(values.end(), row.begin(), row.end());
   }
   return values;
@@ -69,7 +69,7 @@ CsvOptions Categorical(const Names& columns, bool one_hot = true) {
 // The options of data for a model that was trained on `text`.
 CsvOptions TrainedOn(const std::string& text, const CsvOptions& options) {
   const Dataset d = Open(text, options);
-  EXPECT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+  EXPECT_OK(d.Batch(1).status());
   CsvOptions known = Unlabelled();
   known.training_columns = d.source()->Columns();
   known.encoding = d.source()->Encoding();

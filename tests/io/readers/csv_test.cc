@@ -49,7 +49,7 @@ TEST(CsvTest, WeightColumn_ByNameOrNumber_HasTheSampleWeights) {
       options.weight_column = -4;
     }
     const Dataset d = CsvDataset(path, options);
-    ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    ASSERT_OK(d.Batch(1).status());
     ASSERT_NE(d.sample_weight(), nullptr);
     EXPECT_EQ(*d.sample_weight(), (std::vector<float>{0.5f, 2}));
     EXPECT_EQ(ReadFileTable(path, options), (CsvTable{{1, 2, 3, 4}, {0, 1}}));
@@ -74,7 +74,7 @@ TEST(CsvTest, Read_Defaults_FirstLineIsNamesAndLastColumnTheLabel) {
   for (const std::string& path :
        {files.Write("a.csv", text), files.Write("a.csv.gz", Gzip(text))}) {
     const Dataset d = CsvDataset(path);
-    ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    ASSERT_OK(d.Batch(1).status());
     EXPECT_EQ(d.size(), 2);
     EXPECT_EQ(files.Path(d.source()->name()), path);
     EXPECT_EQ(d.source()->x().dtype, DType::kFloat32);
@@ -294,13 +294,13 @@ TEST(CsvTest, Label_None_AllColumnsAreInX) {
   const DataFiles files;
   for (const char* text : {"a,b\n1,2\n3,4\n", "a\n1\n2\n3\n4\n"}) {
     const Dataset d = CsvDataset(files.Write("a.csv", text), options);
-    ASSERT_TRUE(d.Batch(1).status().ok());
+    ASSERT_OK(d.Batch(1).status());
     const int64_t columns = text[1] == ',' ? 2 : 1;
     EXPECT_EQ(d.source()->x().shape, Shape({columns}));
     EXPECT_EQ(d.source()->y().bytes(), 0u);
     std::vector<float> x, row(static_cast<size_t>(columns));
     for (int64_t i = 0; i < d.source()->size(); ++i) {
-      ASSERT_TRUE(d.source()->Read(&i, 1, row.data(), nullptr).ok());
+      ASSERT_OK(d.source()->Read(&i, 1, row.data(), nullptr));
       x.insert(x.end(), row.begin(), row.end());
     }
     EXPECT_EQ(x, (std::vector<float>{1, 2, 3, 4}));
@@ -311,7 +311,7 @@ TEST(CsvTest, ValueNames_OfAHeader_AreItsNames) {
   const auto names_of = [](const std::string& text) {
     const DataFiles files;
     const Dataset d = CsvDataset(files.Write("a.csv", text), {});
-    EXPECT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    EXPECT_OK(d.Batch(1).status());
     return ValueNames(d.source()->Columns());
   };
   EXPECT_EQ(names_of("a,b,y\n1,2,7\n"), (std::vector<std::string>{"a", "b"}));
@@ -327,7 +327,7 @@ TEST(CsvTest, Classes_Given_NumberTheLabels) {
   const DataFiles files;
   const Dataset d =
       CsvDataset(files.Write("a.csv", "x,y\n1,cow\n2,ape\n"), options);
-  ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+  ASSERT_OK(d.Batch(1).status());
   EXPECT_EQ(d.source()->ClassNames(), options.classes);
   std::vector<float> x;
   std::vector<int32_t> labels;
@@ -346,7 +346,7 @@ TEST(CsvTest, Classes_Numerals_AreNames) {
   const DataFiles files;
   const Dataset d =
       CsvDataset(files.Write("a.csv", "x,y\n1,2\n2,10\n"), options);
-  ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+  ASSERT_OK(d.Batch(1).status());
   std::vector<float> x;
   std::vector<int32_t> labels;
   ReadAll(d.source().get(), &x, &labels);
@@ -476,7 +476,7 @@ TEST(CsvTest, Numbers_NaNAndInfinity_AreNamedByTheLoader) {
   options.x = x.data();
   options.y = y.data();
   std::unique_ptr<BatchLoader> loader;
-  ASSERT_TRUE(DatasetLoader::Open(options, &loader).ok());
+  ASSERT_OK(DatasetLoader::Open(options, &loader));
   Batch batch;
   ExpectError(loader->Next(&batch), Code::kCorruption, "a.csv",
               "example 1, value 1 is nan");
@@ -570,7 +570,7 @@ CsvOptions TwoValues() {
 std::vector<float> ValuesOf(const CsvLines& lines) {
   std::vector<float> x(lines.source()->x().bytes() / sizeof(float));
   const int64_t first = 0;
-  EXPECT_TRUE(lines.source()->Read(&first, 1, x.data(), nullptr).ok());
+  EXPECT_OK(lines.source()->Read(&first, 1, x.data(), nullptr));
   return x;
 }
 
@@ -586,7 +586,7 @@ TEST(CsvLinesTest, Next_NamesRowsAndBlanks_AreToldApart) {
         {" \t", Kind::kBlank},
         {"a;b", Kind::kNames},
         {"", Kind::kBlank}}) {
-    ASSERT_TRUE(lines.Next(line, &kind).ok()) << line;
+    ASSERT_OK(lines.Next(line, &kind)) << line;
     EXPECT_EQ(kind, expected) << line;
     EXPECT_EQ(lines.source(), nullptr);
   }
@@ -594,7 +594,7 @@ TEST(CsvLinesTest, Next_NamesRowsAndBlanks_AreToldApart) {
        {std::pair("1,5;-2", std::vector<float>{1.5f, -2}),
         {"\"3\" ; 4 # late", {3, 4}},
         {"true;1e-3", {1, 1e-3f}}}) {
-    ASSERT_TRUE(lines.Next(line, &kind).ok()) << line;
+    ASSERT_OK(lines.Next(line, &kind)) << line;
     EXPECT_EQ(kind, Kind::kExample);
     EXPECT_EQ(ValuesOf(lines), x);
   }
@@ -613,21 +613,20 @@ TEST(CsvLinesTest, Next_AfterAWrongLine_TakesTheNext) {
   // The end of a line that began before the program did.
   EXPECT_EQ(lines.Next("5", &kind).code(), Code::kInvalidArgument);
   expect("1,x", "line 2, column 2: 'x' is not a number");
-  ASSERT_TRUE(lines.Next("1,2", &kind).ok());  // fixes the columns
+  ASSERT_OK(lines.Next("1,2", &kind));  // fixes the columns
   expect("1,2,3", "line 4 has 3 fields, the first had 2");
   expect("1,\"2", "line 5: the quote of column 2");
   expect("1,", "line 6, column 2: ''");
   expect(std::string(CsvLines::kLongest + 1, '1'), "line 7 is longer than");
   ASSERT_TRUE(lines.Next("\xEF\xBB\xBF", &kind).code() == Code::kCorruption);
-  ASSERT_TRUE(lines.Next("3,4", &kind).ok());
+  ASSERT_OK(lines.Next("3,4", &kind));
   EXPECT_EQ(ValuesOf(lines), (std::vector<float>{3, 4}));
 
   CsvLines marked("port", options);
-  ASSERT_TRUE(marked
-                  .Next("\xEF\xBB\xBF"
-                        "5,6",
-                        &kind)
-                  .ok());
+  ASSERT_OK(
+      marked.Next("\xEF\xBB\xBF"
+                  "5,6",
+                  &kind));
   EXPECT_EQ(ValuesOf(marked), (std::vector<float>{5, 6}));
 }
 

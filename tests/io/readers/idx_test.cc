@@ -136,7 +136,7 @@ TEST(IdxTest, Open_InMemoryOrOnDisk_GivesTheSameExamples) {
     // Any order, the same example twice, without labels.
     const int64_t index[] = {2, 0, 2};
     x.assign(12, 0);
-    ASSERT_TRUE(source->Read(index, 3, x.data(), nullptr).ok());
+    ASSERT_OK(source->Read(index, 3, x.data(), nullptr));
     EXPECT_EQ(x, (std::vector<uint8_t>{252, 253, 254, 255, 0, 1, 2, 3, 252, 253,
                                        254, 255}));
   }
@@ -302,7 +302,7 @@ TEST(IdxTest, Read_AnyOtherElementType_IsRefused) {
     const std::string path = files.Write("a", bytes);
     const Status status = ReadIdx(path, &array);
     if (type == 0x08 || type == 0x09 || (type >= 0x0B && type <= 0x0E)) {
-      EXPECT_TRUE(status.ok()) << type << status.message();
+      EXPECT_OK(status) << type;
     } else {
       ExpectError(status, Code::kCorruption, path, "offset 2: ");
     }
@@ -451,7 +451,7 @@ TEST(IdxTest, Read_FileCutWhileOpen_IsNoticed) {
   ArrayOptions options;
   options.in_memory = false;
   std::shared_ptr<Source> source;
-  ASSERT_TRUE(OpenIdx(images, labels, options, &source).ok());
+  ASSERT_OK(OpenIdx(images, labels, options, &source));
   ASSERT_EQ(truncate(images.c_str(), 22), 0);
   uint8_t x[12], y[3];
   const int64_t index[] = {0, 1, 2};

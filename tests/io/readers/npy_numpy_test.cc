@@ -92,10 +92,10 @@ numpy.save('text.npy', numpy.array(['a', 'b']))
     }
   }
   NpyArray array;
-  ASSERT_TRUE(ReadNpy(files.Path("scalar.npy"), &array).ok());
+  ASSERT_OK(ReadNpy(files.Path("scalar.npy"), &array));
   EXPECT_EQ(array.shape, Shape());
   EXPECT_EQ(Values<float>(array.data), std::vector<float>{2.5f});
-  ASSERT_TRUE(ReadNpy(files.Path("empty.npy"), &array).ok());
+  ASSERT_OK(ReadNpy(files.Path("empty.npy"), &array));
   EXPECT_EQ(array.shape, (Shape{0, 3}));
   ExpectError(ErrorOf(files.Path("text.npy")), Code::kInvalidArgument,
               files.Path("text.npy"), "its elements are text");
@@ -183,7 +183,7 @@ TEST(NpyTest, Read_EveryTypeAndOrder_IsConvertedAsByNumpy) {
         EXPECT_EQ(tensor.shape, shape);
         EXPECT_EQ(DTypeOf(tensor.storage), ByName(made));
         std::vector<unsigned char> data(raw.size());
-        ASSERT_TRUE(reader.Read(tensor, data.data()).ok());
+        ASSERT_OK(reader.Read(tensor, data.data()));
         EXPECT_EQ(std::string(data.begin(), data.end()), raw);
       }
     }
@@ -227,7 +227,7 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
     testing::internal::CaptureStderr();
     const Dataset d = NpyDataset(files.Path("x.npy"), files.Path(y));
     const std::string printed = testing::internal::GetCapturedStderr();
-    ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    ASSERT_OK(d.Batch(1).status());
     EXPECT_EQ(d.source()->y().dtype, DType::kInt32);
     EXPECT_EQ(d.source()->y().shape, Shape());
     EXPECT_EQ(d.source()->ClassNames(), names);
@@ -250,7 +250,7 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "note: " + files.Path("u.npy") +
                 ": has no example of 1 of the 8 classes: 'new'\n");
-  ASSERT_TRUE(numbered.Batch(1).status().ok()) << numbered.status().message();
+  ASSERT_OK(numbered.Batch(1).status());
   EXPECT_EQ(numbered.source()->ClassNames(), known);
   std::vector<double> x;
   std::vector<int32_t> numbers;
@@ -334,7 +334,7 @@ TEST(NpyTest, XRange_AnyType_IsThatOfTheExamples) {
     const std::string x =
         files.Write("x", Npy(1, Dictionary(type, "(2, 2)"), values));
     const Dataset data = NpyDataset(x, y);
-    EXPECT_TRUE(data.Batch(1).status().ok()) << data.status().message();
+    EXPECT_OK(data.Batch(1).status());
     return data.source()->XRange(&ends[0], &ends[1])
                ? std::to_string(ends[0]) + " " + std::to_string(ends[1])
                : "none";
@@ -419,12 +419,11 @@ TEST_F(NpzDataTest, Dataset_ImagesAndLabels_AreOfOneFile) {
 
   const Dataset named = NpyDataset(files_.Path("plain.npz:columns"),
                                    files_.Path("plain.npz:names"));
-  ASSERT_TRUE(named.Batch(1).status().ok());
+  ASSERT_OK(named.Batch(1).status());
   EXPECT_EQ(named.source()->ClassNames(), (Strings{"emu", "owl"}));
   std::vector<float> weights;
   int64_t each = 0;
-  ASSERT_TRUE(
-      ReadSampleWeights(files_.Path("packed.npz:half"), &weights, &each).ok());
+  ASSERT_OK(ReadSampleWeights(files_.Path("packed.npz:half"), &weights, &each));
   EXPECT_EQ(weights, (std::vector<float>{0.5f, -2, 65504}));
 }
 
@@ -432,10 +431,10 @@ TEST_F(NpzDataTest, Dataset_OnDisk_IsOfStoredArrays) {
   ArrayOptions options;
   options.in_memory = false;
   const Dataset data = NpyDataset(files_.Path("plain.npz:y_train"), options);
-  ASSERT_TRUE(data.Batch(1).status().ok()) << data.status().message();
+  ASSERT_OK(data.Batch(1).status());
   std::vector<uint8_t> x(3);
   const int64_t index[] = {2, 0, 1};
-  ASSERT_TRUE(data.source()->Read(index, 3, x.data(), nullptr).ok());
+  ASSERT_OK(data.source()->Read(index, 3, x.data(), nullptr));
   EXPECT_EQ(x, (std::vector<uint8_t>{1, 2, 0}));
   ExpectError(NpyDataset(files_.Path("packed.npz:x_train"), options).status(),
               Code::kInvalidArgument, "packed.npz:x_train", "unpack it");

@@ -37,9 +37,9 @@ void ExpectReads(const std::string& type, DType dtype,
   }
   // A written array reads back as the same array.
   const std::string path = files.Path("written.npy");
-  ASSERT_TRUE(WriteNpy(path, dtype, {half, 2, 1}, values.data()).ok());
+  ASSERT_OK(WriteNpy(path, dtype, {half, 2, 1}, values.data()));
   NpyArray array;
-  ASSERT_TRUE(ReadNpy(path, &array).ok());
+  ASSERT_OK(ReadNpy(path, &array));
   EXPECT_EQ(array.dtype, dtype);
   EXPECT_EQ(array.shape, (Shape{half, 2, 1}));
   EXPECT_EQ(Values<T>(array.data), values);
@@ -74,7 +74,7 @@ TEST(NpyTest, RoundTrip_AnyShapeUpToEightDimensions_IsTheSame) {
         Shape{4, 0, 1000000}}) {
     SCOPED_TRACE(shape.ToString());
     const std::string path = files.Path("a.npy");
-    ASSERT_TRUE(WriteNpy(path, DType::kFloat32, shape, values.data()).ok());
+    ASSERT_OK(WriteNpy(path, DType::kFloat32, shape, values.data()));
     NpyArray array;
     ASSERT_OK(ReadNpy(path, &array));
     EXPECT_EQ(array.shape, shape);
@@ -111,14 +111,14 @@ TEST(NpyTest, Header_NotPadded_IsRead) {
       "a.npy", std::string("\x93NUMPY\1\0", 8) +
                    static_cast<char>(header.size()) + '\0' + header + "abc");
   NpyArray array;
-  ASSERT_TRUE(ReadNpy(path, &array).ok());
+  ASSERT_OK(ReadNpy(path, &array));
   EXPECT_EQ(Values<char>(array.data), (std::vector<char>{'a', 'b', 'c'}));
 }
 
 TEST(NpyTest, Read_FailsAfterAnother_LeavesTheArrayEmpty) {
   const DataFiles files;
   NpyArray array;
-  ASSERT_TRUE(ReadNpy(files.Write("a.npy", Small()), &array).ok());
+  ASSERT_OK(ReadNpy(files.Write("a.npy", Small()), &array));
   EXPECT_FALSE(ReadNpy(files.Path("none.npy"), &array).ok());
   EXPECT_EQ(array.shape, Shape());
   EXPECT_TRUE(array.data.empty());
@@ -131,19 +131,19 @@ TEST(NpyTest, SampleWeights_AnyAxes_AreReadOfEachExample) {
   std::vector<float> weights;
   int64_t each = 0;
   for (const Shape& shape : {Shape({4}), Shape({4, 1})}) {
-    ASSERT_TRUE(WriteNpy(path, DType::kFloat64, shape, values).ok());
+    ASSERT_OK(WriteNpy(path, DType::kFloat64, shape, values));
     ASSERT_OK(ReadSampleWeights(path, &weights, &each));
     EXPECT_EQ(weights, (std::vector<float>{0.5f, 2, -1, 0}));
     EXPECT_EQ(each, 1);
   }
   for (const Shape& shape : {Shape({2, 2}), Shape({2, 1, 2})}) {
-    ASSERT_TRUE(WriteNpy(path, DType::kFloat64, shape, values).ok());
+    ASSERT_OK(WriteNpy(path, DType::kFloat64, shape, values));
     ASSERT_OK(ReadSampleWeights(path, &weights, &each));
     EXPECT_EQ(weights, (std::vector<float>{0.5f, 2, -1, 0}));
     EXPECT_EQ(each, 2);
   }
   for (const Shape& shape : {Shape(), Shape({0}), Shape({2, 0})}) {
-    ASSERT_TRUE(WriteNpy(path, DType::kFloat64, shape, values).ok());
+    ASSERT_OK(WriteNpy(path, DType::kFloat64, shape, values));
     EXPECT_FALSE(ReadSampleWeights(path, &weights, &each).ok());
   }
 }
@@ -172,24 +172,24 @@ TEST(NpyTest, Dataset_ArraysThatDoNotMatch_AreRefused) {
   const std::string x = files.Write("x.npy", Small());
   const float values[3] = {1, 2, 3};
   const std::string three = files.Path("three.npy");
-  ASSERT_TRUE(WriteNpy(three, DType::kFloat32, {3}, values).ok());
+  ASSERT_OK(WriteNpy(three, DType::kFloat32, {3}, values));
   Status status = NpyDataset(x, three).status();
   ExpectError(status, Code::kInvalidArgument, x + " has 2 examples", "");
   ExpectError(status, Code::kInvalidArgument, three + " has 3 labels", "");
   const std::string one = files.Path("one.npy");
-  ASSERT_TRUE(WriteNpy(one, DType::kFloat32, {}, values).ok());
+  ASSERT_OK(WriteNpy(one, DType::kFloat32, {}, values));
   ExpectError(NpyDataset(one, x).status(), Code::kInvalidArgument, one,
               "a single value");
   ExpectError(NpyDataset(x, one).status(), Code::kInvalidArgument, one,
               "a single value");
   const std::string hollow = files.Path("hollow.npy");
-  ASSERT_TRUE(WriteNpy(hollow, DType::kFloat32, {2, 3, 0}, values).ok());
+  ASSERT_OK(WriteNpy(hollow, DType::kFloat32, {2, 3, 0}, values));
   for (const bool first : {true, false}) {
     ExpectError(NpyDataset(first ? hollow : x, first ? x : hollow).status(),
                 Code::kInvalidArgument, hollow, "hold no values");
   }
   const std::string none = files.Path("none.npy");
-  ASSERT_TRUE(WriteNpy(none, DType::kFloat32, {0, 3}, values).ok());
+  ASSERT_OK(WriteNpy(none, DType::kFloat32, {0, 3}, values));
   ExpectError(NpyDataset(none, none).Batch(1).status(), Code::kInvalidArgument,
               "none.npy", "no examples");
   ExpectError(NpyDataset(x, files.Path("missing")).status(), Code::kNotFound,
@@ -333,21 +333,21 @@ TEST(NpyTest, Field_OfAStructuredArray_HasItsElements) {
        {Records(fields), Gzip(Records(fields)), fortran}) {
     files.Write("a.npy", bytes);
     NpyArray array;
-    ASSERT_TRUE(ReadNpy(path + ":shape", &array).ok());
+    ASSERT_OK(ReadNpy(path + ":shape", &array));
     EXPECT_EQ(array.shape, Shape({3}));
     EXPECT_EQ(Values<uint8_t>(array.data),
               (std::vector<uint8_t>{'a', 'A', '0'}));
-    ASSERT_TRUE(ReadNpy(path + ":b]'", &array).ok());
+    ASSERT_OK(ReadNpy(path + ":b]'", &array));
     EXPECT_EQ(array.shape, Shape({3, 2, 1}));
     EXPECT_EQ(
         Values<int32_t>(array.data),
         (std::vector<int32_t>{'c' << 8 | 'd', 'e' << 8 | 'f', 'C' << 8 | 'D',
                               'E' << 8 | 'F', '2' << 8 | '3', '4' << 8 | '5'}));
-    ASSERT_TRUE(ReadNpy(path + ":k", &array).ok());
+    ASSERT_OK(ReadNpy(path + ":k", &array));
     EXPECT_EQ(std::string(array.data.begin(), array.data.end()),
               "ijklIJKL89+-");
     const Dataset data = NpyDataset(path + ":k", path + ":t");
-    ASSERT_TRUE(data.Batch(1).status().ok());
+    ASSERT_OK(data.Batch(1).status());
     EXPECT_EQ(data.source()->ClassNames(),
               (std::vector<std::string>{"67", "GH", "gh"}));
   }
@@ -373,10 +373,10 @@ TEST(NpyTest, Field_NameBeyondAscii_IsGivenInUtf8) {
     const std::string path = files.Write("a.npy", bytes);
     NpyArray array;
     const Status status = ReadNpy(path + ":größe", &array);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(status);
     EXPECT_EQ(Values<uint8_t>(array.data),
               (std::vector<uint8_t>{'a', 'A', '0'}));
-    ASSERT_TRUE(ReadNpy(path + ":k", &array).ok());
+    ASSERT_OK(ReadNpy(path + ":k", &array));
     EXPECT_EQ(std::string(array.data.begin(), array.data.end()),
               "bcdefghijklBCDEFGHIJKL123456789+-");
     ExpectError(ErrorOf(path), Code::kInvalidArgument, path,
@@ -458,11 +458,10 @@ TEST(NpyTest, Header_FortranOrderNotABool_IsRefused) {
 TEST(NpyTest, Read_FortranOrder_IsTransposed) {
   const DataFiles files;
   NpyArray array;
-  ASSERT_TRUE(
-      ReadNpy(files.Write("a.npy", Npy(1, Dictionary("|u1", "(2, 3)", "True"),
-                                       "adbecf")),
-              &array)
-          .ok());
+  ASSERT_OK(ReadNpy(
+      files.Write("a.npy",
+                  Npy(1, Dictionary("|u1", "(2, 3)", "True"), "adbecf")),
+      &array));
   EXPECT_EQ(std::string(array.data.begin(), array.data.end()), "abcdef");
 }
 

@@ -27,9 +27,9 @@ class OneFile {
  public:
   explicit OneFile(const std::string& bytes) {
     std::unique_ptr<File> file;
-    EXPECT_TRUE(files_.MakeDirectory("d").ok());
-    EXPECT_TRUE(files_.Create(kPath, &file).ok());
-    EXPECT_TRUE(file->Write(bytes.data(), bytes.size()).ok());
+    EXPECT_OK(files_.MakeDirectory("d"));
+    EXPECT_OK(files_.Create(kPath, &file));
+    EXPECT_OK(file->Write(bytes.data(), bytes.size()));
   }
   FileSystem* get() { return &files_; }
   std::string Bytes() { return *files_.Content(kPath); }
@@ -41,14 +41,14 @@ class OneFile {
 // An archive of "a" (2, 3) float32 and "b/c" () int64, by NpzWriter.
 std::string Small() {
   SimulatedFileSystem files;
-  EXPECT_TRUE(files.MakeDirectory("d").ok());
+  EXPECT_OK(files.MakeDirectory("d"));
   NpzWriter writer;
-  EXPECT_TRUE(writer.Open(&files, kPath).ok());
+  EXPECT_OK(writer.Open(&files, kPath));
   const float a[] = {1, 2, 3, 4, 5, 6};
   const int64_t b = -7;
-  EXPECT_TRUE(writer.Add("a", DType::kFloat32, {2, 3}, a).ok());
-  EXPECT_TRUE(writer.Add("b/c", DType::kInt64, {}, &b).ok());
-  EXPECT_TRUE(writer.Finish().ok());
+  EXPECT_OK(writer.Add("a", DType::kFloat32, {2, 3}, a));
+  EXPECT_OK(writer.Add("b/c", DType::kInt64, {}, &b));
+  EXPECT_OK(writer.Finish());
   return *files.Content(kPath);
 }
 
@@ -83,7 +83,7 @@ std::string Bytes(const std::vector<T>& values) {
 TEST(NpzTest, Read_WrittenByRinglet_HasTheSameArrays) {
   OneFile file(Small());
   NpzReader reader;
-  ASSERT_TRUE(reader.Open(file.get(), kPath).ok());
+  ASSERT_OK(reader.Open(file.get(), kPath));
   ASSERT_EQ(reader.tensors().size(), 2u);
   EXPECT_EQ(reader.tensors()[0].name, "a");
   EXPECT_EQ(reader.tensors()[0].shape, Shape({2, 3}));
@@ -92,7 +92,7 @@ TEST(NpzTest, Read_WrittenByRinglet_HasTheSameArrays) {
   EXPECT_EQ(reader.tensors()[1].storage, Storage::kI64);
   EXPECT_EQ(reader.Find("b"), nullptr);
   std::vector<std::string> arrays;
-  ASSERT_TRUE(ReadAll(file.get(), kPath, &arrays).ok());
+  ASSERT_OK(ReadAll(file.get(), kPath, &arrays));
   EXPECT_EQ(arrays, (std::vector<std::string>{Bytes<float>({1, 2, 3, 4, 5, 6}),
                                               Bytes<int64_t>({-7})}));
 }
@@ -129,12 +129,12 @@ numpy.savez(f + "text.npz", numpy.array(["a"]))
                           Bytes<int64_t>({3}), Bytes(tiled)}));
   }
   NpzReader reader;
-  ASSERT_TRUE(reader.Open(FileSystem::Posix(), files.Path("unnamed.npz")).ok());
+  ASSERT_OK(reader.Open(FileSystem::Posix(), files.Path("unnamed.npz")));
   EXPECT_EQ(reader.tensors()[0].name, "arr_0");
-  ASSERT_TRUE(reader.Open(FileSystem::Posix(), files.Path("empty.npz")).ok());
+  ASSERT_OK(reader.Open(FileSystem::Posix(), files.Path("empty.npz")));
   EXPECT_TRUE(reader.tensors().empty());
   // An array of text may be beside the weights, and is no weight.
-  ASSERT_TRUE(reader.Open(FileSystem::Posix(), files.Path("text.npz")).ok());
+  ASSERT_OK(reader.Open(FileSystem::Posix(), files.Path("text.npz")));
   unsigned char text[4];
   const Status status = reader.Read(reader.tensors()[0], text);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
@@ -158,7 +158,7 @@ print(z.files, z["a"].tolist(), z["b/c"].tolist())
 
 TEST(NpzTest, Read_CutAnywhere_IsRefused) {
   const std::string whole = Small();
-  ASSERT_TRUE(ErrorOf(whole).ok());
+  ASSERT_OK(ErrorOf(whole));
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
     const Status status = ErrorOf(whole.substr(0, bytes));
     ASSERT_EQ(status.code(), Code::kCorruption) << bytes;
@@ -173,7 +173,7 @@ TEST(NpzTest, Read_AnyBitChanged_IsRefusedOrChangesNothing) {
   const std::string whole = Small();
   std::vector<std::string> expected;
   OneFile undamaged(whole);
-  ASSERT_TRUE(ReadAll(undamaged.get(), kPath, &expected).ok());
+  ASSERT_OK(ReadAll(undamaged.get(), kPath, &expected));
   int unseen = 0;
   for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string damaged = whole;
@@ -380,13 +380,13 @@ TEST(NpzTest, Read_EmptyArray_IsWhole) {
 
 TEST(NpzTest, Read_DuplicateName_IsRefused) {
   SimulatedFileSystem files;
-  ASSERT_TRUE(files.MakeDirectory("d").ok());
+  ASSERT_OK(files.MakeDirectory("d"));
   NpzWriter writer;
-  ASSERT_TRUE(writer.Open(&files, kPath).ok());
+  ASSERT_OK(writer.Open(&files, kPath));
   const float a = 1;
-  ASSERT_TRUE(writer.Add("a", DType::kFloat32, {}, &a).ok());
-  ASSERT_TRUE(writer.Add("a", DType::kFloat32, {}, &a).ok());
-  ASSERT_TRUE(writer.Finish().ok());
+  ASSERT_OK(writer.Add("a", DType::kFloat32, {}, &a));
+  ASSERT_OK(writer.Add("a", DType::kFloat32, {}, &a));
+  ASSERT_OK(writer.Finish());
   const Status status = ReadAll(&files, kPath);
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_TRUE(Contains(status, "twice"));
@@ -396,7 +396,7 @@ TEST(NpzTest, Read_AnyCallFails_IsAnError) {
   OneFile file(Small());
   auto* files = static_cast<SimulatedFileSystem*>(file.get());
   const int64_t before = files->operations();
-  ASSERT_TRUE(ReadAll(files, kPath).ok());
+  ASSERT_OK(ReadAll(files, kPath));
   const int64_t calls = files->operations() - before;
   for (int64_t i = 1; i <= calls; ++i) {
     files->FailAfter(i, EIO);

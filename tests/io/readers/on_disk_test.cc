@@ -66,13 +66,13 @@ std::string Bytes(Source* source, const std::vector<int64_t>& index) {
   std::string x = bytes(source->x()), y = bytes(source->y());
   const Status read = source->Read(index.data(), static_cast<int>(index.size()),
                                    x.data(), y.data());
-  EXPECT_TRUE(read.ok()) << read.message();
+  EXPECT_OK(read);
   return x + y;
 }
 
 void ExpectSame(const Dataset& memory, const Dataset& disk) {
-  ASSERT_TRUE(memory.Batch(1).status().ok()) << memory.status().message();
-  ASSERT_TRUE(disk.Batch(1).status().ok()) << disk.status().message();
+  ASSERT_OK(memory.Batch(1).status());
+  ASSERT_OK(disk.Batch(1).status());
   Source *const a = memory.source().get(), *const b = disk.source().get();
   ASSERT_EQ(a->size(), b->size());
   EXPECT_EQ(a->x().dtype, b->x().dtype);
@@ -166,10 +166,10 @@ TEST(OnDiskTest, Npz_StoredArray_IsThatInMemory) {
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) / 7;
   const std::vector<int64_t> y = {4, 5, 6, 7, 8};
   NpzWriter writer;
-  ASSERT_TRUE(writer.Open(FileSystem::Posix(), path).ok());
-  ASSERT_TRUE(writer.Add("y", DType::kInt64, {5}, y.data()).ok());
-  ASSERT_TRUE(writer.Add("x", DType::kFloat32, {5, 4, 6}, x.data()).ok());
-  ASSERT_TRUE(writer.Finish().ok());
+  ASSERT_OK(writer.Open(FileSystem::Posix(), path));
+  ASSERT_OK(writer.Add("y", DType::kInt64, {5}, y.data()));
+  ASSERT_OK(writer.Add("x", DType::kFloat32, {5, 4, 6}, x.data()));
+  ASSERT_OK(writer.Finish());
   ExpectSame(NpyDataset(path + ":x", path + ":y"),
              NpyDataset(path + ":x", path + ":y", {}, OnDisk()));
 }
@@ -209,7 +209,7 @@ TEST(OnDiskTest, Open_FileThatCannotStayOnDisk_IsRefused) {
   // Labels are in memory.
   const std::string labels =
       files.Write("y.gz", Gzip(Npy("'|u1'", "(4,)", Drawn(4))));
-  EXPECT_TRUE(NpyDataset(x, labels, {}, OnDisk()).Batch(1).status().ok());
+  EXPECT_OK(NpyDataset(x, labels, {}, OnDisk()).Batch(1).status());
 }
 
 // Gives the file the time of a write long ago, so that a later one has another.
@@ -341,12 +341,12 @@ TEST(OnDiskTest, Read_Uint64BeyondInt64_IsAnErrorWhenItIsRead) {
   const std::string x =
       files.Write("x.npy", Npy("'<u8'", "(3, 1)", Packed(values, false)));
   const Dataset data = NpyDataset(x, OnDisk());
-  ASSERT_TRUE(data.Batch(1).status().ok());
+  ASSERT_OK(data.Batch(1).status());
   int64_t value = 0;
   for (const int64_t i : {0, 1, 2}) {
     const Status read = data.source()->Read(&i, 1, &value, nullptr);
     if (i != 1) {
-      ASSERT_TRUE(read.ok());
+      ASSERT_OK(read);
       EXPECT_EQ(value, i + 1);
     } else {
       ExpectError(read, Code::kInvalidArgument, x, "a uint64 beyond");
@@ -360,7 +360,7 @@ TEST(OnDiskTest, Read_TwoThreads_HaveTheirOwnExamples) {
   const std::string x =
       files.Write("x.npy", Npy("'>i2'", "(1000, 3)", Drawn(6000)));
   const Dataset memory = NpyDataset(x), disk = NpyDataset(x, OnDisk());
-  ASSERT_TRUE(disk.Batch(1).status().ok());
+  ASSERT_OK(disk.Batch(1).status());
   const auto check = [&](int64_t first) {
     for (int64_t i = first; i < 1000; i += 2) {
       const std::vector<int64_t> index = {i, 999 - i, i / 2};
@@ -461,7 +461,7 @@ TEST(OnDiskTest, Csv_EncodingOfTrainingData_IsUsed) {
   options.categorical = {{"kind", true, true}};
   options.missing.kind = CsvOptions::Missing::kDrop;
   const Dataset train = CsvDataset(path, options);
-  ASSERT_TRUE(train.Batch(1).status().ok()) << train.status().message();
+  ASSERT_OK(train.Batch(1).status());
   options.encoding = train.source()->Encoding();
   options.classes = train.source()->ClassNames();
   const std::string other = files.Write(
@@ -491,12 +491,12 @@ TEST(OnDiskTest, Csv_FileChangedOrCutWhileOpen_IsAnError) {
   options.header = options.in_memory = false;
   MakeOld(path);
   const Dataset data = CsvDataset(path, options);
-  ASSERT_TRUE(data.Batch(1).status().ok()) << data.status().message();
+  ASSERT_OK(data.Batch(1).status());
   float x[2], y;
   const auto read = [&](int64_t i) {
     return data.source()->Read(&i, 1, x, &y);
   };
-  EXPECT_TRUE(read(10).ok());
+  EXPECT_OK(read(10));
   EXPECT_EQ(x[1], 2);
   EXPECT_EQ(y, 3);
   ASSERT_EQ(truncate(path.c_str(), 9000), 0);
@@ -515,13 +515,13 @@ TEST(OnDiskTest, BytesInMemory_OfACsv_AreThoseOfItsIndex) {
   CsvOptions options;
   options.header = false;
   uint64_t bytes = 0;
-  ASSERT_TRUE(CsvBytesInMemory(path, options, &bytes).ok());
+  ASSERT_OK(CsvBytesInMemory(path, options, &bytes));
   EXPECT_EQ(bytes, 10000u * 3 * 4);
-  ASSERT_TRUE(CsvBytesInMemory(path, DiskOf(options), &bytes).ok());
+  ASSERT_OK(CsvBytesInMemory(path, DiskOf(options), &bytes));
   // A block for each 4 KiB, of whole rows of 6 bytes.
   EXPECT_EQ(bytes, (60000 + 4097) / 4098 * 16u);
   options.weight_column = 0;
-  ASSERT_TRUE(CsvBytesInMemory(path, DiskOf(options), &bytes).ok());
+  ASSERT_OK(CsvBytesInMemory(path, DiskOf(options), &bytes));
   EXPECT_EQ(bytes, (60000 + 4097) / 4098 * 16u + 10000 * 4);
 }
 
@@ -533,15 +533,15 @@ TEST(OnDiskTest, BytesInMemory_OfArrays_AreThoseOfLabels) {
       files.Write("v.npy", Npy("'<i8'", "(10, 2)", Drawn(160)));
   const std::string idx = files.Write("v", Idx(0x08, {10, 2}, Drawn(20)));
   uint64_t bytes = 0;
-  ASSERT_TRUE(NpyBytesInMemory(classes, OnDisk(), &bytes).ok());
+  ASSERT_OK(NpyBytesInMemory(classes, OnDisk(), &bytes));
   EXPECT_EQ(bytes, 80u);
-  ASSERT_TRUE(NpyBytesInMemory(values, OnDisk(), &bytes).ok());
+  ASSERT_OK(NpyBytesInMemory(values, OnDisk(), &bytes));
   EXPECT_EQ(bytes, 0u);
-  ASSERT_TRUE(NpyBytesInMemory(values, {}, &bytes).ok());
+  ASSERT_OK(NpyBytesInMemory(values, {}, &bytes));
   EXPECT_EQ(bytes, 160u);
-  ASSERT_TRUE(IdxBytesInMemory(idx, OnDisk(), &bytes).ok());
+  ASSERT_OK(IdxBytesInMemory(idx, OnDisk(), &bytes));
   EXPECT_EQ(bytes, 0u);
-  ASSERT_TRUE(IdxBytesInMemory(idx, {}, &bytes).ok());
+  ASSERT_OK(IdxBytesInMemory(idx, {}, &bytes));
   EXPECT_EQ(bytes, 20u);
 }
 

@@ -30,13 +30,13 @@ inline std::string Arrays(
     const std::vector<std::pair<std::string, Shape>>& arrays) {
   const std::string path = folder / "w.npz";
   NpzWriter writer;
-  EXPECT_TRUE(writer.Open(FileSystem::Posix(), path).ok());
+  EXPECT_OK(writer.Open(FileSystem::Posix(), path));
   for (const auto& [name, shape] : arrays) {
     std::vector<float> values(static_cast<size_t>(shape.elements()));
     std::iota(values.begin(), values.end(), 0.f);
-    EXPECT_TRUE(writer.Add(name, DType::kFloat32, shape, values.data()).ok());
+    EXPECT_OK(writer.Add(name, DType::kFloat32, shape, values.data()));
   }
-  EXPECT_TRUE(writer.Finish().ok());
+  EXPECT_OK(writer.Finish());
   return path;
 }
 

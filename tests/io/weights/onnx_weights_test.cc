@@ -40,7 +40,7 @@ TEST(OnnxWeightsTest, Load_ExportedModel_HasTheSameBits) {
   TempFolder folder;
   Sequential model = SomeModel(), other = SomeModel();
   CompileOne(&model);
-  ASSERT_TRUE(ExportOnnx(&model, folder / "m").ok());
+  ASSERT_OK(ExportOnnx(&model, folder / "m"));
   other.Compile(SGD(), MeanSquaredError());
   WeightsReport report;
   ASSERT_OK(LoadWeights(&other, folder / "m", Silent(), &report));
@@ -66,7 +66,7 @@ TEST(OnnxWeightsTest, Load_PermutedRows_AreTheSameOrRefused) {
        {std::function<Sequential()>(upsampled), {pooled}}) {
     Sequential model = make(), other = make();
     CompileOne(&model);
-    ASSERT_TRUE(ExportOnnx(&model, folder / "m").ok());
+    ASSERT_OK(ExportOnnx(&model, folder / "m"));
     other.Compile(SGD(), MeanSquaredError());
     if (!LoadWeights(&other, folder / "m", Silent()).ok()) continue;
     ++back;
@@ -167,7 +167,7 @@ std::string SlopesFrom(const std::string& file, const Slopes& s,
   const int inputs[] = {
       x, graph.AddFloats("p/alpha", s.dims, values.data(), count)};
   graph.AddOutput("y", {4, 5, 3}, graph.AddNode("PRelu", inputs, 2, {}, "p"));
-  EXPECT_TRUE(graph.Write("g", {}, FileSystem::Posix(), file).ok());
+  EXPECT_OK(graph.Write("g", {}, FileSystem::Posix(), file));
   std::string bytes = ReadWhole(file);  // as another program's
   WriteWhole(file, bytes.replace(bytes.find("ringlet"), 7, "another"));
   Sequential model({Input({4, 5, 3}), PReLU(s.shared).Name("p")});
@@ -213,7 +213,7 @@ TEST(OnnxWeightsTest, Load_UnreadableTensor_IsNotCalledMissing) {
     if (cast)
       inputs[1] = graph.AddNode("Cast", &inputs[1], 1, {{"to", 1}}, "c");
     graph.AddOutput("y", {3}, graph.AddNode("MatMul", inputs, 2, {}, "d"));
-    ASSERT_TRUE(graph.Write("g", {}, FileSystem::Posix(), folder / "m").ok());
+    ASSERT_OK(graph.Write("g", {}, FileSystem::Posix(), folder / "m"));
     Sequential model({Input({1}), Dense(3).UseBias(false).Name("d")});
     model.Compile(SGD(), MeanSquaredError());
     const std::string error =
@@ -230,7 +230,7 @@ TEST(OnnxWeightsTest, Load_OtherModelOrCutFile_OverwritesNothing) {
   TempFolder folder;
   Sequential model = SomeModel();
   CompileOne(&model);
-  ASSERT_TRUE(ExportOnnx(&model, folder / "m").ok());
+  ASSERT_OK(ExportOnnx(&model, folder / "m"));
   const std::string file = ReadWhole(folder / "m");
   Sequential smaller({Input({4}), Dense(2)});
   CompileOne(&smaller);

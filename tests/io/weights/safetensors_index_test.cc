@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/wrapped_disk.h"
 #include "io/weights/weights_file.h"
@@ -26,10 +27,10 @@ void WriteShard(const std::string& path, const std::vector<StateSpan>& spans) {
   SafetensorsWriter writer;
   SafetensorsWriter::Options plain;
   plain.profile = false;
-  ASSERT_TRUE(writer.Plan(spans, {}, plain).ok());
+  ASSERT_OK(writer.Plan(spans, {}, plain));
   std::unique_ptr<File> file;
-  ASSERT_TRUE(FileSystem::Posix()->Create(path, &file).ok());
-  ASSERT_TRUE(writer.Write(file.get()).ok());
+  ASSERT_OK(FileSystem::Posix()->Create(path, &file));
+  ASSERT_OK(writer.Write(file.get()));
 }
 
 // A model of two layers in two files; the bias of the first is in the second.
@@ -92,7 +93,7 @@ TEST_F(ShardsTest, Load_Index_TakesTheTensorsOfAllFiles) {
   ASSERT_EQ(Load(), "");
   EXPECT_EQ(weights_, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
   WeightsFile file;
-  ASSERT_TRUE(file.Open(FileSystem::Posix(), folder_.path() + kIndex).ok());
+  ASSERT_OK(file.Open(FileSystem::Posix(), folder_.path() + kIndex));
   EXPECT_EQ(file.tensors().size(), 4u);
   EXPECT_EQ(file.Find("b.bias")->shape, Shape({1}));
   EXPECT_EQ(file.Find("c"), nullptr);
@@ -113,7 +114,7 @@ TEST_F(ShardsTest, Open_AShardOfSeveralTensors_IsOpenedOnce) {
   WriteIndex();
   Counting files;
   SafetensorsIndex index;
-  ASSERT_TRUE(index.Open(&files, folder_.path() + kIndex).ok());
+  ASSERT_OK(index.Open(&files, folder_.path() + kIndex));
   EXPECT_EQ(files.opened.size(), 3u);
   for (const auto& [path, count] : files.opened) EXPECT_EQ(count, 1) << path;
 }
@@ -187,7 +188,7 @@ TEST_F(ShardsTest, Load_SafetensorsWithABraceAsLength_IsNoIndex) {
   WriteWhole(folder_ / "w",
              std::string("{\0\0\0\0\0\0\0", 8) + header + "1234");
   WeightsFile file;
-  ASSERT_TRUE(file.Open(FileSystem::Posix(), folder_ / "w").ok());
+  ASSERT_OK(file.Open(FileSystem::Posix(), folder_ / "w"));
   EXPECT_EQ(file.format(), WeightsFile::Format::kSafetensors);
 }
 

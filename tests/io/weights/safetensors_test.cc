@@ -53,7 +53,7 @@ TEST(StorageTest, Tensor_BeyondTheAddressSpace_IsRefused) {
 }
 
 struct Disk {
-  Disk() { EXPECT_TRUE(files.MakeDirectory("d").ok()); }
+  Disk() { EXPECT_OK(files.MakeDirectory("d")); }
 
   void Put(const std::string& bytes) {
     if (files.Content(kPath) != nullptr) {
@@ -61,8 +61,8 @@ struct Disk {
       return;
     }
     std::unique_ptr<File> file;
-    ASSERT_TRUE(files.Create(kPath, &file).ok());
-    ASSERT_TRUE(file->Write(bytes.data(), bytes.size()).ok());
+    ASSERT_OK(files.Create(kPath, &file));
+    ASSERT_OK(file->Write(bytes.data(), bytes.size()));
   }
   Status Write(const std::vector<StateSpan>& spans, const Metadata& metadata,
                const SafetensorsWriter::Options& options = {}) {
@@ -114,11 +114,11 @@ std::string ErrorOf(const std::string& bytes) {
 TEST(SafetensorsTest, RoundTrip_EveryType_IsTheSame) {
   Disk disk;
   SomeState saved(7);
-  ASSERT_TRUE(disk.Write(SpansOf(&saved), {{"note", "a \"b\"\n"}}).ok());
+  ASSERT_OK(disk.Write(SpansOf(&saved), {{"note", "a \"b\"\n"}}));
   SafetensorsReader reader;
-  ASSERT_TRUE(reader.Open(&disk.files, kPath).ok());
+  ASSERT_OK(reader.Open(&disk.files, kPath));
   EXPECT_TRUE(reader.verifiable());
-  EXPECT_TRUE(reader.Verify().ok());
+  EXPECT_OK(reader.Verify());
   EXPECT_EQ(reader.metadata().at("note"), "a \"b\"\n");
   EXPECT_EQ(reader.metadata().at("format"), "ringlet");
   SomeState read(1);
@@ -129,7 +129,7 @@ TEST(SafetensorsTest, RoundTrip_EveryType_IsTheSame) {
     EXPECT_EQ(tensor.name, spans[i].name);
     EXPECT_EQ(tensor.shape, spans[i].shape);
     EXPECT_EQ(DTypeOf(tensor.storage), spans[i].dtype);
-    EXPECT_TRUE(reader.Read(tensor, spans[i].data).ok());
+    EXPECT_OK(reader.Read(tensor, spans[i].data));
   }
   EXPECT_TRUE(read == saved);
   EXPECT_EQ(reader.tensors()[0].offset % 64, 0);
@@ -143,15 +143,15 @@ TEST(SafetensorsTest, RoundTrip_LargeTensorsInAnyStorage_AreTheSame) {
     SafetensorsWriter::Options options;
     options.weights = storage;
     disk.files.set_longest_write(100001);
-    ASSERT_TRUE(disk.Write(SpansOf(&saved), {}, options).ok());
+    ASSERT_OK(disk.Write(SpansOf(&saved), {}, options));
     SafetensorsReader reader;
-    ASSERT_TRUE(reader.Open(&disk.files, kPath).ok());
-    EXPECT_TRUE(reader.Verify().ok());
+    ASSERT_OK(reader.Open(&disk.files, kPath));
+    EXPECT_OK(reader.Verify());
     const StoredTensor* kernel = reader.Find("model/dense/kernel");
     ASSERT_NE(kernel, nullptr);
     EXPECT_EQ(kernel->storage, storage);
     SomeState read(1, 100000);
-    ASSERT_TRUE(reader.Read(*kernel, read.kernel.data()).ok());
+    ASSERT_OK(reader.Read(*kernel, read.kernel.data()));
     EXPECT_EQ(read.kernel, saved.kernel);
   }
 }
@@ -212,7 +212,7 @@ TEST(SafetensorsTest, HalfPrecision_Ties_RoundToEven) {
 TEST(SafetensorsTest, Read_CutAtAnyByteOrLonger_IsRefused) {
   Disk disk;
   SomeState saved(7);
-  ASSERT_TRUE(disk.Write(SpansOf(&saved), {{"epoch", "3"}}).ok());
+  ASSERT_OK(disk.Write(SpansOf(&saved), {{"epoch", "3"}}));
   const std::string whole = *disk.files.Content(kPath);
   for (size_t n = 0; n < whole.size(); ++n) {
     disk.Put(whole.substr(0, n));
@@ -221,13 +221,13 @@ TEST(SafetensorsTest, Read_CutAtAnyByteOrLonger_IsRefused) {
   disk.Put(whole + "x");
   EXPECT_EQ(disk.ReadAll().code(), Code::kCorruption);
   disk.Put(whole);
-  EXPECT_TRUE(disk.ReadAll().ok());
+  EXPECT_OK(disk.ReadAll());
 }
 
 TEST(SafetensorsTest, Read_AnyBitOf16KibFlipped_IsRefused) {
   Disk disk;
   SomeState saved(7, 740);
-  ASSERT_TRUE(disk.Write(SpansOf(&saved), {{"epoch", "3"}}).ok());
+  ASSERT_OK(disk.Write(SpansOf(&saved), {{"epoch", "3"}}));
   std::string* const bytes = disk.files.Content(kPath);
   ASSERT_GT(bytes->size(), 15000u);
   ASSERT_LE(bytes->size(), 16384u);
@@ -239,7 +239,7 @@ TEST(SafetensorsTest, Read_AnyBitOf16KibFlipped_IsRefused) {
     ASSERT_EQ(disk.ReadAll().code(), Code::kCorruption) << bit;
     (*bytes)[bit / 8] ^= flip;
   }
-  EXPECT_TRUE(disk.ReadAll().ok());
+  EXPECT_OK(disk.ReadAll());
 }
 
 TEST(SafetensorsTest, Read_ReferenceFiles_HaveTheirValues) {
@@ -258,7 +258,7 @@ TEST(SafetensorsTest, Read_ReferenceFiles_HaveTheirValues) {
       const size_t count = static_cast<size_t>(tensor.shape.elements());
       EXPECT_EQ(tensor.shape, other.shape);
       std::vector<uint32_t> read(count);
-      ASSERT_TRUE(reader.Read(tensor, read.data()).ok());
+      ASSERT_OK(reader.Read(tensor, read.data()));
       const void* same = tensor.storage == Storage::kI32
                              ? static_cast<const void*>(other.ints.data())
                              : static_cast<const void*>(other.floats.data());
@@ -337,7 +337,7 @@ TEST(SafetensorsTest, Read_RulesOfTheFormatBroken_IsRefused) {
 TEST(SafetensorsTest, Read_LaterVersion_IsNotCalledDamage) {
   Disk disk;
   float x = 0;
-  ASSERT_TRUE(disk.Write({{"a", DType::kFloat32, {}, &x}}, {}).ok());
+  ASSERT_OK(disk.Write({{"a", DType::kFloat32, {}, &x}}, {}));
   std::string* const bytes = disk.files.Content(kPath);
   const std::string version = "format_version\":\"";
   (*bytes)[bytes->find(version) + version.size()] = '2';
@@ -356,10 +356,9 @@ TEST(SafetensorsTest, Write_ExampleOfTheDocumentation_HasItsBytes) {
   float bias[2] = {1, -2.5f};
   int64_t step = 70;
   Disk disk;
-  ASSERT_TRUE(disk.Write({{"model/dense/bias", DType::kFloat32, {2}, bias},
-                          {"fit/step", DType::kInt64, {}, &step}},
-                         {{"epoch", "3"}})
-                  .ok());
+  ASSERT_OK(disk.Write({{"model/dense/bias", DType::kFloat32, {2}, bias},
+                        {"fit/step", DType::kInt64, {}, &step}},
+                       {{"epoch", "3"}}));
   EXPECT_EQ(documented, *disk.files.Content(kPath));
 }
 
@@ -378,7 +377,7 @@ TEST(SafetensorsTest, Write_ImpossibleNames_AreRefused) {
   EXPECT_EQ(write("a", std::string("b\0c", 3)), Code::kInvalidArgument);
   EXPECT_EQ(write("a", "m\xfcll"), Code::kInvalidArgument);  // Latin-1
   EXPECT_EQ(write("a", "m\xc3\xbcll\"\\\n"), Code::kOk);
-  EXPECT_TRUE(disk.ReadAll().ok());
+  EXPECT_OK(disk.ReadAll());
 }
 
 TEST(SafetensorsTest, Write_ReadByPython_HasEveryTensorAndChecksum) {
@@ -394,11 +393,11 @@ TEST(SafetensorsTest, Write_ReadByPython_HasEveryTensorAndChecksum) {
     SafetensorsWriter writer;
     SafetensorsWriter::Options options;
     options.weights = weights;
-    EXPECT_TRUE(writer.Plan(SpansOf(&state), {}, options).ok());
+    EXPECT_OK(writer.Plan(SpansOf(&state), {}, options));
     std::unique_ptr<File> file;
     FileSystem::Posix()->Remove(path).IgnoreError();
-    EXPECT_TRUE(FileSystem::Posix()->Create(path, &file).ok());
-    EXPECT_TRUE(writer.Write(file.get()).ok());
+    EXPECT_OK(FileSystem::Posix()->Create(path, &file));
+    EXPECT_OK(writer.Write(file.get()));
     const std::string out = folder / "out";
     const std::string command =
         "/usr/bin/python3 '" + script + "' " + path + " >" + out + " 2>&1";

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "core/base/byte_order.h"
 #include "core/base/float16.h"
 #include "io/checkpoint/inspect.h"
@@ -76,7 +77,7 @@ const Floats kBias = {10, 20, 30};
 // The model of `json` with the weights of the file beside it.
 Status Load(const std::string& path, std::unique_ptr<Model>* model,
             WeightsReport* report = nullptr) {
-  EXPECT_TRUE(ModelFromJson(ReadWhole(path), model).ok());
+  EXPECT_OK(ModelFromJson(ReadWhole(path), model));
   CompileOptions options;
   options.seed = 3;
   (*model)->Compile(SGD(), MeanSquaredError(), {}, options);
@@ -89,7 +90,7 @@ Floats Loaded(const std::string& path) {
   std::unique_ptr<Model> model;
   WeightsReport report;
   const Status status = Load(path, &model, &report);
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(status);
   EXPECT_EQ(report.loaded.size(), 2u);
   EXPECT_FALSE(report.verified);
   return {model->weights(), model->weights() + model->num_weights()};
@@ -166,11 +167,11 @@ TEST(TfjsWeightsTest, Forward_LoadedModel_ComputesItsProduct) {
       files.Write("model.json", ModelJson(Group(R"("w.bin")", TwoWeights())));
   files.Write("w.bin", FloatBytes(Joined(kKernel, kBias)));
   std::unique_ptr<Model> model;
-  ASSERT_TRUE(Load(path, &model).ok());
+  ASSERT_OK(Load(path, &model));
   for (const int64_t batch : {1, 32, 100, 33}) {
     Floats x;
     for (int64_t i = 0; i < 2 * batch; ++i) x.push_back(float(i % 7) - 3);
-    ASSERT_TRUE(model->Forward(x.data(), batch, /*training=*/false).ok());
+    ASSERT_OK(model->Forward(x.data(), batch, /*training=*/false));
     for (int64_t i = 0; i < 3 * batch; ++i) {
       const size_t row = static_cast<size_t>(i / 3) * 2, c = i % 3;
       EXPECT_EQ(model->output()[i],
@@ -191,7 +192,7 @@ TEST(TfjsWeightsTest, Inspect_ModelJson_ListsItsWeights) {
                            std::string(8, '\1') + BytesOf<int32_t>({-5}));
   FileInfo info;
   const Status status = InspectFile(path, &info);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(info.format, "tfjs");
   ASSERT_EQ(info.tensors.size(), 4u);
   EXPECT_EQ(info.tensors[1].name, "dense/bias");
@@ -219,13 +220,13 @@ TEST(TfjsWeightsTest, Load_AdaptedNormalization_HasItsStatistics) {
   silent.warn = [](const std::string&) {};
   WeightsReport report;
   const Status status = LoadWeights(&model, path, silent, &report);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(report.unexpected.size(), 0u);
-  ASSERT_TRUE(model.CheckAdapted().ok());
+  ASSERT_OK(model.CheckAdapted());
   EXPECT_EQ(model.layer(1).means, Floats({1, -2}));
   EXPECT_EQ(model.layer(1).variances, Floats({4, 16}));
   const float x[] = {5, 2};
-  ASSERT_TRUE(model.Forward(x, 1, /*training=*/false).ok());
+  ASSERT_OK(model.Forward(x, 1, /*training=*/false));
   for (size_t c = 0; c < 3; ++c) {  // 2 and 1 after the normalization
     EXPECT_EQ(model.output()[c], 2 * kKernel[c] + kKernel[3 + c] + kBias[c]);
   }
@@ -357,7 +358,7 @@ TEST(TfjsWeightsTest, Read_ShardCutAfterOpen_IsAnErrorWithItsName) {
       files.Write("model.json", ModelJson(Group(R"("w.bin")", TwoWeights())));
   files.Write("w.bin", FloatBytes(Joined(kKernel, kBias)));
   TfjsWeights weights;
-  ASSERT_TRUE(weights.Open(FileSystem::Posix(), path).ok());
+  ASSERT_OK(weights.Open(FileSystem::Posix(), path));
   files.Write("w.bin", "short");
   Floats read(6);
   const Status status = weights.Read(weights.tensors()[0], read.data());

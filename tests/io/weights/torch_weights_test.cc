@@ -6,6 +6,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "../../support/python.h"
 #include "npz_arrays.h"
@@ -46,8 +47,8 @@ class TorchTest : public testing::Test {
   // The model computes what PyTorch's did.
   void ExpectOutputs(Model* model, const std::string& name) {
     NpyArray x, y;
-    ASSERT_TRUE(ReadNpy(folder_ / (name + ".x.npy"), &x).ok());
-    ASSERT_TRUE(ReadNpy(folder_ / (name + ".y.npy"), &y).ok());
+    ASSERT_OK(ReadNpy(folder_ / (name + ".x.npy"), &x));
+    ASSERT_OK(ReadNpy(folder_ / (name + ".y.npy"), &y));
     const std::vector<float> in = Values<float>(x.data),
                              expected = Values<float>(y.data);
     ASSERT_OK(model->Forward(in.data(), x.shape[0], false));
@@ -329,17 +330,15 @@ std::string Filled(const TempFolder& folder, const Kernels& kernels,
                    bool biases) {
   const std::string path = folder / "w.npz";
   NpzWriter writer;
-  EXPECT_TRUE(writer.Open(FileSystem::Posix(), path).ok());
+  EXPECT_OK(writer.Open(FileSystem::Posix(), path));
   for (const auto& [name, number] : kernels) {
     const std::vector<float> values(4, number);
-    EXPECT_TRUE(
-        writer.Add(name + ".weight", DType::kFloat32, {2, 2}, values.data())
-            .ok());
+    EXPECT_OK(
+        writer.Add(name + ".weight", DType::kFloat32, {2, 2}, values.data()));
     if (!biases) continue;
-    EXPECT_TRUE(
-        writer.Add(name + ".bias", DType::kFloat32, {2}, values.data()).ok());
+    EXPECT_OK(writer.Add(name + ".bias", DType::kFloat32, {2}, values.data()));
   }
-  EXPECT_TRUE(writer.Finish().ok());
+  EXPECT_OK(writer.Finish());
   return path;
 }
 

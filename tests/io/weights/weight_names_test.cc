@@ -6,6 +6,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "../../support/python.h"
 #include "npz_arrays.h"
@@ -38,8 +39,8 @@ TEST(PartsTest, Load_WeightsOfANestedModelAlone_AreTakenByName) {
   TempFolder folder;
   Sequential body = Body();
   body.Compile(SGD(0.1f), MeanSquaredError());
-  ASSERT_TRUE(SaveModel(&body, folder / "body").ok());
-  ASSERT_TRUE(SaveWeights(&body, folder / "weights").ok());
+  ASSERT_OK(SaveModel(&body, folder / "body"));
+  ASSERT_OK(SaveWeights(&body, folder / "weights"));
   const std::string keras = Arrays(folder, {{"a/kernel:0", {3, 4}},
                                             {"a/bias:0", {4}},
                                             {"some/body/b/kernel:0", {4, 2}},
@@ -65,7 +66,7 @@ TEST(PartsTest, Load_WeightsOfANestedModelAlone_AreTakenByName) {
                              model.weights()));
     }
     // Loads the body again from the whole model's file.
-    ASSERT_TRUE(SaveWeights(&model, folder / "whole").ok());
+    ASSERT_OK(SaveWeights(&model, folder / "whole"));
     Sequential again = Body();
     again.Compile(SGD(0.1f), MeanSquaredError());
     ASSERT_OK(LoadWeights(&again, folder / "whole",
@@ -312,7 +313,7 @@ numpy.savez(f + "text.npz", numpy.full((3, 2), "a"), numpy.ones(2))
     EXPECT_TRUE(Contains(status, "'arr_0'"));
     EXPECT_EQ(WeightsOf(model.get()), before);
   }
-  EXPECT_TRUE(LoadWeights(model.get(), files.Path("inf.npz")).ok());
+  EXPECT_OK(LoadWeights(model.get(), files.Path("inf.npz")));
 }
 
 }  // namespace

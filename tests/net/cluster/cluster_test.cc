@@ -96,7 +96,7 @@ TEST(AddressTest, Parse_NamesAndNumbers_AreLowerCaseAndCanonical) {
     Address address, again;
     ASSERT_OK(ParseAddress(text, &address));
     EXPECT_EQ(ToString(address), expected);
-    ASSERT_TRUE(ParseAddress(ToString(address), &again).ok());
+    ASSERT_OK(ParseAddress(ToString(address), &again));
     EXPECT_EQ(again, address);
   }
 }

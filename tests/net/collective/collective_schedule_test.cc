@@ -406,13 +406,13 @@ TEST(CollectiveScheduleTest, Broadcast_InALargeRing_WaitsForTheLastRank) {
       std::vector<uint8_t> data(kSize, 7);
       const auto start = [&](int r) {
         Call call{FrameType::kBroadcast, &data[r], 1, root};
-        ASSERT_TRUE(network.Start(r, call).ok());
+        ASSERT_OK(network.Start(r, call));
       };
       for (int r = 0; r < kSize; ++r) {
         if (r != last) start(r);
       }
       bool moved = true;
-      while (moved) ASSERT_TRUE(network.Step(&moved).ok());
+      while (moved) ASSERT_OK(network.Step(&moved));
       for (int r = 0; r < kSize; ++r) {
         ASSERT_EQ(network.rank(r)->completed(), 0u);
         if (r == last) continue;
@@ -424,7 +424,7 @@ TEST(CollectiveScheduleTest, Broadcast_InALargeRing_WaitsForTheLastRank) {
         EXPECT_EQ(at, last);
       }
       start(last);
-      for (moved = true; moved;) ASSERT_TRUE(network.Step(&moved).ok());
+      for (moved = true; moved;) ASSERT_OK(network.Step(&moved));
       for (int r = 0; r < kSize; ++r) {
         EXPECT_EQ(network.rank(r)->completed(), 1u);
       }
@@ -441,8 +441,8 @@ TEST(CollectiveScheduleTest, Frames_OfAReplacedProcess_AreDropped) {
       Network network(size, Algorithm::kAuto, WireDtype::kFloat32, 1);
       bool moved = true;
       Call barrier;
-      ASSERT_TRUE(network.Start(replaced, barrier).ok());
-      while (moved) ASSERT_TRUE(network.Step(&moved).ok());
+      ASSERT_OK(network.Start(replaced, barrier));
+      while (moved) ASSERT_OK(network.Step(&moved));
       network.Replace(replaced);
       std::vector<float> data(size);
       for (int n = 0; n < 20; ++n) {
@@ -510,10 +510,10 @@ uint64_t MovedBytes(int size, size_t count, WireDtype dtype) {
     call.type = FrameType::kAllReduce;
     call.data = reinterpret_cast<uint8_t*>(data[r].data());
     call.bytes = count * sizeof(float);
-    EXPECT_TRUE(network.Start(r, call).ok());
+    EXPECT_OK(network.Start(r, call));
   }
   bool moved = true;
-  while (moved) EXPECT_TRUE(network.Step(&moved).ok());
+  while (moved) EXPECT_OK(network.Step(&moved));
   for (int r = 0; r < size; ++r) {
     SwapToLittle(data[r].data(), sizeof(float), count);
     EXPECT_EQ(data[r], Data(count, static_cast<float>(size)));
@@ -553,7 +553,7 @@ TEST(CollectiveScheduleTest, Frames_NotExpected_AreRejected) {
   std::vector<float> v(100000);
   rank.Start({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(v.data()),
               v.size() * sizeof(float), 0});
-  ASSERT_TRUE(rank.Progress().ok());
+  ASSERT_OK(rank.Progress());
   FrameHeader good = DataFrame(1, kSegmentBytes, v.size() * sizeof(float));
   EXPECT_EQ(code(good), Code::kOk);
   FrameHeader bad = good;
@@ -572,8 +572,8 @@ TEST(CollectiveScheduleTest, Header_SecondFrameBeforeTheOperation_IsRejected) {
   CollectiveSchedule rank(0, 2, Algorithm::kAuto, WireDtype::kFloat32, &wire);
   ReceiveTarget receive_target;
   const uint8_t payload[4] = {};
-  ASSERT_TRUE(rank.OnHeader(1, DataFrame(1, 4, 4), &receive_target).ok());
-  ASSERT_TRUE(rank.OnFrame(1, DataFrame(1, 4, 4), payload).ok());
+  ASSERT_OK(rank.OnHeader(1, DataFrame(1, 4, 4), &receive_target));
+  ASSERT_OK(rank.OnFrame(1, DataFrame(1, 4, 4), payload));
   EXPECT_FALSE(rank.OnHeader(1, DataFrame(1, 4, 4), &receive_target).ok());
 }
 
@@ -590,20 +590,20 @@ TEST(CollectiveScheduleTest,
   SwapToLittle(theirs.data(), sizeof(float), theirs.size());
   ReceiveTarget receive_target;
   FrameHeader first = DataFrame(1, kEagerBytes, total);
-  ASSERT_TRUE(rank.OnHeader(1, first, &receive_target).ok());
+  ASSERT_OK(rank.OnHeader(1, first, &receive_target));
   EXPECT_EQ(receive_target.mode, ReceiveTarget::kBuffer);
   rank.Start({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(mine.data()),
               total, 0});
-  ASSERT_TRUE(rank.Progress().ok());
+  ASSERT_OK(rank.Progress());
   const uint8_t* payload = reinterpret_cast<const uint8_t*>(theirs.data());
-  ASSERT_TRUE(rank.OnFrame(1, first, payload).ok());
+  ASSERT_OK(rank.OnFrame(1, first, payload));
   FrameHeader second = first;
   second.chunk = 1;
   ASSERT_OK(rank.OnHeader(1, second, &receive_target));
   EXPECT_EQ(receive_target.mode,
             ReceiveTarget::kBuffer);  // its own second goes first
-  ASSERT_TRUE(rank.OnFrame(1, second, payload).ok());
-  ASSERT_TRUE(rank.Progress().ok());
+  ASSERT_OK(rank.OnFrame(1, second, payload));
+  ASSERT_OK(rank.Progress());
   EXPECT_EQ(rank.completed(), 1u);
   SwapToLittle(mine.data(), sizeof(float), mine.size());
   EXPECT_EQ(mine, Data(mine.size(), 3));
@@ -617,10 +617,10 @@ TEST(CollectiveScheduleTest,
   ReceiveTarget receive_target;
   FrameHeader other = DataFrame(1, 16, 16);
   other.type = FrameType::kAllGather;
-  ASSERT_TRUE(rank.OnHeader(1, other, &receive_target).ok());
+  ASSERT_OK(rank.OnHeader(1, other, &receive_target));
   rank.Start(
       {FrameType::kAllReduce, reinterpret_cast<uint8_t*>(mine.data()), 16, 0});
-  ASSERT_TRUE(rank.Progress().ok());
+  ASSERT_OK(rank.Progress());
   const Status status =
       rank.OnFrame(1, other, reinterpret_cast<const uint8_t*>(theirs.data()));
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/nanoseconds.h"
 #include "net/collective/topology.h"
 #include "net/collective/wait_report.h"
@@ -300,7 +301,7 @@ TEST(HeartbeatTest, Decode_EncodedHeartbeat_GivesTheSameActivity) {
     uint8_t payload[kHeartbeatBytes];
     EncodeHeartbeat(activity, &header, payload);
     Activity back;
-    ASSERT_TRUE(DecodeHeartbeat(header, payload, 4, &back).ok());
+    ASSERT_OK(DecodeHeartbeat(header, payload, 4, &back));
     EXPECT_EQ(back.step, activity.step);
     EXPECT_EQ(back.sequence, 42u);
     EXPECT_EQ(back.type, FrameType::kBroadcast);
@@ -348,7 +349,7 @@ TEST(HeartbeatTest, Decode_HeartbeatWithAChainEnd_GivesTheChainEnd) {
   EXPECT_EQ(header.payload_bytes, MaxPayload(FrameType::kHeartbeat));
   Activity back;
   ChainEnd end;
-  ASSERT_TRUE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
+  ASSERT_OK(DecodeHeartbeat(header, payload, 4, &back, &end));
   EXPECT_EQ(end.worker, 3);
   EXPECT_TRUE(end.activity == EndExample().activity);
   EXPECT_EQ(end.reported_for_ms, 0x01020304u);
@@ -361,7 +362,7 @@ TEST(HeartbeatTest, Decode_HeartbeatWithAChainEnd_GivesTheChainEnd) {
   payload[kHeartbeatBytes + 7] = 1;
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
   EncodeHeartbeat(Activity(), &header, payload);
-  ASSERT_TRUE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
+  ASSERT_OK(DecodeHeartbeat(header, payload, 4, &back, &end));
   EXPECT_EQ(end.worker, -1);
 }
 
@@ -411,8 +412,7 @@ class LargeRingTest : public testing::Test {
     for (const int to : LinksOf(from, kSize)) {
       Activity activity;
       ChainEnd end;
-      ASSERT_TRUE(
-          DecodeHeartbeat(header, payload, kSize, &activity, &end).ok());
+      ASSERT_OK(DecodeHeartbeat(header, payload, kSize, &activity, &end));
       ranks_[to].RecordHeard(from, now_);
       ranks_[to].OnHeartbeat(from, activity, now_, end);
     }

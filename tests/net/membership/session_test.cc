@@ -73,7 +73,7 @@ class SessionTest : public testing::Test, public FakeTransport {
     FakeStream rival;
     Greet(&rival, 44);
     FrameHeader answer;
-    EXPECT_TRUE(DecodeHeader(rival.written.data(), &answer).ok());
+    EXPECT_OK(DecodeHeader(rival.written.data(), &answer));
     EXPECT_EQ(answer.type, FrameType::kReject);
     EXPECT_TRUE(rival.closed);
     return RefusalCodeOf(answer) != 0;
@@ -181,10 +181,9 @@ TEST_F(LargeSessionTest,
   // To rank 1, which relies on this one: level 1 again, and why.
   ASSERT_GT(stream_.written.size(), kFrameHeaderBytes);
   FormationReport report;
-  ASSERT_TRUE(DecodeFormationReport(stream_.written.data() + kFrameHeaderBytes,
-                                    stream_.written.size() - kFrameHeaderBytes,
-                                    17, 0, &report)
-                  .ok());
+  ASSERT_OK(DecodeFormationReport(stream_.written.data() + kFrameHeaderBytes,
+                                  stream_.written.size() - kFrameHeaderBytes,
+                                  17, 0, &report));
   EXPECT_EQ(report.level, 1);
   EXPECT_EQ(report.missing, 11);
   EXPECT_TRUE(report.lowered);
@@ -206,7 +205,7 @@ TEST_F(SessionTest, Frame_OfAnotherGeneration_IsDropped) {
   EXPECT_EQ(completed_, 0u);
   Receive(FrameType::kBarrier, 1, 1);
   EXPECT_EQ(completed_, 1u);
-  EXPECT_TRUE(failure_.ok());
+  EXPECT_OK(failure_);
 }
 
 TEST_F(FourSessionTest, Events_ChainOfWaits_NamesEachWorker) {
@@ -348,7 +347,7 @@ TEST_F(FormingSessionTest, Hello_OfAnotherVersion_EndsBoth) {
   Receive(&second, FrameType::kHello, ProgramVersion() + 1, 1,
           EncodeIdentity(Other(44)));
   FrameHeader answer;
-  ASSERT_TRUE(DecodeHeader(second.written.data(), &answer).ok());
+  ASSERT_OK(DecodeHeader(second.written.data(), &answer));
   EXPECT_EQ(answer.type, FrameType::kReject);
   EXPECT_EQ(RefusalCodeOf(answer),
             static_cast<uint64_t>(Code::kInvalidArgument));

@@ -238,7 +238,7 @@ class RelaysNameTest : public testing::Test {
       std::unique_ptr<RingCollective> ring;
       ASSERT_OK(RingCollective::Open(options, &ring));
       float sum = 1;
-      EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
+      EXPECT_OK(ring->AllReduce(&sum, 1));
       EXPECT_EQ(sum, 3);
     });
     for (const int each : sockets) close(each);
@@ -364,7 +364,7 @@ TEST(RelayRingTest, Workers_SlowLinksToTheRelay_FormARing) {
     std::unique_ptr<RingCollective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));
     float sum = 1;
-    EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
+    EXPECT_OK(ring->AllReduce(&sum, 1));
     EXPECT_EQ(sum, 2);
   });
 }

@@ -210,7 +210,7 @@ TEST(RelayRingTest, Jobs_KeysDiffer_DoNotMix) {
     std::unique_ptr<RingCollective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));
     float sum = job == 0 ? 1.0f : 10.0f;
-    EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
+    EXPECT_OK(ring->AllReduce(&sum, 1));
     EXPECT_EQ(sum, job == 0 ? 2.0f : 20.0f);
   });
 }

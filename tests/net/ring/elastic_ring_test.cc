@@ -268,8 +268,8 @@ TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
       if (w == lost) continue;
       others.emplace_back([&, w] {
         std::unique_ptr<Collective> own;
-        ASSERT_TRUE(RingCollective::Open(OptionsOf(addresses, w), &own).ok());
-        ASSERT_TRUE(own->Barrier().ok());
+        ASSERT_OK(RingCollective::Open(OptionsOf(addresses, w), &own));
+        ASSERT_OK(own->Barrier());
         ASSERT_TRUE(Eventually([&] { return back.load(); }));
         // A minimum: a longer sleep does not change the result.
         std::this_thread::sleep_for(std::chrono::milliseconds(3000 + 200 * w));
@@ -280,8 +280,8 @@ TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
       });
     }
     RingOptions options = OptionsOf(addresses, lost);
-    ASSERT_TRUE(RingCollective::Open(options, &ring).ok());
-    ASSERT_TRUE(ring->Barrier().ok());
+    ASSERT_OK(RingCollective::Open(options, &ring));
+    ASSERT_OK(ring->Barrier());
     ring.reset();
     options.start_timeout_seconds = 1.5;  // more than between two dials
     back = true;
@@ -310,10 +310,10 @@ TEST(ElasticOptionsTest, Open_ReturnsWithAnotherOption_FailsAndNamesIt) {
         if (w == joiner) continue;
         others.emplace_back([&, w] {
           std::unique_ptr<Collective> own;
-          ASSERT_TRUE(RingCollective::Open(OptionsOf(addresses, w), &own).ok());
+          ASSERT_OK(RingCollective::Open(OptionsOf(addresses, w), &own));
           if (loss_known) {
             EXPECT_EQ(own->Barrier().code(), Code::kPeerLost);
-            EXPECT_TRUE(own->Reform().ok());
+            EXPECT_OK(own->Reform());
             EXPECT_EQ(own->size(), 2);
           }
           ++formed;
@@ -321,7 +321,7 @@ TEST(ElasticOptionsTest, Open_ReturnsWithAnotherOption_FailsAndNamesIt) {
         });
       }
       RingOptions options = OptionsOf(addresses, joiner);
-      ASSERT_TRUE(RingCollective::Open(options, &ring).ok());
+      ASSERT_OK(RingCollective::Open(options, &ring));
       ring.reset();
       EXPECT_TRUE(Eventually([&] { return formed == 2; }));
       options.bytes_per_pack *= 2;
@@ -407,7 +407,7 @@ TEST(ElasticOptionsTest, Abort_OneWorkerAlone_FailsTheNextCall) {
   RingOptions options = OptionsOf(FreeAddresses(2), 0);
   options.start_timeout_seconds = 0.1;
   std::unique_ptr<Collective> ring;
-  ASSERT_TRUE(RingCollective::Open(options, &ring).ok());
+  ASSERT_OK(RingCollective::Open(options, &ring));
   ASSERT_EQ(ring->size(), 1);
   ring->Abort(InvalidArgument("its callback failed"));
   const Status status = ring->Barrier();
@@ -417,10 +417,10 @@ TEST(ElasticOptionsTest, Abort_OneWorkerAlone_FailsTheNextCall) {
 
 TEST(ElasticOptionsTest, Open_ListOfOne_IsARingOfOne) {
   std::unique_ptr<Collective> ring;
-  ASSERT_TRUE(RingCollective::Open(OptionsOf(FreeAddresses(1), 0), &ring).ok());
+  ASSERT_OK(RingCollective::Open(OptionsOf(FreeAddresses(1), 0), &ring));
   EXPECT_EQ(ring->size(), 1);
   ExpectAllCalls(ring.get());
-  EXPECT_TRUE(ring->Reform().ok());
+  EXPECT_OK(ring->Reform());
   EXPECT_FALSE(ring->has_joiner());
 }
 

@@ -72,7 +72,7 @@ std::vector<std::string> Texts(const std::vector<sockaddr_storage>& addresses) {
 
 sockaddr_storage Numeric(const std::string& host, int port) {
   sockaddr_storage address;
-  EXPECT_TRUE(NumericAddress({host, port}, &address).ok());
+  EXPECT_OK(NumericAddress({host, port}, &address));
   return address;
 }
 
@@ -108,7 +108,7 @@ TEST(NamesTest, Open_NameOfSeveralAddresses_TriesEach) {
         options.local_sockets = local;
         std::unique_ptr<Collective> ring;
         const Status status = RingCollective::Open(options, &ring);
-        EXPECT_TRUE(status.ok()) << name << ": " << status.message();
+        EXPECT_OK(status) << name;
         if (status.ok()) ExpectSums(ring.get(), 1000);
       };
       std::thread zero([&] { open(0); });

@@ -32,7 +32,9 @@ TEST(RingCollectiveTest, Reform_AfterEachLoss_HasANewGeneration) {
     std::unique_ptr<Collective> ring;
     ASSERT_OK(RingCollective::Open(OptionsOf(addresses, rank), &ring));
     for (int generation = 1; generation <= kRings; ++generation) {
-      if (generation > 1) ASSERT_OK(ring->Reform());
+      if (generation > 1) {
+        ASSERT_OK(ring->Reform());
+      }
       ExpectSums(ring.get(), 3000);
       float value = 1;
       const Status lost = ring->AllReduce(&value, 1);

@@ -183,7 +183,7 @@ int LocalSockets(const std::string& address, bool connected) {
 // ringlet must compute the same name.
 TEST(SealedRingTest, LocalSocketName_PlainAndWithAKey_FollowsTheFormat) {
   sockaddr_storage address;
-  ASSERT_TRUE(NumericAddress({"127.0.0.1", 7000}, &address).ok());
+  ASSERT_OK(NumericAddress({"127.0.0.1", 7000}, &address));
   const std::string plain = LocalSocketName(address);
   EXPECT_EQ(plain, std::string(1, '\0') + "ringlet/127.0.0.1:7000");
   EXPECT_EQ(LocalSocketName(address, &Keys({1})->keys[0]),

@@ -271,8 +271,7 @@ TEST(SquatterTest, LocalSocket_TakenByASquatter_RingFormsAllTheSame) {
     std::unique_ptr<Collective> ring;
     RingOptions options = OptionsOf(addresses, 1);
     const Status status = RingCollective::Open(options, &ring);
-    EXPECT_TRUE(status.ok())
-        << "behavior " << behavior << ": " << status.message();
+    EXPECT_OK(status) << "behavior " << behavior;
     if (status.ok()) ExpectSums(ring.get(), 30011);
     zero.join();
     if (behavior != Squatter::kNeverAccepts) {
@@ -318,8 +317,8 @@ TEST(SquatterTest, Squatter_OfAnotherUser_GetsNoByte) {
 std::string ToldAsRank1(const std::vector<std::string>& addresses) {
   Address host;
   sockaddr_storage numeric;
-  EXPECT_TRUE(ParseAddress(addresses[0], &host).ok());
-  EXPECT_TRUE(NumericAddress(host, &numeric).ok());
+  EXPECT_OK(ParseAddress(addresses[0], &host));
+  EXPECT_OK(NumericAddress(host, &numeric));
   const std::string name = LocalSocketName(numeric);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;

@@ -269,10 +269,10 @@ TEST(StrategyTest, WorkerPath_NotTheChief_IsBesideTheChiefs) {
   std::filesystem::create_directory(folder / "workertemp_2");
   WriteWhole(WorkerPath(worker, path), "x");
   WriteWhole(path, "chief's");
-  EXPECT_TRUE(RemoveWorkerTemp(worker, path).ok());
+  EXPECT_OK(RemoveWorkerTemp(worker, path));
   EXPECT_FALSE(std::filesystem::exists(folder / "workertemp_2"));
-  EXPECT_TRUE(RemoveWorkerTemp(worker, path).ok());
-  EXPECT_TRUE(RemoveWorkerTemp(chief, path).ok());
+  EXPECT_OK(RemoveWorkerTemp(worker, path));
+  EXPECT_OK(RemoveWorkerTemp(chief, path));
   EXPECT_EQ(ReadWhole(path), "chief's");
 }
 

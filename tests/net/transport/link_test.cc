@@ -100,15 +100,13 @@ TEST(LinkTest, Drop_FramesAreQueued_NothingOfTheOperationFollows) {
   Ends ends;
   Waiter waiter;
   std::unique_ptr<Loop> loop;
-  ASSERT_TRUE(Loop::Open(&loop).ok());
+  ASSERT_OK(Loop::Open(&loop));
   UvHandles handles(loop.get());
   std::unique_ptr<FramedLink> made;
   loop->Post([&] {
     StreamPtr stream;
-    EXPECT_TRUE(UvStream::ConnectTcp(&handles,
-                                     reinterpret_cast<sockaddr*>(&ends.address),
-                                     &stream)
-                    .ok());
+    EXPECT_OK(UvStream::ConnectTcp(
+        &handles, reinterpret_cast<sockaddr*>(&ends.address), &stream));
     made = std::make_unique<FramedLink>(std::move(stream),
                                         LinkPhase::kConnecting, &waiter);
   });

@@ -11,6 +11,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/documented_bytes.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
@@ -124,7 +125,7 @@ TEST(FrameTest, Example_OfTheDocumentation_IsWhatIsSent) {
 
 TEST(FrameTest, Decode_EncodedHeader_GivesTheSameHeader) {
   FrameHeader h;
-  ASSERT_TRUE(DecodeHeader(Encoded(Example()).data(), &h).ok());
+  ASSERT_OK(DecodeHeader(Encoded(Example()).data(), &h));
   EXPECT_EQ(Encoded(h), Encoded(Example()));
   EXPECT_EQ(h.type, FrameType::kBroadcast);
   EXPECT_EQ(h.total, 0x3132333435363738u);
@@ -165,7 +166,7 @@ TEST(FrameTest, Decode_RootInAnAllReduce_IsRejected) {
   h.root = 1;
   EXPECT_FALSE(DecodeHeader(Encoded(h).data(), &back).ok());
   h.type = FrameType::kBroadcast;
-  EXPECT_TRUE(DecodeHeader(Encoded(h).data(), &back).ok());
+  EXPECT_OK(DecodeHeader(Encoded(h).data(), &back));
 }
 
 TEST(FrameTest, Header_OfAnotherProtocol_IsNamed) {
@@ -285,8 +286,8 @@ TEST(FrameReaderTest, Read_CutAnywhere_GivesTheSameFrames) {
   for (size_t cut = 0; cut <= all.size(); ++cut) {
     Recorder recorder;
     FrameReader reader(&recorder);
-    ASSERT_TRUE(Feed(&reader, all.data(), cut).ok());
-    ASSERT_TRUE(Feed(&reader, all.data() + cut, all.size() - cut).ok());
+    ASSERT_OK(Feed(&reader, all.data(), cut));
+    ASSERT_OK(Feed(&reader, all.data() + cut, all.size() - cut));
     ExpectConversation(recorder);
   }
 }
@@ -298,8 +299,8 @@ TEST(FrameReaderTest, Read_AnySize_GivesTheSameFrames) {
     FrameReader reader(&recorder), other(&from_memory);
     for (size_t at = 0; at < all.size(); at += each) {
       const size_t n = std::min(each, all.size() - at);
-      ASSERT_TRUE(Feed(&reader, all.data() + at, n).ok());
-      ASSERT_TRUE(other.Read(all.data() + at, n).ok());
+      ASSERT_OK(Feed(&reader, all.data() + at, n));
+      ASSERT_OK(other.Read(all.data() + at, n));
     }
     ExpectConversation(recorder);
     ExpectConversation(from_memory);
@@ -339,8 +340,8 @@ TEST(FrameReaderTest, Halves_CutAnywhere_LandAtTheirFloats) {
   for (size_t cut = 0; cut <= all.size(); ++cut) {
     HalvesSink sink;
     FrameReader reader(&sink);
-    ASSERT_TRUE(Feed(&reader, all.data(), cut).ok());
-    ASSERT_TRUE(Feed(&reader, all.data() + cut, all.size() - cut).ok());
+    ASSERT_OK(Feed(&reader, all.data(), cut));
+    ASSERT_OK(Feed(&reader, all.data() + cut, all.size() - cut));
     SwapToLittle(sink.floats.data(), sizeof(float), sink.floats.size());
     for (int i = 0; i < 64; ++i) ASSERT_EQ(sink.floats[i], 2.0f * i) << cut;
   }
@@ -358,7 +359,7 @@ TEST(FrameReaderTest, TakeUnchecked_PayloadHasAChecksum_IsRejected) {
   EncodeHeader(h, frame.data());
   FrameReader another(&recorder);
   another.SkipChecksums();
-  EXPECT_TRUE(another.Read(frame.data(), frame.size()).ok());
+  EXPECT_OK(another.Read(frame.data(), frame.size()));
   EXPECT_EQ(recorder.log, "abort=ab;");
 }
 
@@ -387,10 +388,10 @@ TEST(FrameReaderTest, ForgetMemory_InTheMiddleOfAPayload_TouchesNoMemory) {
   const Bytes frame = Frame(h, Bytes(100, 7));
   Recorder recorder;
   FrameReader reader(&recorder);
-  ASSERT_TRUE(Feed(&reader, frame.data(), 90).ok());
+  ASSERT_OK(Feed(&reader, frame.data(), 90));
   const Bytes before = recorder.bytes;
   reader.DropReceiveTarget();
-  ASSERT_TRUE(Feed(&reader, frame.data() + 90, frame.size() - 90).ok());
+  ASSERT_OK(Feed(&reader, frame.data() + 90, frame.size() - 90));
   EXPECT_EQ(recorder.bytes, before);
   EXPECT_EQ(recorder.log, "all-gather;");
 }
@@ -401,10 +402,10 @@ TEST(FrameReaderTest, ForgetMemory_ReaderKeepsThePayload_IsHandedOver) {
   const Bytes frame = Frame(h, Bytes(10, 'x'));
   Recorder recorder, whole;
   FrameReader reader(&recorder), reads_all(&whole);
-  ASSERT_TRUE(Feed(&reader, frame.data(), 60).ok());
+  ASSERT_OK(Feed(&reader, frame.data(), 60));
   reader.DropReceiveTarget();
-  ASSERT_TRUE(Feed(&reader, frame.data() + 60, frame.size() - 60).ok());
-  ASSERT_TRUE(Feed(&reads_all, frame.data(), frame.size()).ok());
+  ASSERT_OK(Feed(&reader, frame.data() + 60, frame.size() - 60));
+  ASSERT_OK(Feed(&reads_all, frame.data(), frame.size()));
   EXPECT_EQ(recorder.log, whole.log);
   EXPECT_NE(recorder.log, "abort;");  // that is how one without payload looks
 }
@@ -492,12 +493,11 @@ TEST(FrameReaderTest, EveryCut_OperationDroppedThere_RestIsDiscarded) {
         Target target(receive_target,
                       kDroppedBytes / PackedBytesPerFloat(kind.dtype) * 4);
         FrameReader reader(&target);
-        ASSERT_TRUE(Deliver(&reader, by, all.data(), cut).ok());
+        ASSERT_OK(Deliver(&reader, by, all.data(), cut));
         target.DropOperation(&reader);
         const Status rest =
             Deliver(&reader, by, all.data() + cut, all.size() - cut);
-        ASSERT_TRUE(rest.ok())
-            << kind.name << ", cut at " << cut << ": " << rest.message();
+        ASSERT_OK(rest) << kind.name << ", cut at " << cut;
         const bool kept = kind.mode == ReceiveTarget::kBuffer && cut >= 56;
         ASSERT_EQ(target.log,
                   kept ? "all-reduce=3;abort=1;" : "all-reduce;abort=1;")
@@ -518,7 +518,7 @@ TEST(FrameReaderTest, NumberInManyParts_OperationDropped_RestIsDiscarded) {
       Target target(receive_target, kDroppedBytes);
       FrameReader reader(&target);
       for (size_t at = 0; at < frame.size(); ++at) {
-        ASSERT_TRUE(Deliver(&reader, by, &frame[at], 1).ok());
+        ASSERT_OK(Deliver(&reader, by, &frame[at], 1));
         if (at == kFrameHeaderBytes + first) target.DropOperation(&reader);
       }
       EXPECT_EQ(target.log, "all-reduce;");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 
 namespace ringlet {
 namespace {
@@ -39,7 +40,7 @@ TEST(HandshakeTest, Encode_Identity_HasTheFixedBytes) {
 TEST(HandshakeTest, Decode_EncodedIdentity_GivesTheSameIdentity) {
   const std::vector<uint8_t> bytes = EncodeIdentity(Example());
   Identity back;
-  ASSERT_TRUE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+  ASSERT_OK(DecodeIdentity(bytes.data(), bytes.size(), &back));
   EXPECT_EQ(EncodeIdentity(back), bytes);
   EXPECT_EQ(back.job, "mnist");
 }
@@ -79,7 +80,7 @@ TEST(HandshakeTest, Encode_LargeRing_SetsTheByteOfItsLinks) {
   large.links = 1;
   std::vector<uint8_t> bytes = EncodeIdentity(large);
   Identity back;
-  ASSERT_TRUE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+  ASSERT_OK(DecodeIdentity(bytes.data(), bytes.size(), &back));
   EXPECT_EQ(back.links, 1);
   EXPECT_EQ(bytes[29], 1);
   bytes[29] = 0;
@@ -131,8 +132,8 @@ TEST(HandshakeTest, Withdraw_UnknownJobName_IsAMemberByItsList) {
   Identity peer = self;
   peer.worker = 3;
   peer.job.clear();
-  EXPECT_TRUE(CheckMember(self, peer).ok());
-  EXPECT_TRUE(CheckMember(peer, self).ok());
+  EXPECT_OK(CheckMember(self, peer));
+  EXPECT_OK(CheckMember(peer, self));
   EXPECT_FALSE(CheckPeer(self, peer, 3).ok()) << "it takes no part";
   peer.cluster_hash ^= 1;
   EXPECT_FALSE(CheckMember(self, peer).ok());
@@ -143,8 +144,8 @@ TEST(HandshakeTest, Withdraw_UnknownJobName_IsAMemberByItsList) {
 
 TEST(HandshakeTest, Version_DiffersFromThePeers_IsRefusedWithBoth) {
   const uint64_t mine = uint64_t{1} << 32 | uint64_t{2} << 16 | 3;
-  EXPECT_TRUE(CheckVersion(0, mine, 1, mine).ok());
-  EXPECT_TRUE(CheckVersion(0, mine, 1, 0).ok());  // it does not send its own
+  EXPECT_OK(CheckVersion(0, mine, 1, mine));
+  EXPECT_OK(CheckVersion(0, mine, 1, 0));  // it does not send its own
   for (const uint64_t theirs : {mine + 1, mine - (uint64_t{1} << 32)}) {
     EXPECT_EQ(CheckVersion(0, mine, 1, theirs).code(), Code::kInvalidArgument);
   }
@@ -179,7 +180,7 @@ TEST(HandshakeTest, Encode_Withdraw_HasTheFixedBytes) {
   const std::vector<uint8_t> bytes = EncodeWithdraw(withdraw);
   EXPECT_EQ(bytes, expected);
   Withdraw back;
-  ASSERT_TRUE(DecodeWithdraw(bytes.data(), bytes.size(), &back).ok());
+  ASSERT_OK(DecodeWithdraw(bytes.data(), bytes.size(), &back));
   EXPECT_EQ(EncodeWithdraw(back), bytes);
   EXPECT_EQ(back.reason.code(), Code::kNotFound);
 }
@@ -194,7 +195,7 @@ TEST(HandshakeTest, Encode_WithdrawOfAnyLength_FitsAndComesBack) {
       const std::vector<uint8_t> bytes = EncodeWithdraw(withdraw);
       ASSERT_LE(bytes.size(), MaxPayload(FrameType::kWithdraw));
       Withdraw back;
-      ASSERT_TRUE(DecodeWithdraw(bytes.data(), bytes.size(), &back).ok());
+      ASSERT_OK(DecodeWithdraw(bytes.data(), bytes.size(), &back));
       EXPECT_EQ(back.identity.job, withdraw.identity.job);
       EXPECT_EQ(EncodeWithdraw(back), bytes);
       if (text <= 212) {
@@ -219,7 +220,7 @@ TEST(HandshakeTest, Decode_WithdrawIsDamaged_IsRejectedAndReadsNothingBeyond) {
   EXPECT_FALSE(DecodeWithdraw(bad.data(), bad.size(), &back).ok());
   bad = good;
   bad[0] = 200;  // a code that this version does not know
-  ASSERT_TRUE(DecodeWithdraw(bad.data(), bad.size(), &back).ok());
+  ASSERT_OK(DecodeWithdraw(bad.data(), bad.size(), &back));
   EXPECT_EQ(back.reason.code(), Code::kInternal);
   EXPECT_STREQ(back.reason.message(), "a? b");
 }
@@ -231,7 +232,7 @@ TEST(HandshakeTest, CheckMember_OptionsDiffer_AcceptsTheSameListAlone) {
   Identity peer = self;
   peer.timeout_ms = peer.bytes_per_pack = 1;
   peer.dtype = peer.implementation = 0;
-  EXPECT_TRUE(CheckMember(self, peer).ok());
+  EXPECT_OK(CheckMember(self, peer));
   for (const int change : {0, 1, 2}) {
     Identity other = peer;
     if (change == 0) other.job = "cifar";
@@ -245,18 +246,18 @@ TEST(HandshakeTest, CheckPeer_MinWorkersDiffer_IsRefused) {
   Identity self = Example();
   Identity peer = self;
   peer.worker = self.worker + 1;
-  ASSERT_TRUE(CheckPeer(self, peer, -1).ok());
+  ASSERT_OK(CheckPeer(self, peer, -1));
   EXPECT_EQ(EncodeIdentity(self)[30], 0);
   peer.min_workers = 2;
   EXPECT_TRUE(Contains(CheckPeer(self, peer, -1), "waited for) 2, worker"));
   self.min_workers = 2;
-  EXPECT_TRUE(CheckPeer(self, peer, -1).ok());
+  EXPECT_OK(CheckPeer(self, peer, -1));
   self.min_workers = 1;
   EXPECT_FALSE(CheckPeer(self, peer, -1).ok());
   std::vector<uint8_t> bytes = EncodeIdentity(peer);
   EXPECT_EQ(bytes[30], 2);
   Identity back;
-  ASSERT_TRUE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+  ASSERT_OK(DecodeIdentity(bytes.data(), bytes.size(), &back));
   EXPECT_EQ(back.min_workers, 2);
   bytes[30] = 65;
   EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());

@@ -1,4 +1,5 @@
 #include "net/wire/view_frame.h"
+#include "../../support/expect_ok.h"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +45,7 @@ TEST(ViewTest, Decode_EncodedViewFrame_GivesTheSameFrame) {
         ViewMessage::kStart, ViewMessage::kRuns}) {
     const std::vector<uint8_t> bytes = Bytes(Example(word));
     ViewFrame back;
-    ASSERT_TRUE(DecodeView(bytes.data(), bytes.size(), 9, 2, &back).ok());
+    ASSERT_OK(DecodeView(bytes.data(), bytes.size(), 9, 2, &back));
     EXPECT_EQ(Bytes(back), bytes);
     EXPECT_EQ(ViewProposer(back.generation), 2);
     EXPECT_EQ(ViewCount(back.generation), 0x0203u);
@@ -61,7 +62,7 @@ TEST(ViewTest, Encode_LargeList_HasMoreBits) {
   EXPECT_EQ(bytes, (std::vector<uint8_t>{4, 0, 0x43, 0x50, 0x0f, 0, 0, 0xe0,
                                          0x61, 0x72, 0x83, 0x94, 0xb5, 0xa6}));
   ViewFrame back;
-  ASSERT_TRUE(DecodeView(bytes.data(), bytes.size(), 64, 63, &back).ok());
+  ASSERT_OK(DecodeView(bytes.data(), bytes.size(), 64, 63, &back));
   EXPECT_EQ(back.workers, frame.workers);
   EXPECT_EQ(back.generation, frame.generation);
   EXPECT_FALSE(Decodes(bytes, 63, 62));  // a worker beyond the list

@@ -108,11 +108,11 @@ TEST(WireDtypeTest, Names_EveryDtype_EqualNumpy) {
   for (const WireDtype dtype :
        {WireDtype::kFloat32, WireDtype::kBfloat16, WireDtype::kFloat16}) {
     WireDtype back;
-    ASSERT_TRUE(WireDtypeFromName(WireDtypeName(dtype), &back).ok());
+    ASSERT_OK(WireDtypeFromName(WireDtypeName(dtype), &back));
     EXPECT_EQ(back, dtype);
   }
   WireDtype dtype = WireDtype::kFloat32;
-  EXPECT_TRUE(WireDtypeFromName("BFloat16", &dtype).ok());
+  EXPECT_OK(WireDtypeFromName("BFloat16", &dtype));
   EXPECT_EQ(dtype, WireDtype::kBfloat16);
   const Status unknown = WireDtypeFromName("float8", &dtype);
   EXPECT_TRUE(Contains(unknown, "'float8'"));
