@@ -4,13 +4,15 @@
 
 #include <ctime>
 
+#include "time_units.h"
+
 namespace ringlet {
 namespace {
 
 int64_t Nanos(clockid_t id) {
   timespec t;
   clock_gettime(id, &t);
-  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+  return int64_t{t.tv_sec} * kSecond + t.tv_nsec;
 }
 
 class SystemClock final : public Clock {

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "../base/time_units.h"
+
 namespace ringlet {
 
 // The time of a step and of a check on a rank, in nanoseconds. 0: unknown.
@@ -49,7 +51,7 @@ class CheckPace {
   void Choose(const CheckTimes& times, int64_t every) {
     every_ = every;
     if (times.step <= 0) return;
-    constexpr int64_t kTwoSeconds = 2000000000;
+    constexpr int64_t kTwoSeconds = 2 * kSecond;
     const auto share = [&](int64_t hundredths) {
       return times.check * 100 / (times.step * hundredths) + 1;
     };

@@ -7,6 +7,7 @@
 #include "../base/collective_numbers.h"
 #include "../base/events.h"
 #include "../base/text.h"
+#include "../base/time_units.h"
 #include "fitter.h"
 #include "ringlet/collective.h"
 #include "run_state.h"
@@ -57,7 +58,7 @@ void Fitter::RecordCheck(const Status& status) {
     return;  // no check
   const int64_t now = Clock::System()->MonotonicNanos();
   if (agreed && now < next_check_event_) return;
-  next_check_event_ = now + 10000000000;
+  next_check_event_ = now + 10 * kSecond;
   Event event("check");
   event.Int("epoch", fit_.epoch).Int("step", model_->iterations());
   if (model_->collective()->elastic() && agreed) {

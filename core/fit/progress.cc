@@ -13,11 +13,13 @@
 #include <cstdarg>
 #include <cstdlib>
 
+#include "../base/time_units.h"
+
 namespace ringlet {
 namespace {
 
 constexpr int kBarWidth = 20;
-constexpr int64_t kDrawEvery = 50000000;  // nanoseconds
+constexpr int64_t kDrawEvery = 50 * kMillisecond;
 
 int Digits(int64_t n) {
   int digits = 1;

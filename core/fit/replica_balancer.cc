@@ -5,6 +5,7 @@
 
 #include "../base/collective_numbers.h"
 #include "../base/events.h"
+#include "../base/time_units.h"
 
 namespace ringlet {
 namespace {
@@ -93,7 +94,7 @@ void ReplicaBalancer::RecordReplicas(bool enters) {
   const int64_t now = Clock::System()->MonotonicNanos();
   if (g_events == nullptr || workers == 1) return;
   if (!enters && now < next_event_) return;
-  next_event_ = now + 10000000000;
+  next_event_ = now + 10 * kSecond;
   const std::vector<Member>& members = parts_.consistency().members();
   JsonWriter replicas;
   replicas.BeginObject();

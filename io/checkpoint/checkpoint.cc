@@ -8,6 +8,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
+#include "../../core/base/time_units.h"
 #include "../files/atomic_file.h"
 #include "../weights/safetensors.h"
 
@@ -111,7 +112,7 @@ void RecordSave(const std::string& path, uint64_t bytes, int64_t begin,
   if (sink == nullptr) return;
   static std::atomic<int64_t> recorded{0}, others{0};
   const int64_t now = Clock::System()->MonotonicNanos();
-  if (saved.ok() && recorded != 0 && now - recorded < 1000000000) {
+  if (saved.ok() && recorded != 0 && now - recorded < kSecond) {
     ++others;
     return;
   }

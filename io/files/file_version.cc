@@ -5,6 +5,7 @@
 #include <string>
 
 #include "../../core/base/crc32c.h"
+#include "../../core/base/time_units.h"
 
 namespace ringlet {
 
@@ -14,7 +15,7 @@ FileVersion VersionOf(const struct stat& info) {
   version.inode = static_cast<uint64_t>(info.st_ino);
   version.bytes = static_cast<int64_t>(info.st_size);
   version.written_ns =
-      int64_t{info.st_mtim.tv_sec} * 1000000000 + int64_t{info.st_mtim.tv_nsec};
+      int64_t{info.st_mtim.tv_sec} * kSecond + int64_t{info.st_mtim.tv_nsec};
   return version;
 }
 

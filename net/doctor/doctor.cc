@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "../../core/base/fnv1a.h"
+#include "../../core/base/time_units.h"
 #include "../../core/compute/gemm.h"
 #include "../collective/topology.h"
 #include "../ring/check_ring_options.h"
@@ -158,7 +159,7 @@ Status Examine(const DoctorPlan& plan, Findings* out) {
   const std::unique_ptr<LinkChecks> links = StartLinks(plan, out);
   CheckCores(ObserveCpu(plan.threads), out);
   MemoryFacts memory = ObserveMemory();
-  CheckDate(Clock::System()->WallNanos() / 1000000000, out);
+  CheckDate(Clock::System()->WallNanos() / kSecond, out);
   if (links != nullptr) {
     links->Finish(left(kExchangeEnd));
     links->AddFindings(kExchangeEnd, out);

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "../../core/base/time_units.h"
+
 namespace ringlet {
 namespace {
 
@@ -15,7 +17,7 @@ namespace {
 static_assert(DoctorExchange::kFirstFrameBytes > 9000);
 constexpr size_t kMaxRefusals = 8;
 constexpr int kMostClosed = 3;
-constexpr int64_t kLingerNanos = 1500000000;
+constexpr int64_t kLingerNanos = 1500 * kMillisecond;
 
 std::string Ascii(const std::string& text) {
   return PrintableAscii(reinterpret_cast<const uint8_t*>(text.data()),

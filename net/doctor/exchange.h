@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/time_units.h"
 #include "../transport/framed_link.h"
 #include "../wire/handshake.h"
 #include "ringlet/collective.h"
@@ -102,12 +103,13 @@ class DoctorExchange final : private FramedLink::Owner {
   // Reasons for which connections to this worker were refused; at most 8.
   const std::vector<std::string>& refusals() const { return refusals_; }
 
-  static constexpr int64_t kTickNanos = 20000000;
-  static constexpr int64_t kHandshakeNanos = 3000000000;
+  static constexpr int64_t kTickNanos = 20 * kMillisecond;
+  static constexpr int64_t kHandshakeNanos = 3 * kSecond;
   // Large frames that move nothing for so long do not arrive.
-  static constexpr int64_t kStallNanos = 3000000000;
-  static constexpr int64_t kDataNanos = 1000000000;
-  static constexpr int64_t kPauseNanos = 250000000;  // between two dials
+  static constexpr int64_t kStallNanos = 3 * kSecond;
+  static constexpr int64_t kDataNanos = kSecond;
+  // Between two dials.
+  static constexpr int64_t kPauseNanos = 250 * kMillisecond;
   static constexpr int kPings = 3;
   static constexpr uint32_t kFirstFrameBytes = 16 << 10;
   static constexpr uint64_t kMostFrames = 16;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <utility>
 
+#include "../../core/base/time_units.h"
 #include "../cluster/address.h"
 #include "../membership/session.h"
 #include "../transport/seal_stream.h"
@@ -65,7 +66,7 @@ void LinkChecks::Begin() {
   exchange_ = std::make_unique<DoctorExchange>(options, self, Clock::System());
   if (!has_timer_) return;
   timer_.data = this;
-  constexpr uint64_t kMilliseconds = DoctorExchange::kTickNanos / 1000000;
+  constexpr uint64_t kMilliseconds = DoctorExchange::kTickNanos / kMillisecond;
   uv_timer_start(
       &timer_,
       [](uv_timer_t* timer) { static_cast<LinkChecks*>(timer->data)->Tick(); },

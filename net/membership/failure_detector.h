@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/time_units.h"
 #include "../collective/topology.h"
 #include "../transport/loss_cause.h"
 #include "../wire/heartbeat.h"
@@ -30,7 +31,7 @@ class FailureDetector {
  public:
   struct Options {
     int worker = 0;  // this worker
-    int64_t timeout_nanos = 5000000000;
+    int64_t timeout_nanos = 5 * kSecond;
     std::vector<std::string> addresses;  // by worker
     bool elastic = false;                // every pair is linked
   };

@@ -18,11 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/time_units.h"
+
 namespace ringlet {
 
 class MissingPeerReport {
  public:
-  static constexpr int64_t kSecond = 1000000000;
   static constexpr int64_t kFirst = 1 * kSecond;
   static constexpr int64_t kEvery = 10 * kSecond;
   static constexpr int kMaxRefusals = 5;

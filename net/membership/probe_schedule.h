@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "../../core/base/time_units.h"
+
 namespace ringlet {
 
 class ProbeSchedule {
@@ -36,8 +38,8 @@ class ProbeSchedule {
   void Done(int peer) { probed_ = peer; }
 
  private:
-  static constexpr int64_t kFirstRound = 3000000000;
-  static constexpr int64_t kBetweenRounds = 10000000000;
+  static constexpr int64_t kFirstRound = 3 * kSecond;
+  static constexpr int64_t kBetweenRounds = 10 * kSecond;
 
   const int worker_;
   int probed_;  // the last probed worker of this round, or worker_

@@ -14,13 +14,14 @@
 #include <cmath>
 #include <utility>
 
+#include "../../core/base/time_units.h"
 #include "../collective/topology.h"
 #include "../wire/abort.h"
 
 namespace ringlet {
 namespace {
 
-constexpr int64_t kStartTick = 20000000;
+constexpr int64_t kStartTick = 20 * kMillisecond;
 
 int64_t Nanos(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 

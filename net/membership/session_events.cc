@@ -4,12 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "../../core/base/time_units.h"
+
 namespace ringlet {
-namespace {
-
-constexpr int64_t kSecond = 1000000000;
-
-}  // namespace
 
 SessionEvents::SessionEvents(std::function<void(const Event&)> sink, int size,
                              int64_t timeout_nanos)

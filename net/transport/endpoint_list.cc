@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "../../core/base/time_units.h"
 #include "socket_address.h"
 
 namespace ringlet {
 namespace {
 
-constexpr int64_t kSecond = 1000000000;
 constexpr int64_t kFirstBackoff = kSecond / 50;
 constexpr int64_t kLongestBackoff = kSecond;
 

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "../../core/base/time_units.h"
 #include "socket_address.h"
 
 namespace ringlet {
 namespace {
 
-constexpr int64_t kLongestPause = 1000000000;
-constexpr int64_t kFirstLine = 1000000000;
+constexpr int64_t kLongestPause = kSecond;
+constexpr int64_t kFirstLine = kSecond;
 constexpr int64_t kMaxLineInterval = 3600 * kFirstLine;
 
 }  // namespace

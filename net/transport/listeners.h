@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../core/base/time_units.h"
 #include "../cluster/ring_options.h"
 #include "own_addresses.h"
 #include "uv_stream.h"
@@ -75,10 +76,10 @@ class Listeners {
   bool trying_ = false;
   int64_t next_try_ = 0;
   int64_t next_line_ = 0;
-  int64_t line_interval_ = 5000000000;  // doubles with each line
-  bool failed_ = false;                 // the last try failed
-  bool reported_ = false;               // a line has reported the failure
-  std::string warned_;                  // the last warning about the addresses
+  int64_t line_interval_ = 5 * kSecond;  // doubles with each line
+  bool failed_ = false;                  // the last try failed
+  bool reported_ = false;                // a line has reported the failure
+  std::string warned_;                   // the last warning about the addresses
 };
 
 }  // namespace ringlet

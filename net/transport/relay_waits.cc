@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "../../core/base/time_units.h"
+
 namespace ringlet {
 namespace {
 
-constexpr int64_t kFirstPause = 100000000, kLongestPause = 2000000000;
+// Between two tries; it doubles with each.
+constexpr int64_t kFirstRetryPause = 100 * kMillisecond;
+constexpr int64_t kMaxRetryPause = 2 * kSecond;
+// A relay that has not answered for so long is tried again.
+constexpr int64_t kConnectTimeout = 5 * kSecond;
 constexpr char kThroughRelay[] = "through the relay at %s";
-constexpr int64_t kConnects = 5000000000;  // at the longest
 
 }  // namespace
 
@@ -19,7 +24,7 @@ class RelayWaits::Wait final : public ByteStream::Owner {
 
   // True if the relay has not answered for too long.
   bool overdue(int64_t now) const {
-    return !below->open() && now - since > kConnects;
+    return !below->open() && now - since > kConnectTimeout;
   }
   void OnEnded(LossCause, const Status& why, int64_t now) override {
     if (!below->open()) ++address;
@@ -32,11 +37,11 @@ class RelayWaits::Wait final : public ByteStream::Owner {
   // The stream below `stream`, while there is one.
   const ByteStream* below = nullptr;
   size_t address = 0;  // the index of one of the relay's addresses
-  int64_t since = 0, next = 0, pause = kFirstPause;
+  int64_t since = 0, next = 0, pause = kFirstRetryPause;
 
  private:
   void OnOpened(int64_t now) override {
-    pause = kFirstPause;
+    pause = kFirstRetryPause;
     next = now;
     of_.reported_ = false;
     of_.owner_->OnJoined(std::move(stream), now);
@@ -64,7 +69,7 @@ void RelayWaits::Add(const RelayHello& hello) {
 
 void RelayWaits::Ended(Wait* wait, const Status& why, int64_t now) {
   wait->next = now + wait->pause;
-  wait->pause = std::min(2 * wait->pause, kLongestPause);
+  wait->pause = std::min(2 * wait->pause, kMaxRetryPause);
   if (lookup_ != nullptr && lookup_->done()) lookup_.reset();
   if (std::exchange(reported_, true)) return;
   owner_->OnNoRelay(std::string("warning: no worker can connect ") +

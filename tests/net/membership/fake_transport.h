@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "core/base/crc32c.h"
+#include "core/base/time_units.h"
 #include "net/membership/session.h"
 #include "net/wire/abort.h"
 
 namespace ringlet {
-
-constexpr int64_t kSecond = 1000000000;
 
 // Records the last written frame and the last abort frame. With `full` it
 // accepts nothing.

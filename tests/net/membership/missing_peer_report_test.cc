@@ -8,12 +8,12 @@
 
 #include "../../support/contains.h"
 #include "../../support/random_cases.h"
+#include "core/base/time_units.h"
 #include "net/transport/endpoint_list.h"
 
 namespace ringlet {
 namespace {
 
-constexpr int64_t kSecond = MissingPeerReport::kSecond;
 constexpr int64_t kTick = kSecond / 50;
 
 std::vector<std::string> Addresses(int size) {
