@@ -101,7 +101,7 @@ Status CallLoss(const CustomLoss& loss, const Shape& output, int64_t count,
   const int64_t width = output.elements(), each = loss.targets(output);
   try {
     for (int64_t i = 0; i < count; ++i) {
-      const Targets of_example =
+      const Targets example_targets =
           TargetsFrom(targets, loss.takes_classes(), i * each);
       float* const gradient =
           d_predictions == nullptr ? nullptr : d_predictions + i * width;
@@ -109,7 +109,7 @@ Status CallLoss(const CustomLoss& loss, const Shape& output, int64_t count,
       const float weight = weights != nullptr ? weights[i] : 1;
       per_example[i] =
           static_cast<float>(loss.Compute(output, predictions + i * width,
-                                          of_example, gradient)) *
+                                          example_targets, gradient)) *
           weight;
       for (int64_t j = 0; gradient != nullptr && j < width; ++j) {
         gradient[j] *= scale * weight;

@@ -25,9 +25,9 @@ std::atomic<int> g_open{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 bool SameStream(FILE* a, FILE* b) {
-  struct stat of_a, of_b;
-  return fstat(fileno(a), &of_a) == 0 && fstat(fileno(b), &of_b) == 0 &&
-         SameFile(of_a, of_b);
+  struct stat info_a, info_b;
+  return fstat(fileno(a), &info_a) == 0 && fstat(fileno(b), &info_b) == 0 &&
+         SameFile(info_a, info_b);
 }
 
 // Returns the streams that `out` shares.

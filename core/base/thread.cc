@@ -88,9 +88,10 @@ std::string FirstBytesOf(const std::string& path) {
 
 // "200000 100000", microseconds of each period; "max" or -1: no quota.
 double QuotaFraction(const std::string& quota, const std::string& period) {
-  const double of = std::atof(period.c_str());
-  const double time = std::atof(quota.c_str());
-  return time > 0 && of > 0 ? time / of : 0;
+  const double period_micros = std::atof(period.c_str());
+  const double quota_micros = std::atof(quota.c_str());
+  return quota_micros > 0 && period_micros > 0 ? quota_micros / period_micros
+                                               : 0;
 }
 
 double QuotaOf(const std::string& folder) {

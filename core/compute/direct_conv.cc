@@ -232,10 +232,10 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
   }
   const PartialVector last(c.filters - f - (kWide - 1) * kLanes);
   Sums<kTall, kWide> s;
-  Lanes of_dy[kWide];
+  Lanes dy_sums[kWide];
 #pragma GCC unroll 2
   for (int j = 0; j < kWide && kSums; ++j) {
-    of_dy[j] =
+    dy_sums[j] =
         PartialVector(c.filters - f - j * kLanes).Load(c.sums + f + j * kLanes);
   }
   const float* d = c.dy + block.begin * c.dy_step + f;
@@ -254,7 +254,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
       for (int j = 0; j < kWide - 1; ++j) v[j] = Load(d + j * kLanes);
       v[kWide - 1] = last.Load(d + (kWide - 1) * kLanes);
 #pragma GCC unroll 2
-      for (int j = 0; j < kWide && kSums; ++j) of_dy[j] += v[j];
+      for (int j = 0; j < kWide && kSums; ++j) dy_sums[j] += v[j];
 #pragma GCC unroll 16
       for (int i = 0; i < kTall; ++i) {
         const float* const q = x[i % kPlaces] + at + i / kPlaces;
@@ -271,7 +271,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
   s.PutTo(sums);
   AddRows(sums, taps, kWide, c.filters - f, block.adds,
           c.dw + k * c.dw_stride + f, c.dw_stride);
-  if (kSums) AddRows(of_dy, 1, kWide, c.filters - f, false, c.sums + f, 0);
+  if (kSums) AddRows(dy_sums, 1, kWide, c.filters - f, false, c.sums + f, 0);
 }
 
 // Computes the first of `run` neighbouring taps, with the fewest tiles of even
@@ -304,20 +304,22 @@ int64_t GradientOfAny(const ConvGradient& c, const Block& block, int64_t k,
   constexpr int kMax = kGradientTaps[kWide - 1];
   const int64_t tiles = (left + kMax - 1) / kMax;
   const int64_t each = (left + tiles - 1) / tiles;
-  const auto of = [&](auto tile, int64_t taps) {
+  const auto compute_tile = [&](auto tile, int64_t taps) {
     tile(c, block, k, f);
     return taps;
   };
   if (each == kMax) {
-    return of(GradientTile<kMax, kWide, Taps::kAnywhere>, kMax);
+    return compute_tile(GradientTile<kMax, kWide, Taps::kAnywhere>, kMax);
   }
   if (each > kMax / 2) {
-    return of(GradientTile<kMax - 1, kWide, Taps::kAnywhere>, kMax - 1);
+    return compute_tile(GradientTile<kMax - 1, kWide, Taps::kAnywhere>,
+                        kMax - 1);
   }
   if (each > 1) {
-    return of(GradientTile<kMax / 2, kWide, Taps::kAnywhere>, kMax / 2);
+    return compute_tile(GradientTile<kMax / 2, kWide, Taps::kAnywhere>,
+                        kMax / 2);
   }
-  return of(GradientTile<1, kWide, Taps::kAnywhere>, 1);
+  return compute_tile(GradientTile<1, kWide, Taps::kAnywhere>, 1);
 }
 
 template <int kWide>

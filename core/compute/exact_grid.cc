@@ -62,9 +62,9 @@ bool ToGrid(GridMode mode, const float* x, int64_t count, uint8_t scale,
           ? loops.quantize_in_place(whole, count, inverse, limit)
           : (mode == GridMode::kSet ? loops.quantize : loops.quantize_and_add)(
                 x, count, inverse, limit, static_cast<int32_t*>(whole));
-  const auto of_greatest = static_cast<uint8_t>(greatest >> 23);
-  *exponent = std::max(*exponent, of_greatest);
-  return of_greatest == kNotFinite ||
+  const auto greatest_exponent = static_cast<uint8_t>(greatest >> 23);
+  *exponent = std::max(*exponent, greatest_exponent);
+  return greatest_exponent == kNotFinite ||
          BitCast<float>(greatest) * inverse <= limit;
 }
 
@@ -81,9 +81,10 @@ uint8_t ExponentOf(const float* x, int64_t count) {
 }
 
 uint8_t ScaleThatHolds(uint8_t exponent, float limit) {
-  const int of_limit = static_cast<int>(BitCast<uint32_t>(limit) >> 23) - 127;
+  const int limit_exponent =
+      static_cast<int>(BitCast<uint32_t>(limit) >> 23) - 127;
   const int above = std::max<int>(exponent, 1) - 126;  // |x| < 2^above
-  return ScaleOf(above - of_limit);
+  return ScaleOf(above - limit_exponent);
 }
 
 void NextScales(int64_t count, const uint32_t* greatest, uint8_t* scales) {

@@ -24,8 +24,8 @@ struct Pair {
 };
 
 Pair Sum(double a, double b) {
-  const double sum = a + b, of_b = sum - a;
-  return {sum, (a - (sum - of_b)) + (b - of_b)};
+  const double sum = a + b, b_part = sum - a;
+  return {sum, (a - (sum - b_part)) + (b - b_part)};
 }
 
 // Returns the upper 26 digits.

@@ -53,10 +53,10 @@ inline Reduced Reduce(float x) {
   constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
   constexpr float kRound = 0x1.8p+23f;  // adding it rounds to a whole number
   const float shifted = x * kOneOverLn2 + kRound, n = shifted - kRound;
-  const float high = x - n * kLn2High, of_low = n * kLn2Low;
-  const float rest = high - of_low;
+  const float high = x - n * kLn2High, low = n * kLn2Low;
+  const float rest = high - low;
   const auto bits = BitCast<uint32_t>(shifted) - BitCast<uint32_t>(kRound);
-  return {BitCast<int32_t>(bits), rest, (high - rest) - of_low};
+  return {BitCast<int32_t>(bits), rest, (high - rest) - low};
 }
 
 // e^r - 1 - r for |r| <= ln 2 / 2. The error is 5e-10 of e^r - 1.
@@ -131,8 +131,8 @@ inline float Log(float x) {
   const float y = internal::LogOf(
       d.m - 1, static_cast<float>(denormal ? d.exponent - 23 : d.exponent));
   // Zero gives minus infinity; a negative x and NaN give NaN.
-  const float of_rest = x == 0 ? -HUGE_VALF : NAN;
-  return x > 0 ? x <= FLT_MAX ? y : x : of_rest;
+  const float outside = x == 0 ? -HUGE_VALF : NAN;
+  return x > 0 ? x <= FLT_MAX ? y : x : outside;
 }
 
 inline float Log1p(float x) {
@@ -143,8 +143,8 @@ inline float Log1p(float x) {
       0.5f * (x - (sum - 1)) * internal::PowerOf2(1 - d.exponent);
   const float y =
       internal::LogOf(d.m - 1 + lost, static_cast<float>(d.exponent));
-  const float of_rest = x == -1 ? -HUGE_VALF : NAN;
-  const float all = x > -1 ? x <= FLT_MAX ? y : x : of_rest;
+  const float outside = x == -1 ? -HUGE_VALF : NAN;
+  const float all = x > -1 ? x <= FLT_MAX ? y : x : outside;
   return std::fabs(x) < 0x1p-25f ? x : all;
 }
 

@@ -74,8 +74,8 @@ __attribute__((noinline)) void AddPairs(const ConvGradient& c,
       z = _mm512_add_ps(_mm512_mask_loadu_ps(a, UpperLanes(here), second - 8),
                         z);
     }
-    const __mmask16 of_first = pairs.first[i] ? here : FirstLanes(0);
-    _mm512_mask_storeu_ps(first, of_first, z);
+    const __mmask16 first_mask = pairs.first[i] ? here : FirstLanes(0);
+    _mm512_mask_storeu_ps(first, first_mask, z);
     _mm512_mask_storeu_ps(second - 8, UpperLanes(here), z);
   }
 }
@@ -92,8 +92,8 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
                          _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   const __mmask16 here = FirstLanes(c.filters);
   const bool adds_up = c.sums != nullptr && pairs.tap[0] == 0;
-  Lanes of_dy = _mm512_setzero_ps();
-  if (adds_up) of_dy = RepeatEachLane(_mm512_maskz_loadu_ps(here, c.sums));
+  Lanes dy_sums = _mm512_setzero_ps();
+  if (adds_up) dy_sums = RepeatEachLane(_mm512_maskz_loadu_ps(here, c.sums));
   Lanes s[kTall], sums[kTall];
   int64_t offset[kTall];
 #pragma GCC unroll 16
@@ -113,7 +113,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
     for (int64_t at = 0; at < n * step; at += step, d += c.dy_step) {
       const Lanes v =
           RepeatEachLane(_mm512_castps256_ps512(_mm256_maskload_ps(d, lanes)));
-      if (adds_up) of_dy = _mm512_add_ps(of_dy, v);
+      if (adds_up) dy_sums = _mm512_add_ps(dy_sums, v);
 #pragma GCC unroll 16
       for (int i = 0; i < kTall; ++i) {
         s[i] = _mm512_fmadd_ps(Broadcast(x[i] + at), v, s[i]);
@@ -123,7 +123,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
 #pragma GCC unroll 16
   for (int i = 0; i < kTall; ++i) sums[i] = s[i];
   AddPairs(c, pairs, sums, adds);
-  if (adds_up) _mm512_mask_storeu_ps(c.sums, here, SeparateTaps(of_dy));
+  if (adds_up) _mm512_mask_storeu_ps(c.sums, here, SeparateTaps(dy_sums));
 }
 
 // Makes pairs of the taps from k on. Returns the index of the first tap without
@@ -162,10 +162,10 @@ void PairedGradientAvx512(const ConvGradient& c) {
     k = next;
     for (int64_t begin = 0; begin < positions; begin += kConvBlock) {
       const int64_t end = MinOf(positions, begin + kConvBlock);
-      const auto of_tile = pairs.count > 4   ? GradientTile<kTallGradient>
-                           : pairs.count > 2 ? GradientTile<4>
-                                             : GradientTile<2>;
-      of_tile(c, pairs, begin, end, c.adds || begin > 0);
+      const auto gradient_tile = pairs.count > 4   ? GradientTile<kTallGradient>
+                                 : pairs.count > 2 ? GradientTile<4>
+                                                   : GradientTile<2>;
+      gradient_tile(c, pairs, begin, end, c.adds || begin > 0);
     }
   }
 }

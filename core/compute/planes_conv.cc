@@ -168,11 +168,11 @@ void ComputeForward(const ConvForward& c) {
 }  // namespace
 
 void PlanesForwardAvx512(const ConvForward& c) {
-  const auto of = c.filters > 6   ? ComputeForward<8>
-                  : c.filters > 4 ? ComputeForward<6>
-                  : c.filters > 2 ? ComputeForward<4>
-                                  : ComputeForward<2>;
-  of(c);
+  const auto compute = c.filters > 6   ? ComputeForward<8>
+                       : c.filters > 4 ? ComputeForward<6>
+                       : c.filters > 2 ? ComputeForward<4>
+                                       : ComputeForward<2>;
+  compute(c);
 }
 
 }  // namespace ringlet

@@ -21,14 +21,14 @@ constexpr uint64_t kGroups = 0x8EBC6AF09C88C6E3u;
 ShuffleBlocks::ShuffleBlocks(int64_t memory, int64_t bytes, bool apart,
                              int64_t streams)
     : examples_(std::min<int64_t>(memory / (bytes + kListBytes), INT32_MAX)) {
-  const int64_t of_stream = examples_ / streams;
+  const int64_t stream_examples = examples_ / streams;
   if (!apart) {
     block_ =
         std::max<int64_t>(1, std::min(kBlockBytes / std::max<int64_t>(bytes, 1),
-                                      of_stream / kMinBlocks));
+                                      stream_examples / kMinBlocks));
   }
   // A block of the next group is read before this group is used up.
-  group_ = std::max<int64_t>(1, of_stream / block_ - 1) * block_;
+  group_ = std::max<int64_t>(1, stream_examples / block_ - 1) * block_;
 }
 
 ShuffleBlocks::ShuffleBlocks(const Dataset& dataset, int replicas)

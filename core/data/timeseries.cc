@@ -140,10 +140,10 @@ class WindowedSource final : public Source {
     return rows_->XRange(least, largest);
   }
   std::optional<uint64_t> Digest() const override {
-    const std::optional<uint64_t> of_rows = rows_->Digest();
-    if (!of_rows) return std::nullopt;
+    const std::optional<uint64_t> rows_digest = rows_->Digest();
+    if (!rows_digest) return std::nullopt;
     Fnv1a hash;
-    hash.Add(HexText(*of_rows) + y().shape.ToString());
+    hash.Add(HexText(*rows_digest) + y().shape.ToString());
     AddOptions(&hash);
     return hash.value();
   }
@@ -173,12 +173,12 @@ class WindowedSource final : public Source {
   std::string y_name() const override { return rows_->y_name(); }
 
   // Makes the weights of the windows from the weights of the rows.
-  std::vector<float> WeightsOf(const std::vector<float>& of_rows) const {
+  std::vector<float> WeightsOf(const std::vector<float>& row_weights) const {
     std::vector<float> weights(static_cast<size_t>(size_));
     const int64_t offset = has_targets() ? options_.target_offset : 0;
     for (int64_t i = 0; i < size_; ++i) {
       weights[static_cast<size_t>(i)] =
-          of_rows[static_cast<size_t>(FirstRow(i) + offset)];
+          row_weights[static_cast<size_t>(FirstRow(i) + offset)];
     }
     return weights;
   }

@@ -215,7 +215,7 @@ int64_t OutputWidth(const Model& model) {
 
 // Computes the outputs of the examples that only this worker can read. The
 // other workers do not get them.
-Status PredictOwn(Model* model, BatchLoader* loader, OutputValues* of) {
+Status PredictOwn(Model* model, BatchLoader* loader, OutputValues* outputs) {
   Batch batch;
   while (!batch.last) {
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
@@ -223,7 +223,7 @@ Status PredictOwn(Model* model, BatchLoader* loader, OutputValues* of) {
         model->Forward(batch.x, batch.count, /*training=*/false));
     for (int k = 0; k < model->num_outputs(); ++k) {
       const Shape& one = model->output_shape(model->output_node(k));
-      std::vector<float>& all = (*of)[static_cast<size_t>(k)];
+      std::vector<float>& all = (*outputs)[static_cast<size_t>(k)];
       all.insert(all.end(), model->output(k),
                  model->output(k) + batch.count * one.elements());
     }
@@ -235,7 +235,7 @@ Status PredictOwn(Model* model, BatchLoader* loader, OutputValues* of) {
 // parts, and every worker gets the outputs of all examples.
 Status PredictTogether(Model* model, const ReplicaAssignment& assignment,
                        const Dataset& dataset, BatchLoader* loader,
-                       OutputValues* of) {
+                       OutputValues* outputs) {
   Collective* const collective = model->collective();
   // The memory that the model has reserved limits a replica's part. All
   // replicas together have no limit.
@@ -269,7 +269,7 @@ Status PredictTogether(Model* model, const ReplicaAssignment& assignment,
     for (int k = 0; k < model->num_outputs(); ++k) {
       const Shape& one = model->output_shape(model->output_node(k));
       AppendOutputs(batch, one.elements(), before, predicted,
-                    &(*of)[static_cast<size_t>(k)]);
+                    &(*outputs)[static_cast<size_t>(k)]);
       before += one.elements();
     }
   }
@@ -292,13 +292,13 @@ Status PredictAll(Model* model, const ReplicaAssignment& assignment,
   loading.targets = false;
   loading.training = false;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
-  OutputValues of(static_cast<size_t>(model->num_outputs()));
-  RINGLET_RETURN_IF_ERROR(
-      own ? PredictOwn(model, loader.get(), &of)
-          : PredictTogether(model, assignment, dataset, loader.get(), &of));
-  outputs->swap(of[0]);
-  for (size_t k = 1; k < of.size(); ++k) {
-    outputs->insert(outputs->end(), of[k].begin(), of[k].end());
+  OutputValues by_output(static_cast<size_t>(model->num_outputs()));
+  RINGLET_RETURN_IF_ERROR(own ? PredictOwn(model, loader.get(), &by_output)
+                              : PredictTogether(model, assignment, dataset,
+                                                loader.get(), &by_output));
+  outputs->swap(by_output[0]);
+  for (size_t k = 1; k < by_output.size(); ++k) {
+    outputs->insert(outputs->end(), by_output[k].begin(), by_output[k].end());
   }
   return Status();
 }

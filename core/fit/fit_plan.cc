@@ -88,7 +88,7 @@ std::string TextOf(const ClassWeights& class_weight) {
 // `what`: "classes" or "columns". The position of a name in the worker's own
 // file gives a class its number, and a value its place.
 void AddNames(const std::string& what, const std::vector<std::string>& names,
-              const std::string& of, bool own, Fingerprint* f) {
+              const std::string& suffix, bool own, Fingerprint* f) {
   constexpr size_t kMaxShown = 1000;  // bytes
   std::string text;
   Fnv1a all;
@@ -96,14 +96,14 @@ void AddNames(const std::string& what, const std::vector<std::string>& names,
     text += (text.empty() ? "" : ", ") + name;
     all.Add(name);
   }
-  f->Add("the names of the " + what + of,
+  f->Add("the names of the " + what + suffix,
          text.empty() ? "none" : text.substr(0, kMaxShown));
   if (own) {
-    f->Advise("the names of the " + what + of,
+    f->Advise("the names of the " + what + suffix,
               "each worker learns them from its own examples; begin with a "
               "saved model that has them, or use numbers");
   }
-  f->AddChecksum("names of the " + what + of, all.value());
+  f->AddChecksum("names of the " + what + suffix, all.value());
 }
 
 // Adds the means and variances, which a rank has adapted to the data that it
@@ -134,11 +134,11 @@ std::vector<std::string> TextsOf(const TableEncoding& encoding) {
   return texts;
 }
 
-// `of` tells the fields of the validation from the fields of the training.
+// `suffix` tells the fields of the validation from the fields of the training.
 void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
-                const char* of, Fingerprint* f) {
+                const char* suffix, Fingerprint* f) {
   const auto add = [&](const char* name, const auto& value) {
-    f->Add(std::string(name) + of, value);
+    f->Add(std::string(name) + suffix, value);
   };
   std::string own;
   for (const int64_t count : dataset.own_examples()) {
@@ -174,13 +174,13 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
       {"categories and means", TextsOf(source.Encoding())},
       {"tokens", text ? text->vocabulary : std::vector<std::string>()}};
   for (const auto& [what, names] : all) {
-    AddNames(what, names, of, !own.empty(), f);
+    AddNames(what, names, suffix, !own.empty(), f);
   }
   if (!own.empty()) return;  // other ranks do not have its weights either
-  f->AddChecksum(std::string("sizes of the files") + of,
+  f->AddChecksum(std::string("sizes of the files") + suffix,
                  static_cast<uint64_t>(dataset.files_checksum()));
-  f->AddChecksum(std::string("sample weights") + of, ChecksumOf(dataset));
-  f->AddChecksum(std::string("examples") + of, content.value_or(0));
+  f->AddChecksum(std::string("sample weights") + suffix, ChecksumOf(dataset));
+  f->AddChecksum(std::string("examples") + suffix, content.value_or(0));
 }
 
 void AddValidation(const FitOptions& options,

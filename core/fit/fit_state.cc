@@ -38,11 +38,11 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
 
 namespace {
 
-// `epoch` and `step` count from 1. `of` is the number of steps; 0: unknown.
-std::string StepText(int64_t epoch, int64_t step, int64_t of) {
+// `epoch` and `step` count from 1. `steps` is the number of steps; 0: unknown.
+std::string StepText(int64_t epoch, int64_t step, int64_t steps) {
   std::string text =
       "epoch " + std::to_string(epoch) + ", step " + std::to_string(step);
-  return of > 0 ? text + " of " + std::to_string(of) : text;
+  return steps > 0 ? text + " of " + std::to_string(steps) : text;
 }
 
 // The checksums of the tensors that SaveModel writes.

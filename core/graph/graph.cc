@@ -327,12 +327,14 @@ Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
   return AddCallOf(number, inputs);
 }
 
-Status Graph::AddCall(int of, const std::vector<int>& inputs) {
-  if (of < num_inputs_ || of >= size() || call_of_node_[of] < 0) {
+Status Graph::AddCall(int earlier_node, const std::vector<int>& inputs) {
+  if (earlier_node < num_inputs_ || earlier_node >= size() ||
+      call_of_node_[earlier_node] < 0) {
     return InvalidArgument(
-        "node %d cannot be called again: it is not an output of a layer", of);
+        "node %d cannot be called again: it is not an output of a layer",
+        earlier_node);
   }
-  const int number = calls_[call_of_node_[of]].layer;
+  const int number = calls_[call_of_node_[earlier_node]].layer;
   Status called = CheckNewCall(inputs);
   if (called.ok() &&
       layers_[number].layer.kind == Layer::Kind::kRecurrentOutput) {

@@ -81,8 +81,8 @@ class Graph {
   // Appends a layer and calls it. `inputs` are nodes of earlier calls. Fails
   // after Complete.
   Status Add(const Layer& layer, const std::vector<int>& inputs);
-  // Calls the layer of node `of` again, with the same weights.
-  Status AddCall(int of, const std::vector<int>& inputs);
+  // Calls the layer of node `earlier_node` again, with the same weights.
+  Status AddCall(int earlier_node, const std::vector<int>& inputs);
   // Sets the nodes that are the model's outputs. The default is the last node.
   Status SetOutputs(const std::vector<int>& nodes);
   // Completes the graph: checks that there is a layer, and that every node has

@@ -75,11 +75,11 @@ Status Graph::SetTrainable(const std::string& layer, bool trainable) {
 Status Graph::MakeNormalization(int node, const std::vector<float>& mean,
                                 const std::vector<float>& variance,
                                 std::unique_ptr<Op>* op) const {
-  const GraphNode& of = nodes_[node];
-  Layer changed = of.layer;
+  const GraphNode& normalization = nodes_[node];
+  Layer changed = normalization.layer;
   changed.means = mean;
   changed.variances = variance;
-  return Op::Make(changed, {nodes_[of.inputs[0]].output}, op);
+  return Op::Make(changed, {nodes_[normalization.inputs[0]].output}, op);
 }
 
 Status Graph::CheckNormalization(int node, const std::vector<float>& mean,
@@ -92,9 +92,10 @@ Status Graph::SetNormalization(int node, const std::vector<float>& mean,
                                const std::vector<float>& variance) {
   std::unique_ptr<Op> op;
   RINGLET_RETURN_IF_ERROR(MakeNormalization(node, mean, variance, &op));
-  GraphNode& of = nodes_[node];
-  of.op = std::move(op);
-  for (Layer* each : {&layers_[of.layer_index].layer, &of.layer}) {
+  GraphNode& normalization = nodes_[node];
+  normalization.op = std::move(op);
+  for (Layer* each :
+       {&layers_[normalization.layer_index].layer, &normalization.layer}) {
     each->means = mean;
     each->variances = variance;
     each->adapt = true;  // they are those of data, and others may follow
@@ -131,10 +132,10 @@ int64_t Graph::GradientOffset(const GraphNode& node) const {
 }
 
 bool Graph::SharesTrained(int node) const {
-  const GraphNode& of = nodes_[node];
-  if (layers_[of.layer_index].calls < 2) return false;
-  for (int v = 0; v < of.num_variables; ++v) {
-    if (variables_[of.first_variable + v].trained()) return true;
+  const GraphNode& graph_node = nodes_[node];
+  if (layers_[graph_node.layer_index].calls < 2) return false;
+  for (int v = 0; v < graph_node.num_variables; ++v) {
+    if (variables_[graph_node.first_variable + v].trained()) return true;
   }
   return false;
 }

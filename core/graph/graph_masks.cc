@@ -107,10 +107,10 @@ const Layer* FindTaker(const NestedModel& model, bool input_has_mask,
 }
 
 // True if the tensor begins with the steps of the layer that made the mask.
-bool HasSteps(const Shape& tensor, const Shape& of_maker) {
-  if (tensor.rank() < of_maker.rank()) return false;
-  for (int i = 0; i + 1 < of_maker.rank(); ++i) {
-    if (tensor[i] != of_maker[i]) return false;
+bool HasSteps(const Shape& tensor, const Shape& maker_shape) {
+  if (tensor.rank() < maker_shape.rank()) return false;
+  for (int i = 0; i + 1 < maker_shape.rank(); ++i) {
+    if (tensor[i] != maker_shape[i]) return false;
   }
   return true;
 }
@@ -173,15 +173,15 @@ Status Graph::AddMask(int maker, int* mask) {
     *mask = added->second;
     return Status();
   }
-  const GraphNode& of = nodes_[maker];
+  const GraphNode& maker_node = nodes_[maker];
   GraphNode node;
   node.layer.kind = Kind::kMask;
-  node.layer.name = of.layer.name + "/mask";
-  node.layer.mask_value = of.layer.mask_value;
-  node.layer.mask_zero = of.layer.kind == Kind::kEmbedding;
-  node.layer_index = of.layer_index;
-  node.call_index = of.call_index;
-  node.inputs = of.inputs;
+  node.layer.name = maker_node.layer.name + "/mask";
+  node.layer.mask_value = maker_node.layer.mask_value;
+  node.layer.mask_zero = maker_node.layer.kind == Kind::kEmbedding;
+  node.layer_index = maker_node.layer_index;
+  node.call_index = maker_node.call_index;
+  node.inputs = maker_node.inputs;
   node.root = size();
   node.first_variable = static_cast<int>(variables_.size());
   RINGLET_RETURN_IF_ERROR(MakeOp(&node));

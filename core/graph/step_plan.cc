@@ -63,15 +63,15 @@ void StepPlan::AddValues(const StepValues& values) {
     const What what = v.gradient ? What::kGradient : What::kOutput;
     uses_.push_back({buffer[v.home], what, v.node, v.first, v.last});
   }
-  const auto of = [&](int value) {
+  const auto buffer_of = [&](int value) {
     return value < 0 || all[value].first < 0 ? -1 : buffer[all[value].home];
   };
   for (int i = 0; i < graph_.size(); ++i) {
-    nodes_[i].y = of(values.output(i));
-    nodes_[i].y_for_backward = of(values.y_for_backward(i));
-    nodes_[i].dy = of(values.gradient(i));
+    nodes_[i].y = buffer_of(values.output(i));
+    nodes_[i].y_for_backward = buffer_of(values.y_for_backward(i));
+    nodes_[i].dy = buffer_of(values.gradient(i));
     for (size_t k = 0; k < graph_.node(i).inputs.size(); ++k) {
-      nodes_[i].extra_dx.push_back(of(values.extra(i, k)));
+      nodes_[i].extra_dx.push_back(buffer_of(values.extra(i, k)));
     }
   }
 }

@@ -64,12 +64,12 @@ void InitializeOrthogonal(double gain, const Shape& shape, const Philox& random,
                 rows = shape.elements() / columns;
   const bool turned = rows > columns;
   const int64_t width = turned ? rows : columns;
-  const std::vector<double> of =
+  const std::vector<double> vectors =
       OrthogonalRows(random, turned ? columns : rows, width);
   for (int64_t i = 0; i < rows * columns; ++i) {
     const int64_t row = i / columns, column = i % columns;
     const int64_t at = turned ? column * width + row : i;
-    out[i] = static_cast<float>(gain * of[static_cast<size_t>(at)]);
+    out[i] = static_cast<float>(gain * vectors[static_cast<size_t>(at)]);
   }
 }
 

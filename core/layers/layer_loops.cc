@@ -18,15 +18,15 @@ void AddColumnSums(const float* m, int64_t rows, int64_t width, float* sums) {
 
 void AddImageSums(const float* m, int64_t images, int64_t positions,
                   int64_t width, float* sums) {
-  std::array<float, 64> of_image;
-  for (int64_t first = 0; first < width; first += of_image.size()) {
-    const int64_t n = std::min<int64_t>(of_image.size(), width - first);
+  std::array<float, 64> image_sums;
+  for (int64_t first = 0; first < width; first += image_sums.size()) {
+    const int64_t n = std::min<int64_t>(image_sums.size(), width - first);
     for (int64_t image = 0; image < images; ++image) {
-      of_image.fill(0);
+      image_sums.fill(0);
       BestRowLoops().column_sums({positions, n, width},
                                  m + image * positions * width + first,
-                                 of_image.data());
-      AddTo(of_image.data(), n, sums + first);
+                                 image_sums.data());
+      AddTo(image_sums.data(), n, sums + first);
     }
   }
 }

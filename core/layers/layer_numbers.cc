@@ -83,10 +83,10 @@ std::string TakenRanges(const LayerField& field) {
 
 bool Takes(const LayerField& field, const FloatRange& range) {
   if (range.is_none) return field.or_null;
-  const Interval& of_upper =
+  const Interval& upper_range =
       field.form == RangeForm::kMargins ? kNotNegative : field.range;
   return field.range.Holds(double{range.lower}) &&
-         of_upper.Holds(double{range.upper});
+         upper_range.Holds(double{range.upper});
 }
 
 Status CheckNumbers(const Layer& layer) {

@@ -211,17 +211,17 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
   add("ema_overwrite_frequency", int64_t{o.ema_overwrite_frequency});
 }
 
-void AddLoss(const Loss& loss, const std::string& of,
+void AddLoss(const Loss& loss, const std::string& suffix,
              Fingerprint* fingerprint) {
-  fingerprint->Add("the loss" + of, loss.class_name());
-  fingerprint->Add("the loss's reduction" + of,
+  fingerprint->Add("the loss" + suffix, loss.class_name());
+  fingerprint->Add("the loss's reduction" + suffix,
                    int64_t{loss.reduction == LossReduction::kSum});
   if (loss.custom != nullptr) {
-    fingerprint->Add("the loss's options" + of, loss.custom->Describe());
+    fingerprint->Add("the loss's options" + suffix, loss.custom->Describe());
     return;
   }
   for (const LossField& field : ClassOf(loss)) {
-    const std::string name = std::string("the loss's ") + field.name + of;
+    const std::string name = std::string("the loss's ") + field.name + suffix;
     if (const auto* number = std::get_if<float Loss::*>(&field.value)) {
       fingerprint->Add(name, loss.**number);
     } else if (const auto* flag = std::get_if<bool Loss::*>(&field.value)) {

@@ -62,8 +62,9 @@ class Fingerprint {
 std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
                           const Shape& output);
 void AddOptimizer(const Optimizer& optimizer, Fingerprint* fingerprint);
-// `of` follows the fields' names: " of output 'dense'".
-void AddLoss(const Loss& loss, const std::string& of, Fingerprint* fingerprint);
+// `suffix` follows the fields' names: " of output 'dense'".
+void AddLoss(const Loss& loss, const std::string& suffix,
+             Fingerprint* fingerprint);
 std::string DescribeMetric(const Metric& metric);
 
 // kInvalidArgument on every rank if a rank's fingerprint differs from that of

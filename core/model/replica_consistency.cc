@@ -50,14 +50,14 @@ void AddLocal(const LocalUpdates& local, Fingerprint* f) {
 // weight other than 1.
 void AddOutput(const CompileConfig& config, size_t k, Fingerprint* f) {
   const CompileConfig::Output& output = config.outputs[k];
-  std::string of;
+  std::string suffix;
   if (config.outputs.size() > 1) {
-    of = " of output '" + config.losses[k].output + "'";
-    f->Add("the layer" + of, int64_t{output.node});
+    suffix = " of output '" + config.losses[k].output + "'";
+    f->Add("the layer" + suffix, int64_t{output.node});
   }
-  if (!output.has_loss) return f->Add("the loss" + of, "none");
-  AddLoss(output.loss, of, f);
-  if (output.weight != 1) f->Add("the loss's weight" + of, output.weight);
+  if (!output.has_loss) return f->Add("the loss" + suffix, "none");
+  AddLoss(output.loss, suffix, f);
+  if (output.weight != 1) f->Add("the loss's weight" + suffix, output.weight);
 }
 
 }  // namespace
@@ -100,11 +100,11 @@ Fingerprint ReplicaConsistency::MakeFingerprint() const {
   }
   AddOptimizer(config_.optimizer, &f);
   for (size_t i = 0; i < config_.metrics.size(); ++i) {
-    std::string of;
+    std::string suffix;
     if (config_.outputs.size() > 1) {
-      of = " of output " + std::to_string(config_.metric_outputs[i]);
+      suffix = " of output " + std::to_string(config_.metric_outputs[i]);
     }
-    f.Add("metric " + std::to_string(i) + of,
+    f.Add("metric " + std::to_string(i) + suffix,
           DescribeMetric(config_.metrics[i]));
   }
   f.Add("the seed", std::to_string(config_.options.seed));

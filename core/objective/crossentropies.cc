@@ -46,9 +46,9 @@ class RowSoftmax {
   // Computes ExpOf(j) without a kept value, and not rounded.
   double Compute(int64_t j) const { return j == top_ ? 1 : Exp(-Below(j)); }
   double sum() const { return 1 + rest_; }
-  // The sum without number j; `of_j` is that number's value.
-  double Others(int64_t j, double of_j) const {
-    return j == top_ ? rest_ : 1 + (rest_ - of_j);
+  // The sum without number j; `value_j` is that number's value.
+  double Others(int64_t j, double value_j) const {
+    return j == top_ ? rest_ : 1 + (rest_ - value_j);
   }
   // -log softmax(z)[j].
   double Loss(int64_t j) const { return Below(j) + Log1p(rest_); }
@@ -105,8 +105,8 @@ double CategoricalFromLogits(const LossRow& row, float smooth) {
   for (int64_t j = 0; j < row.width; ++j) {
     const double target = Smoothed(t[j], smooth, row.width);
     // 0 * inf counts as 0, but not 0 * NaN.
-    const double of_j = softmax.Loss(j);
-    if (target != 0 || std::isnan(of_j)) loss += target * of_j;
+    const double loss_j = softmax.Loss(j);
+    if (target != 0 || std::isnan(loss_j)) loss += target * loss_j;
     weight += target;
   }
   if (row.d != nullptr) {

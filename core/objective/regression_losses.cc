@@ -124,15 +124,15 @@ double PoissonOfRow(const Loss&, const LossRow& row) {
 
 double CosineSimilarityOfRow(const Loss&, const LossRow& row) {
   bool capped, unused;
-  const double of_p = InverseNorm(row.p, row.width, &capped);
-  const double of_t = InverseNorm(row.t, row.width, &unused);
+  const double inverse_p = InverseNorm(row.p, row.width, &capped);
+  const double inverse_t = InverseNorm(row.t, row.width, &unused);
   double dot = 0;
   for (int64_t j = 0; j < row.width; ++j) {
-    dot += (of_t * row.t[j]) * (of_p * row.p[j]);
+    dot += (inverse_t * row.t[j]) * (inverse_p * row.p[j]);
   }
   for (int64_t j = 0; row.d != nullptr && j < row.width; ++j) {
-    const double along = capped ? 0 : of_p * row.p[j] * dot;
-    row.Set(j, -(of_t * row.t[j] - along) * of_p);
+    const double along = capped ? 0 : inverse_p * row.p[j] * dot;
+    row.Set(j, -(inverse_t * row.t[j] - along) * inverse_p);
   }
   return -dot;
 }

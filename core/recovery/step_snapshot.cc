@@ -14,8 +14,8 @@ bool IsModelState(const StateSpan& span) {
   if (span.name == kScalesName) return false;
   if (StartsWith(span.name, kWeightsPrefix)) return true;
   if (!StartsWith(span.name, kOptimizerPrefix)) return false;
-  const size_t of_weight = span.name.find('/', sizeof(kOptimizerPrefix) - 1);
-  return span.shape.rank() > 0 || of_weight != std::string::npos;
+  const size_t slash = span.name.find('/', sizeof(kOptimizerPrefix) - 1);
+  return span.shape.rank() > 0 || slash != std::string::npos;
 }
 
 void StepSnapshot::Plan(Saveable* state) {

@@ -340,16 +340,16 @@ StepMask Stepper::OutputMask(size_t k) const {
 
 Status Stepper::ComputeLosses(const Batch& batch, size_t k, float* gradient,
                               double* sum) {
-  const CompileConfig::Output& of = config_.outputs[k];
-  const GraphNode& last = graph_.node(of.node);
-  const bool from_logits = without_activation_ && of.takes_logits;
-  float* const output = memory_.node(of.node).y;
+  const CompileConfig::Output& end = config_.outputs[k];
+  const GraphNode& last = graph_.node(end.node);
+  const bool from_logits = without_activation_ && end.takes_logits;
+  float* const output = memory_.node(end.node).y;
   float* const per_example = memory_.step().per_example;
-  const LossScale scale = ScaleOf(of.loss, last.output, batch.global_count);
+  const LossScale scale = ScaleOf(end.loss, last.output, batch.global_count);
   RINGLET_RETURN_IF_ERROR(ringlet::ComputeLoss(
-      from_logits ? of.step_loss : of.output_loss, last.output, count_, output,
-      config_.TargetsOf(k, batch), scale.gradient * of.weight, per_example,
-      gradient, batch.weights, OutputMask(k)));
+      from_logits ? end.step_loss : end.output_loss, last.output, count_,
+      output, config_.TargetsOf(k, batch), scale.gradient * end.weight,
+      per_example, gradient, batch.weights, OutputMask(k)));
   for (int64_t i = 0; i < count_; ++i) *sum += per_example[i];
   *sum *= scale.sum;
   if (from_logits) {

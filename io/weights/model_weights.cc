@@ -537,9 +537,10 @@ Status LoadWeights(Model* model, const std::string& path,
   RINGLET_RETURN_IF_ERROR(
       ReadNormalizations(file, options, *model, &statistics));
   RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
-  for (const LayerStatistics& of : statistics) {
-    RINGLET_RETURN_IF_ERROR(
-        model->SetNormalization(of.layer, of.mean, of.variance));
+  for (const LayerStatistics& layer_statistics : statistics) {
+    RINGLET_RETURN_IF_ERROR(model->SetNormalization(layer_statistics.layer,
+                                                    layer_statistics.mean,
+                                                    layer_statistics.variance));
   }
   ClearLora(options, path, report->lora, model);
   const auto frozen = file.metadata().find(kTrainableOnlyKey);

@@ -375,10 +375,11 @@ Status ReadGraph(ProtobufReader reader, OnnxFileGraph* graph) {
     }
     if (node.op == "ConstantOfShape" &&
         value.tensor.type == ProtobufType::kBytes) {
-      OnnxFileGraph of_node;
-      RINGLET_RETURN_IF_ERROR(
-          ReadTensor(ProtobufReader(reader, value.tensor), "value", &of_node));
-      node.filler = std::make_shared<OnnxTensor>(of_node.tensors.at("value"));
+      OnnxFileGraph value_graph;
+      RINGLET_RETURN_IF_ERROR(ReadTensor(ProtobufReader(reader, value.tensor),
+                                         "value", &value_graph));
+      node.filler =
+          std::make_shared<OnnxTensor>(value_graph.tensors.at("value"));
     }
     graph->nodes.push_back(std::move(node));
     return Status();

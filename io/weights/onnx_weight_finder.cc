@@ -28,7 +28,7 @@ using Node = OnnxFileGraph::Node;
 // a node's inputs from the second on, as parts of a module.
 constexpr struct OnnxOp {
   const char *op, *roles[4];
-  bool of_images = false;  // takes and gives images with channels first
+  bool takes_images = false;  // takes and gives images with channels first
   bool normalizes = false;
   bool is_product = false;  // a following node Add may add its bias
 } kOps[] = {
@@ -229,7 +229,7 @@ class OnnxWeightFinder {
     if (const auto* op = OperatorOf(node)) return TakeRecurrent(node, *op);
     for (const OnnxOp& op : kOps) {
       if (node.op != op.op) continue;
-      if (op.of_images) y.order = Value::kFirst;
+      if (op.takes_images) y.order = Value::kFirst;
       if (op.roles[0] != nullptr) return TakeModule(node, op, &y);
     }
     return Status();
@@ -394,8 +394,8 @@ class OnnxWeightFinder {
         more == 0 ? directions == 1 : more == 1 && (*shape)[0] == directions;
     if (!fits || (*shape)[more] % (halves * op.gates) != 0) return false;
     const int64_t numbers = (*shape)[more] / halves;
-    const bool of_state = part.input == 2;
-    if (of_state && shape->back() * op.gates != numbers) return false;
+    const bool is_state = part.input == 2;
+    if (is_state && shape->back() * op.gates != numbers) return false;
     *shape = part.is_bias ? Shape{numbers} : Shape{numbers, shape->back()};
     return true;
   }
@@ -424,7 +424,7 @@ class OnnxWeightFinder {
     for (size_t i = 0; i < 4 && op.roles[i] != nullptr; ++i) {
       Value part = InputOf(node, i + 1);
       if (part.tensor == nullptr) continue;
-      if (i == 0 && op.is_product && !op.of_images && !node.trans_b) {
+      if (i == 0 && op.is_product && !op.takes_images && !node.trans_b) {
         RINGLET_RETURN_IF_ERROR(TransposeMatrix(&part));
       }
       AddPart(module,

@@ -67,13 +67,13 @@ constexpr char kSecondBias[] = "bias_hh_l0";
 constexpr char kBackward[] = "_reverse";
 
 bool IsRole(const std::string& name) {
-  const std::string of_both = WithoutSuffix(name, kBackward);
+  const std::string forward_name = WithoutSuffix(name, kBackward);
   const auto has = [](const auto& roles, const std::string& torch) {
     return std::any_of(std::begin(roles), std::end(roles),
                        [&](const auto& r) { return torch == r.torch; });
   };
   return has(kRoles, name) || has(kAttentionRoles, name) ||
-         has(kRecurrentRoles, of_both) || of_both == kSecondBias;
+         has(kRecurrentRoles, forward_name) || forward_name == kSecondBias;
 }
 
 // "bn1" of "bn1.weight", "bn1.bias", "bn1.running_mean".

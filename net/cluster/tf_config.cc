@@ -24,7 +24,7 @@ constexpr size_t kMaxBytes = 1 << 20;
 // The hosts in "cluster", by type of task.
 struct Jobs {
   std::vector<Address> chief, worker, evaluator;
-  std::vector<Address>* of(const std::string& type) {
+  std::vector<Address>* OfType(const std::string& type) {
     return type == "chief" ? &chief : type == "worker" ? &worker : &evaluator;
   }
 };
@@ -106,7 +106,7 @@ Status ReadJobs(const Json& cluster, Jobs* jobs) {
     const bool none = (job.is_array() || job.is_object()) && !job.first();
     if (type == "ps" && none) continue;
     RINGLET_RETURN_IF_ERROR(CheckTaskType(type));
-    std::vector<Address>* addresses = jobs->of(type);
+    std::vector<Address>* addresses = jobs->OfType(type);
     if (job.is_array()) {
       RINGLET_RETURN_IF_ERROR(
           ReadList(job, addresses).Annotate("%s", type.c_str()));
@@ -206,7 +206,7 @@ Status PlaceTask(const std::string& type, int index, Jobs* jobs,
         "`task_id`. (add \"task\": {\"type\": \"worker\", \"index\": 0})");
   }
   // The evaluator may be missing from the cluster: no worker connects to it.
-  const std::vector<Address>& own = *jobs->of(type);
+  const std::vector<Address>& own = *jobs->OfType(type);
   const bool evaluator = type == "evaluator";
   if (own.empty() && !evaluator) {
     return InvalidArgument(

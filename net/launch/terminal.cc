@@ -17,9 +17,9 @@ int TerminalColumns(int fd) {
 }
 
 bool SameTerminal(int a, int b) {
-  struct stat of_a, of_b;
-  return isatty(a) != 0 && isatty(b) != 0 && fstat(a, &of_a) == 0 &&
-         fstat(b, &of_b) == 0 && of_a.st_rdev == of_b.st_rdev;
+  struct stat info_a, info_b;
+  return isatty(a) != 0 && isatty(b) != 0 && fstat(a, &info_a) == 0 &&
+         fstat(b, &info_b) == 0 && info_a.st_rdev == info_b.st_rdev;
 }
 
 bool OpenPseudoTerminal(int like, int* ends) {

@@ -52,10 +52,10 @@ void Strangers::PrintRefusedBy(int peer, const std::string& text, int64_t now) {
 // TCP.
 Status Strangers::RefuseOther(FramedLink* link, const Identity& peer,
                               const Status& why, int64_t now) {
-  const bool of_this_job = peer.job == identity_.job;
+  const bool is_this_job = peer.job == identity_.job;
   const bool waits = (state_->starting() || state_->keeps_outside_links()) &&
                      peer.worker < options_.size() &&
-                     links_->IsMissing(peer.worker) && of_this_job &&
+                     links_->IsMissing(peer.worker) && is_this_job &&
                      !link->stream().is_local();
   const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, now, /*final=*/waits);

@@ -20,7 +20,8 @@ constexpr char kThroughRelay[] = "through the relay at %s";
 // Its stream may end, or be passed to the owner, within its own event.
 class RelayWaits::Wait final : public ByteStream::Owner {
  public:
-  Wait(RelayWaits* of, const RelayHello& said) : hello(said), of_(*of) {}
+  Wait(RelayWaits* relay_waits, const RelayHello& relay_hello)
+      : hello(relay_hello), relay_waits_(*relay_waits) {}
 
   // True if the relay has not answered for too long.
   bool overdue(int64_t now) const {
@@ -29,7 +30,7 @@ class RelayWaits::Wait final : public ByteStream::Owner {
   void OnEnded(LossCause, const Status& why, int64_t now) override {
     if (!below->open()) ++address;
     stream.reset();
-    of_.Ended(this, why, now);
+    relay_waits_.Ended(this, why, now);
   }
 
   const RelayHello hello;
@@ -43,15 +44,15 @@ class RelayWaits::Wait final : public ByteStream::Owner {
   void OnOpened(int64_t now) override {
     pause = kFirstRetryPause;
     next = now;
-    of_.reported_ = false;
-    of_.owner_->OnJoined(std::move(stream), now);
+    relay_waits_.reported_ = false;
+    relay_waits_.owner_->OnJoined(std::move(stream), now);
   }
   ByteStream::Space NextSpace() override { return {&nothing_, 1}; }
   void OnRead(size_t, int64_t) override {}
   void OnBytes(const uint8_t*, size_t, int64_t) override {}
   void OnWritable(int64_t) override {}
 
-  RelayWaits& of_;
+  RelayWaits& relay_waits_;
   uint8_t nothing_ = 0;
 };
 

@@ -120,17 +120,17 @@ Status UvStream::ConnectTcp(UvHandles* handles, const sockaddr* address,
   const int error = uv_tcp_connect(
       &made->connect_, &made->handle_.tcp, address,
       [](uv_connect_t* request, int status) {
-        UvStream* of = static_cast<UvStream*>(request->data);
-        if (of->closing_) return;
+        UvStream* uv_stream = static_cast<UvStream*>(request->data);
+        if (uv_stream->closing_) return;
         if (status != 0) {
-          return of->owner_->OnEnded(
+          return uv_stream->owner_->OnEnded(
               CauseOf(status), UvError(status, "cannot connect"), UvNanos());
         }
-        const Status begun = of->Begin();
+        const Status begun = uv_stream->Begin();
         if (!begun.ok()) {
-          return of->owner_->OnEnded(LossCause::kCut, begun, UvNanos());
+          return uv_stream->owner_->OnEnded(LossCause::kCut, begun, UvNanos());
         }
-        of->owner_->OnOpened(UvNanos());
+        uv_stream->owner_->OnOpened(UvNanos());
       });
   if (error != 0) return UvError(error, "cannot connect");
   *out = std::move(stream);
@@ -199,10 +199,10 @@ int64_t UvStream::WriteLater(const Piece* pieces, int count) {
   write_.data = this;
   const int error = uv_write(
       &write_, stream(), &buffer, 1, [](uv_write_t* request, int status) {
-        UvStream* of = static_cast<UvStream*>(request->data);
-        of->blocked_ = false;
-        of->failed_ = status != 0;
-        if (!of->closing_) of->owner_->OnWritable(UvNanos());
+        UvStream* uv_stream = static_cast<UvStream*>(request->data);
+        uv_stream->blocked_ = false;
+        uv_stream->failed_ = status != 0;
+        if (!uv_stream->closing_) uv_stream->owner_->OnWritable(UvNanos());
       });
   blocked_ = error == 0;
   failed_ = error != 0;

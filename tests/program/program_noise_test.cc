@@ -183,14 +183,14 @@ TEST_F(ProgramNoiseTest, Predict_PartOfAFolder_IsOfTheExamplesOfEvaluate) {
     ASSERT_EQ(Run(Train("m", "2")), 0) << err_;
     for (const char* part : {"train", "validation"}) {
       SCOPED_TRACE(part);
-      const Strings of = {"m", "--data", "run.json", "--part", part};
+      const Strings arguments = {"m", "--data", "run.json", "--part", part};
       Strings command = {"evaluate", "--json"};
-      command.insert(command.end(), of.begin(), of.end());
+      command.insert(command.end(), arguments.begin(), arguments.end());
       ASSERT_EQ(Run(command), 0) << err_;
       const double expected =
           std::strtod(out_.c_str() + out_.find("\"loss\":") + 7, nullptr);
       command = {"predict", "--out", "y.csv"};
-      command.insert(command.end(), of.begin(), of.end());
+      command.insert(command.end(), arguments.begin(), arguments.end());
       ASSERT_EQ(Run(command), 0) << err_;
       double loss = 0;
       int count = -1;  // the names of the columns

@@ -298,10 +298,10 @@ TEST_F(ProgramWindowsTest, Lines_OfAModelOfWindows_AreRefused) {
   Train("run.json");
   EXPECT_EQ(Run({"predict", "m", "--csv", "-", "--no-header"}), 0) << err_;
   stdin_.clear();
-  const std::string of_line = out_;
+  const std::string line_output = out_;
   Write("x.npy", {2}, {1, 2});
   ASSERT_EQ(Run({"predict", "m", "--x", "x.npy"}), 0) << err_;
-  EXPECT_EQ(out_, of_line);
+  EXPECT_EQ(out_, line_output);
 }
 
 TEST_F(ProgramWindowsTest, Model_OfWindowsOfOneRow_TakesWholeWindows) {

@@ -78,11 +78,11 @@ namespace {
 
 // The deepest stack of those that are as large as the library's threads', or
 // of the test's own.
-size_t Deepest(bool of_library) {
+size_t Deepest(bool by_library) {
   const std::lock_guard<std::mutex> lock(mutex);
   size_t most = 0;
   for (const Stack& stack : Stacks()) {
-    if ((stack.bytes == Thread::kStackBytes) == of_library) {
+    if ((stack.bytes == Thread::kStackBytes) == by_library) {
       most = std::max(most, stack.Used());
     }
   }

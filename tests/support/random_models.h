@@ -103,27 +103,27 @@ class RandomModels {
             bool trainable) {
       std::vector<int> values = {x};
       for (const auto& item : block.items) {
-        const auto& of = item.again < 0 ? item : block.items[item.again];
+        const auto& source = item.again < 0 ? item : block.items[item.again];
         std::vector<int> inputs;
         for (int v : item.inputs) inputs.push_back(values[v]);
-        values.push_back(Call(of, inputs, prefix, trainable));
+        values.push_back(Call(source, inputs, prefix, trainable));
       }
       return values.back();
     }
-    int Call(const RandomBlock::Item& of, const std::vector<int>& inputs,
+    int Call(const RandomBlock::Item& source, const std::vector<int>& inputs,
              const std::string& prefix, bool trainable) {
-      if (of.block != nullptr) {
-        return Add(*of.block, inputs[0], prefix + of.name + "/",
-                   trainable && of.block->trainable);
+      if (source.block != nullptr) {
+        return Add(*source.block, inputs[0], prefix + source.name + "/",
+                   trainable && source.block->trainable);
       }
-      const int call = calls[&of]++;
-      if (call > 0 && shared) return model->CallAgain(first[&of], inputs);
-      Layer layer = of.layer;
-      std::string name = prefix + of.name;
+      const int call = calls[&source]++;
+      if (call > 0 && shared) return model->CallAgain(first[&source], inputs);
+      Layer layer = source.layer;
+      std::string name = prefix + source.name;
       if (call > 0) name += "#" + std::to_string(call);
-      layer.Name(name).Trainable(trainable && of.layer.trainable);
+      layer.Name(name).Trainable(trainable && source.layer.trainable);
       const int node = model->Add(layer, inputs);
-      if (call == 0) first[&of] = node;
+      if (call == 0) first[&source] = node;
       return node;
     }
   };

@@ -61,9 +61,9 @@ void Attend::ForEachBlock(int64_t pair, const Body& body) const {
 }
 
 template <typename T>
-MatrixView<T> Attend::HeadRows(T* span, int64_t pair, bool of_query,
+MatrixView<T> Attend::HeadRows(T* span, int64_t pair, bool is_query,
                                int64_t size) const {
-  const int64_t steps = of_query ? sizes_.queries : sizes_.values,
+  const int64_t steps = is_query ? sizes_.queries : sizes_.values,
                 row = sizes_.heads * size, example = pair / sizes_.heads,
                 head = pair % sizes_.heads;
   return {span + example * steps * row + head * size, steps, size, row, 1};
@@ -162,14 +162,14 @@ void Attend::Backward(const OpCall& call, float scale,
     ForEachBlock(pair, [&](const Block& block) {
       const int64_t begin = block.begin, end = begin + block.queries,
                     n = block.values, all = block.queries * n;
-      const ConstMatrix of_scores =
+      const ConstMatrix block_scores =
           RowMajor(static_cast<const float*>(scores), block.queries, n);
       ComputeWeights(block, scale, query, key, weights);
       if (d.value != nullptr) {
         std::copy_n(weights, all, scores);
         Drop(call, block, draws, scores);
         // dV(V,D) += W(Q,V)^T * dC(Q,D)
-        Gemm(of_scores.Transposed(), dc.Rows(begin, end), /*add=*/true,
+        Gemm(block_scores.Transposed(), dc.Rows(begin, end), /*add=*/true,
              HeadRows(d.value, pair, false, sizes_.value_dim).Rows(0, n));
       }
       // dW(Q,V) = dC(Q,D) * V(V,D)^T
@@ -185,12 +185,12 @@ void Attend::Backward(const OpCall& call, float scale,
       MultiplyBy(scale, all, scores);
       if (d.query != nullptr) {
         // dQ(Q,K) = dS(Q,V) * K(V,K)
-        Gemm(of_scores, key.Rows(0, n), /*add=*/false,
+        Gemm(block_scores, key.Rows(0, n), /*add=*/false,
              HeadRows(d.query, pair, true, sizes_.key_dim).Rows(begin, end));
       }
       if (d.key == nullptr) return;
       // dK(V,K) += dS(Q,V)^T * Q(Q,K)
-      Gemm(of_scores.Transposed(), query.Rows(begin, end), /*add=*/true,
+      Gemm(block_scores.Transposed(), query.Rows(begin, end), /*add=*/true,
            HeadRows(d.key, pair, false, sizes_.key_dim).Rows(0, n));
     });
     if (d_scales != nullptr) d_scales[pair] = static_cast<float>(d_scale);

@@ -62,9 +62,9 @@ class Attend {
   void ForEachPair(const OpCall& call, const Body& body) const;
   template <typename Body>
   void ForEachBlock(int64_t pair, const Body& body) const;
-  // A head's rows of a span: `of_query` is true for query and context.
+  // A head's rows of a span: `is_query` is true for query and context.
   template <typename T>
-  MatrixView<T> HeadRows(T* span, int64_t pair, bool of_query,
+  MatrixView<T> HeadRows(T* span, int64_t pair, bool is_query,
                          int64_t size) const;
   // The number of values that a query attends to; the weights of others are 0.
   int64_t ValuesSeen(const Block& block, int64_t query) const;

@@ -56,27 +56,27 @@ class MultiHeadAttentionOp final : public Op {
     const bool saves = call.training && call.saved != nullptr;
     const Spans to = SpansOf(call, saves ? call.saved : call.scratch);
     for (const int p : {kQuery, kKey, kValue}) {
-      Project(call, p, InputOf(call, p), to.of[p]);
+      Project(call, p, InputOf(call, p), to.parts[p]);
     }
-    attend_.Forward(call, scale_, HeadsOf(to), to.of[kOutput],
+    attend_.Forward(call, scale_, HeadsOf(to), to.parts[kOutput],
                     call.scratch + call.batch * SpanFloats());
-    Project(call, kOutput, to.of[kOutput], call.y);
+    Project(call, kOutput, to.parts[kOutput], call.y);
   }
 
   void Backward(const OpCall& call) const override {
     const Spans saved = SpansOf(call, call.saved),
                 d = SpansOf(call, call.scratch);
-    WeightGradients(call, kOutput, saved.of[kOutput], call.dy);
-    InputGradient(call, kOutput, call.dy, /*add=*/false, d.of[kOutput]);
-    attend_.Backward(call, scale_, HeadsOf(saved), d.of[kOutput],
-                     {d.of[kQuery], d.of[kKey], d.of[kValue]},
+    WeightGradients(call, kOutput, saved.parts[kOutput], call.dy);
+    InputGradient(call, kOutput, call.dy, /*add=*/false, d.parts[kOutput]);
+    attend_.Backward(call, scale_, HeadsOf(saved), d.parts[kOutput],
+                     {d.parts[kQuery], d.parts[kKey], d.parts[kValue]},
                      /*d_scales=*/nullptr,
                      call.scratch + call.batch * SpanFloats());
     for (const int p : {kQuery, kKey, kValue}) {
-      WeightGradients(call, p, InputOf(call, p), d.of[p]);
+      WeightGradients(call, p, InputOf(call, p), d.parts[p]);
       // The value is the key too, if there is no other.
       const bool add = p == kValue && !has_key_;
-      InputGradient(call, p, d.of[p], add, call.dx[InputIndexOf(p)]);
+      InputGradient(call, p, d.parts[p], add, call.dx[InputIndexOf(p)]);
     }
     if (!frozen()) call.sink->OnGradientsFinal(call.gradient_offset);
   }
@@ -90,7 +90,7 @@ class MultiHeadAttentionOp final : public Op {
   };
   // The projections, and in the place of the output's the contexts.
   struct Spans {
-    float* of[kParts];
+    float* parts[kParts];
   };
 
   void AddPart(const Layer& layer, const std::string& name,
@@ -118,13 +118,13 @@ class MultiHeadAttentionOp final : public Op {
   Spans SpansOf(const OpCall& call, float* next) const {
     Spans spans = {};
     for (int p = 0; p < kParts; ++p) {
-      spans.of[p] = next;
+      spans.parts[p] = next;
       next += call.batch * parts_[p].rows * WidthOf(p);
     }
     return spans;
   }
   static AttendSpans<const float> HeadsOf(const Spans& spans) {
-    return {spans.of[kQuery], spans.of[kKey], spans.of[kValue]};
+    return {spans.parts[kQuery], spans.parts[kKey], spans.parts[kValue]};
   }
   // The index among the inputs, which are query, value, key.
   int InputIndexOf(int p) const {

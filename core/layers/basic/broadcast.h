@@ -18,8 +18,8 @@ class Broadcast {
       : elements_(from.elements()), rank_(std::max(0, to.rank() - 1)) {
     int64_t stride = 1;
     for (int i = to.rank() - 1; i >= 0; --i) {
-      const int of = i - (to.rank() - from.rank());
-      const int64_t size = of < 0 ? 1 : from[of];
+      const int from_axis = i - (to.rank() - from.rank());
+      const int64_t size = from_axis < 0 ? 1 : from[from_axis];
       sizes_[i] = to[i];
       strides_[i] = size == 1 ? 0 : stride;
       stride *= size;

@@ -135,8 +135,8 @@ class EmbeddingOp final : public Op {
     };
     std::iota(order, order + n, 0);
     std::sort(order, order + n, [&](int32_t a, int32_t b) {
-      const int64_t of_a = RowOf(call.x[0][a]), of_b = RowOf(call.x[0][b]);
-      return of_a != of_b ? of_a < of_b : a < b;
+      const int64_t row_a = RowOf(call.x[0][a]), row_b = RowOf(call.x[0][b]);
+      return row_a != row_b ? row_a < row_b : a < b;
     });
     int64_t count = 0;
     for (int64_t i = 0; i < n; ++i) {

@@ -40,8 +40,8 @@ class ConvOp final : public Op {
             PlanForward(window, window.channels, window.channels / groups_)),
         backward_(PlanInputGradient(window, filters_, filters_ / groups_,
                                     /*copied=*/false, MakesBackwardPlanes())),
-        of_filters_(BestDirectConv(filters_ / groups_)),
-        of_channels_(BestDirectConv(window.channels / groups_)) {
+        filter_kernels_(BestDirectConv(filters_ / groups_)),
+        channel_kernels_(BestDirectConv(window.channels / groups_)) {
     output_ =
         ShapeOf(layer, {window.height.output, window.width.output, filters_});
     weights_.push_back(
@@ -219,7 +219,9 @@ class ConvOp final : public Op {
 
   // Rows of whole vectors can be read directly. Scratch is planned for the
   // widest vectors, so that its size is the same on every processor.
-  bool rows_fill_vectors() const { return Filters() % of_filters_.lanes == 0; }
+  bool rows_fill_vectors() const {
+    return Filters() % filter_kernels_.lanes == 0;
+  }
   int64_t RowFloats() const {
     return rows_fill_vectors() ? filters_ : PaddedFilters(Filters());
   }
@@ -241,8 +243,8 @@ class ConvOp final : public Op {
   }
   // Copies of x, and of dY with its border; behind a pool also dY itself.
   int64_t ThreadFloats() const {
-    const int64_t of_x = frozen() ? 0 : gradient_.source.copy_floats();
-    return of_x + BackwardCopyFloats() + PooledFloats();
+    const int64_t x_copy_floats = frozen() ? 0 : gradient_.source.copy_floats();
+    return x_copy_floats + BackwardCopyFloats() + PooledFloats();
   }
   // Returns the pool's indices for image `number`.
   uint8_t* PoolIndices(const OpCall& call, int64_t number) const {
@@ -285,7 +287,7 @@ class ConvOp final : public Op {
       c.y = y + g * Filters();
       c.y_step = filters_;
       c.y_row = window_.width.output * filters_;
-      Sum(of_filters_, pass, c);
+      Sum(filter_kernels_, pass, c);
     }
     if (pool_ != nullptr) {
       pool_->Forward(y, activation == kRelu,
@@ -360,7 +362,7 @@ class ConvOp final : public Op {
       c.dw_stride = filters_;
       c.adds = unit.number > 0;
       c.sums = sums != nullptr ? sums + g * Filters() : nullptr;
-      pairs != nullptr ? pairs(c) : of_filters_.gradient(c);
+      pairs != nullptr ? pairs(c) : filter_kernels_.gradient(c);
     }
   }
 
@@ -411,7 +413,7 @@ class ConvOp final : public Op {
             dx + g * Channels() + pass.height.to * row + pass.width.to * pixel;
         c.y_row = pass.height.to_step * row;
         c.y_step = pass.width.to_step * pixel;
-        Sum(of_channels_, pass, c);
+        Sum(channel_kernels_, pass, c);
         w += pass.taps() * c.w_stride;
       }
     }
@@ -425,7 +427,7 @@ class ConvOp final : public Op {
   const MaxPool* pool_ = nullptr;  // see FusePool
   const ConvPlan forward_, gradient_, backward_;
   // For products with neighbouring filters, or channels.
-  const DirectConv &of_filters_, &of_channels_;
+  const DirectConv &filter_kernels_, &channel_kernels_;
 };
 
 }  // namespace

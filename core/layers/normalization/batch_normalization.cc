@@ -227,12 +227,12 @@ class BatchNormalizationOp final : public Op {
   }
 
   void AddMovingChange(const OpCall& call, int weight, int64_t c,
-                       float of_batch) const {
+                       float batch_value) const {
     float* const changes = call.layer_state_changes[weight];
     if (changes == nullptr) return;
     // A repeated call of a layer continues from the state of its last call.
     const float before = call.weights[weight][c] + changes[c];
-    changes[c] += rest_ * (of_batch - before);
+    changes[c] += rest_ * (batch_value - before);
   }
 
   // Computes the weights' gradients. Also computes the factors of dy and of x -
@@ -246,11 +246,11 @@ class BatchNormalizationOp final : public Op {
     auto rows = static_cast<double>(call.batch * rows_);
     const auto finish = [&](int64_t c, double sum, double product) {
       const double inverse = double{call.saved[channels_ + c]};
-      const auto of_dy = static_cast<float>(Gamma(call, c) * inverse);
-      factors[c] = of_dy;
+      const auto dy_factor = static_cast<float>(Gamma(call, c) * inverse);
+      factors[c] = dy_factor;
       factors[channels_ + c] =
-          static_cast<float>(-of_dy * inverse * product / rows);
-      factors[2 * channels_ + c] = static_cast<float>(-of_dy * sum / rows);
+          static_cast<float>(-dy_factor * inverse * product / rows);
+      factors[2 * channels_ + c] = static_cast<float>(-dy_factor * sum / rows);
     };
     for (int64_t c = 0; c < channels_; ++c) {
       const double sum = SumBlocks(partial + c, blocks, stride);

@@ -55,8 +55,9 @@ class GroupNormalizationOp final : public Op {
           for (int64_t row = 0; row < rows_; ++row) {
             for (int64_t c = 0; c < channels_; ++c) {
               const int64_t at = row * channels_ + c;
-              const float* const of = moments + 2 * (c / width_);
-              const float normal = (x[at] - of[0]) * of[1];
+              const float* const group_moments = moments + 2 * (c / width_);
+              const float normal =
+                  (x[at] - group_moments[0]) * group_moments[1];
               y[at] = (gamma_ < 0 ? normal : normal * call.weights[gamma_][c]) +
                       (beta_ < 0 ? 0 : call.weights[beta_][c]);
             }
@@ -135,8 +136,8 @@ class GroupNormalizationOp final : public Op {
           [&](int64_t at, int64_t) {
             const int64_t group =
                 at / channels_ / rows_ * groups_ + at % channels_ / width_;
-            const float* const of = call.saved + 2 * group;
-            return dy[at] * ((x[at] - of[0]) * of[1]);
+            const float* const group_moments = call.saved + 2 * group;
+            return dy[at] * ((x[at] - group_moments[0]) * group_moments[1]);
           },
           to);
       SumTile(
@@ -167,8 +168,8 @@ class GroupNormalizationOp final : public Op {
       return gamma == nullptr ? dy[at] : gamma[c] * dy[at];
     };
     const auto normal = [=](int64_t at, int64_t c) {
-      const float* const of = moments + 2 * (c / width_);
-      return (x[at] - of[0]) * of[1];
+      const float* const group_moments = moments + 2 * (c / width_);
+      return (x[at] - group_moments[0]) * group_moments[1];
     };
     SumRows(g, sums);
     SumRows([=](int64_t at, int64_t c) { return g(at, c) * normal(at, c); },

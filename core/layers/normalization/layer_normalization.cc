@@ -147,7 +147,7 @@ class LayerNormalizationOp final : public Op {
     const double sum = LaneSum<float>(width_, [=](int64_t i) { return dy[i]; });
     const double product = LaneSum<float>(
         width_, [=](int64_t i) { return dy[i] * (x[i] - mean); });
-    const auto of_x =
+    const auto x_factor =
         static_cast<float>(-product * inverse * inverse * inverse / n);
     const auto plus = static_cast<float>(-sum * inverse / n);
     for (int64_t begin = 0; begin < width_; begin += kTileWidth) {
@@ -155,7 +155,7 @@ class LayerNormalizationOp final : public Op {
           {0, {0, 1}, {begin, std::min(width_, begin + kTileWidth)}}, width_,
           call.x_activation, x,
           [=](int64_t i, int64_t) {
-            return inverse * dy[i] + (of_x * (x[i] - mean) + plus);
+            return inverse * dy[i] + (x_factor * (x[i] - mean) + plus);
           },
           call.dx[0] + row * width_);
     }

@@ -240,12 +240,13 @@ class ColorOp final : public Op {
         sums[k] += double{d};
         dx[at] = block.changes[k].times * d;
       });
-      float of_mean[kMaxBlock];
+      float mean_gradients[kMaxBlock];
       for (int64_t k = 0; k < block.channels; ++k) {
-        of_mean[k] = (1 - block.changes[k].times) *
-                     static_cast<float>(sums[k] / pixels());
+        mean_gradients[k] = (1 - block.changes[k].times) *
+                            static_cast<float>(sums[k] / pixels());
       }
-      ForEachValue(block, [&](int64_t k, int64_t at) { dx[at] += of_mean[k]; });
+      ForEachValue(block,
+                   [&](int64_t k, int64_t at) { dx[at] += mean_gradients[k]; });
     });
   }
 

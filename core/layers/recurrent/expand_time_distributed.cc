@@ -74,17 +74,19 @@ Status ExpandTimeDistributed(const Shape& input, Layer* layer) {
   NestedModel model = each;
   model.class_name = kTimeDistributed;
   for (size_t i = 0; i < model.layers.size(); ++i) {
-    Layer& of = model.layers[i];
-    if (of.kind == Layer::Kind::kInput) {
-      of = Input(input).Name(of.name);
+    Layer& layer_of_step = model.layers[i];
+    if (layer_of_step.kind == Layer::Kind::kInput) {
+      layer_of_step = Input(input).Name(layer_of_step.name);
       continue;
     }
-    Layer wrapped = TimeDistributed(of).Name(of.name).Trainable(of.trainable);
+    Layer wrapped = TimeDistributed(layer_of_step)
+                        .Name(layer_of_step.name)
+                        .Trainable(layer_of_step.trainable);
     if (AppliesModel(wrapped)) {
       RINGLET_RETURN_IF_ERROR(ExpandTimeDistributed(
           OfAllSteps(input[0], InputOf(each, i)), &wrapped));
     }
-    of = std::move(wrapped);
+    layer_of_step = std::move(wrapped);
   }
   for (NestedModel::Call& call : model.calls) {
     call.output = OfAllSteps(input[0], call.output);

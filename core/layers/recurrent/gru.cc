@@ -99,11 +99,11 @@ class ResetAfterOp final : public GruOp {
 
   void BiasGradient(const OpCall& call,
                     const SavedSpans& saved) const override {
-    float* const of_inputs = call.d_weights[2];
-    float* const of_states = of_inputs + kGates * units();
-    std::copy_n(of_inputs, 2 * units(), of_states);
-    std::fill_n(of_states + 2 * units(), units(), 0.0f);
-    AddColumnSums(saved.extra, Rows(call), units(), of_states + 2 * units());
+    float* const input_bias = call.d_weights[2];
+    float* const state_bias = input_bias + kGates * units();
+    std::copy_n(input_bias, 2 * units(), state_bias);
+    std::fill_n(state_bias + 2 * units(), units(), 0.0f);
+    AddColumnSums(saved.extra, Rows(call), units(), state_bias + 2 * units());
   }
 };
 

@@ -323,14 +323,13 @@ void RecurrentOp::DrawMasks(const OpCall& call, float* masks) const {
 }
 
 void RecurrentOp::MaskRows(const OpCall& call, const float* masks,
-                           const float* from, int64_t gate, bool of_states,
+                           const float* from, int64_t gate, bool is_state,
                            float* to) const {
-  const int64_t width = of_states ? units_ : features_;
+  const int64_t width = is_state ? units_ : features_;
   ForEachPart(call, call.batch, 1, [&](Range part) {
     for (int64_t row = part.begin * steps_; row < part.end * steps_; ++row) {
-      const float* const mask = of_states
-                                    ? StateMask(masks, row / steps_, gate)
-                                    : InputMask(masks, row / steps_, gate);
+      const float* const mask = is_state ? StateMask(masks, row / steps_, gate)
+                                         : InputMask(masks, row / steps_, gate);
       for (int64_t j = 0; j < width; ++j) {
         to[row * width + j] = from[row * width + j] * mask[j];
       }
@@ -607,7 +606,7 @@ void RecurrentOp::InputGradient(const OpCall& call, float* spare,
     Gemm(RowMajor(d, rows, width).Cols(p * part, (p + 1) * part),
          kernel.Cols(p * part, (p + 1) * part).Transposed(), /*add=*/false,
          RowMajor(to, rows, features_), call.pool);
-    if (drops) MaskRows(call, masks, to, p, /*of_states=*/false, to);
+    if (drops) MaskRows(call, masks, to, p, /*is_state=*/false, to);
     if (p > 0) AddTo(to, rows * features_, call.dx[0]);
   }
 }
@@ -621,7 +620,7 @@ void RecurrentOp::KernelGradient(const OpCall& call, float* spare,
                 part = width / parts;
   for (int64_t p = 0; p < parts; ++p) {
     if (drops) {
-      MaskRows(call, masks, call.x[0], p, /*of_states=*/false, spare);
+      MaskRows(call, masks, call.x[0], p, /*is_state=*/false, spare);
     }
     // dW(F,GU) = X(BT,F)^T * dZ(BT,GU)
     Gemm(RowMajor(drops ? static_cast<const float*>(spare) : call.x[0], rows,
@@ -654,7 +653,7 @@ void RecurrentOp::RecurrentGradient(const OpCall& call, const float* states,
                          .Cols(gates.begin * units_, gates.end * units_);
   for (int64_t p = 0; p < parts; ++p) {
     if (drops) {
-      MaskRows(call, masks, states, gates.begin + p, /*of_states=*/true, spare);
+      MaskRows(call, masks, states, gates.begin + p, /*is_state=*/true, spare);
     }
     // dR(U,GU) = H(BT,U)^T * dZ(BT,GU)
     Gemm(RowMajor(drops ? static_cast<const float*>(spare) : states, rows,

@@ -142,7 +142,7 @@ class RecurrentOp : public Op {
   void KernelGradient(const OpCall& call, float* spare, const float* d) const;
   void InputGradient(const OpCall& call, float* spare, const float* d) const;
   void MaskRows(const OpCall& call, const float* masks, const float* from,
-                int64_t gate, bool of_states, float* to) const;
+                int64_t gate, bool is_state, float* to) const;
 
   const Kind kind_;
   const int64_t steps_, features_, units_;

@@ -80,7 +80,7 @@ class TimeDistributedOp final : public Op {
 // The shapes of one step. Only in a model of which each layer is applied to
 // each step a layer has several inputs.
 Status SplitSteps(const std::vector<Shape>& inputs,
-                  std::vector<Shape>* of_step) {
+                  std::vector<Shape>* step_shapes) {
   for (const Shape& x : inputs) {
     if (x.rank() < 2) {
       return InvalidArgument(
@@ -93,8 +93,8 @@ Status SplitSteps(const std::vector<Shape>& inputs,
                              inputs[0].ToString().c_str(),
                              x.ToString().c_str());
     }
-    of_step->emplace_back();
-    for (int i = 1; i < x.rank(); ++i) of_step->back().Append(x[i]);
+    step_shapes->emplace_back();
+    for (int i = 1; i < x.rank(); ++i) step_shapes->back().Append(x[i]);
   }
   return Status();
 }
@@ -117,12 +117,12 @@ Status MakeTimeDistributed(const Layer& layer, const std::vector<Shape>& inputs,
     return InvalidArgument("TimeDistributed cannot apply %s to each step",
                            ClassName(inner));
   }
-  std::vector<Shape> of_step;
-  RINGLET_RETURN_IF_ERROR(SplitSteps(inputs, &of_step));
+  std::vector<Shape> step_shapes;
+  RINGLET_RETURN_IF_ERROR(SplitSteps(inputs, &step_shapes));
   const int64_t steps = inputs[0][0];
   inner.trainable = inner.trainable && layer.trainable;
   std::unique_ptr<Op> made;
-  RINGLET_RETURN_IF_ERROR(Op::Make(inner, of_step, &made)
+  RINGLET_RETURN_IF_ERROR(Op::Make(inner, step_shapes, &made)
                               .Annotate("a step of %s", ClassName(inner)));
   if (made->changes_state() || made->synchronizes()) {
     return InvalidArgument(

@@ -26,11 +26,11 @@ int OnnxConverter::AddCausalMask(int scores) {
   std::vector<float> places(static_cast<size_t>(std::max(queries, values)));
   std::iota(places.begin(), places.end(), 0.0f);
   const std::string& name = p_->layer->name;
-  const int of_queries = graph_->AddFloats(name + "/queries", {queries, 1},
-                                           places.data(), queries),
-            of_values = graph_->AddFloats(name + "/values", {values},
-                                          places.data(), values);
-  const int behind = builder_.Node("Less", {of_queries, of_values});
+  const int query_places = graph_->AddFloats(name + "/queries", {queries, 1},
+                                             places.data(), queries),
+            value_places = graph_->AddFloats(name + "/values", {values},
+                                             places.data(), values);
+  const int behind = builder_.Node("Less", {query_places, value_places});
   const float none = -std::numeric_limits<float>::infinity();
   return builder_.Node("Where", {behind, builder_.Scalar(none), scores});
 }

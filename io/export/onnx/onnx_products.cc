@@ -159,19 +159,19 @@ OnnxValue OnnxConverter::MatMul() {
 OnnxValue OnnxConverter::PRelu() {
   const int rank = p_->output.rank();
   const Shape& slopes = p_->slopes->shape;
-  const bool of_channels =
+  const bool per_channel =
       rank > 1 && x().first >= 0 && slopes.elements() == slopes.back();
   const AxisOrder order =
-      of_channels ? AxisOrder::kChannelsFirst : AxisOrder::kChannelsLast;
+      per_channel ? AxisOrder::kChannelsFirst : AxisOrder::kChannelsLast;
   OnnxInts dims;
-  if (of_channels) dims.Add(slopes.back());
+  if (per_channel) dims.Add(slopes.back());
   for (int i = 0; i < rank; ++i) {
-    if (!of_channels || i > 0) dims.Add(of_channels ? 1 : slopes[i]);
+    if (!per_channel || i > 0) dims.Add(per_channel ? 1 : slopes[i]);
   }
   const int image = builder_.Get(&x(), order);
   const OnnxGraph::StridedLayout turned = {{slopes.back(), 1, 1}, {1, 0, 0}};
   const int slope =
-      of_channels ? Weight(p_->slopes, dims, turned) : Weight(p_->slopes, dims);
+      per_channel ? Weight(p_->slopes, dims, turned) : Weight(p_->slopes, dims);
   return OnnxBuilder::MakeValue(p_->output, order,
                                 builder_.Node("PRelu", {image, slope}));
 }

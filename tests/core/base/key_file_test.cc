@@ -210,12 +210,13 @@ TEST_F(KeyFileTest, Keys_InMemory_AreLeftOutOfCoreDumps) {
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(page, MAP_FAILED);
   ASSERT_EQ(madvise(page, kPage, MADV_DONTDUMP), 0);
-  const std::string of_page = OfMapping(page, "VmFlags:");
+  const std::string page_flags = OfMapping(page, "VmFlags:");
   munmap(page, kPage);
   const auto kept_out = [](const std::string& f) {
     return f.find(" dd") != std::string::npos;
   };
-  EXPECT_EQ(kept_out(flags), kept_out(of_page)) << flags << "; " << of_page;
+  EXPECT_EQ(kept_out(flags), kept_out(page_flags))
+      << flags << "; " << page_flags;
 }
 #endif
 

@@ -66,11 +66,11 @@ TEST(RowLoops, Sums_DownColumns_AreInOneOrder) {
     const Floats minus = Noise(r.n, 3);
     const auto d = [&](int64_t i, int64_t c) { return x[i] - minus[c]; };
     // One element behind the end, which must not change.
-    Floats sum(r.n + 1, 9.f), squares = sum, of_dy = sum, products = sum;
+    Floats sum(r.n + 1, 9.f), squares = sum, dy_sums = sum, products = sum;
     Floats columns = sum;
     loops.sum(r, x.data(), minus.data(), sum.data());
     loops.sum_of_squares(r, x.data(), minus.data(), squares.data());
-    loops.sum_of_products(r, x.data(), minus.data(), dy.data(), of_dy.data(),
+    loops.sum_of_products(r, x.data(), minus.data(), dy.data(), dy_sums.data(),
                           products.data());
     loops.column_sums(r, x.data(), columns.data());
     for (int64_t c = 0; c < r.n; ++c) {
@@ -81,13 +81,13 @@ TEST(RowLoops, Sums_DownColumns_AreInOneOrder) {
       EXPECT_EQ(squares[c], SumOf(r, c, [&](int64_t i, int64_t k) {
                   return d(i, k) * d(i, k);
                 }));
-      EXPECT_EQ(of_dy[c],
+      EXPECT_EQ(dy_sums[c],
                 SumOf(r, c, [&](int64_t i, int64_t) { return dy[i]; }));
       EXPECT_EQ(products[c], SumOf(r, c, [&](int64_t i, int64_t k) {
                   return dy[i] * d(i, k);
                 }));
     }
-    for (const Floats& sums : {sum, squares, of_dy, products, columns}) {
+    for (const Floats& sums : {sum, squares, dy_sums, products, columns}) {
       EXPECT_EQ(sums.back(), 9.f);
     }
   });
@@ -104,8 +104,8 @@ TEST(RowLoops, Affine_InPlaceOrNot_IsTheFormulaByColumn) {
       for (int64_t c = 0; c < r.n; ++c) {
         const int64_t i = row * r.stride + c;
         y[i] = (x[i] - m[c]) * s[c] + p[c];
-        const float of_x = t[c] * (x[i] - m[c]) + p[c];
-        two[i] = two_over_dy[i] = s[c] * dy[i] + of_x;
+        const float x_part = t[c] * (x[i] - m[c]) + p[c];
+        two[i] = two_over_dy[i] = s[c] * dy[i] + x_part;
       }
     }
     loops.affine(r, over_x.data(), m.data(), s.data(), p.data(), over_x.data());

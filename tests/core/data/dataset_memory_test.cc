@@ -86,12 +86,12 @@ TEST(ShuffleBlocks, ExampleAt_AnySizes_IsAPermutationOfWholeBlocks) {
         if (!blocks.divides(n)) continue;
         // A group has so few stretches of consecutive examples.
         for (int64_t first = 0; first < n; first += group) {
-          std::set<int64_t> of_group(
+          std::set<int64_t> group_examples(
               order.begin() + first,
               order.begin() + std::min(n, first + group));
           int64_t stretches = 0;
-          for (const int64_t i : of_group)
-            stretches += of_group.count(i - 1) == 0;
+          for (const int64_t i : group_examples)
+            stretches += group_examples.count(i - 1) == 0;
           // (One block may have the last example and the first.)
           EXPECT_LE(stretches, group / block + 1);
         }
@@ -105,11 +105,11 @@ TEST(ShuffleBlocks, ExampleAt_AnotherSeedOrPass_GivesAnotherOrder) {
   const int64_t n = 4 * blocks.group() + 3;
   ASSERT_TRUE(blocks.divides(n));
   const auto order = [&](uint64_t seed, int64_t pass) {
-    Indices of_pass;
+    Indices pass_examples;
     for (int64_t i = 0; i < n; ++i) {
-      of_pass.push_back(blocks.ExampleAt(seed, pass, n, i));
+      pass_examples.push_back(blocks.ExampleAt(seed, pass, n, i));
     }
-    return of_pass;
+    return pass_examples;
   };
   EXPECT_EQ(order(1, 0), order(1, 0));
   EXPECT_NE(order(1, 0), order(1, 1));

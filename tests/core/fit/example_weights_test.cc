@@ -47,7 +47,7 @@ std::vector<float> SomeWeights(int64_t count) {
 
 TEST(ExampleWeightsTest, ClassWeight_SomeClasses_EqualsTheirSampleWeights) {
   const Dataset data = Points(50);
-  const ClassWeights of_class = {{0, 0.25f}, {2, 3.0f}};
+  const ClassWeights class_weights = {{0, 0.25f}, {2, 3.0f}};
   std::vector<float> weights;
   for (const int32_t number : ClassesOf(data)) {
     weights.push_back(number == 0 ? 0.25f : number == 2 ? 3.0f : 1.0f);
@@ -59,7 +59,7 @@ TEST(ExampleWeightsTest, ClassWeight_SomeClasses_EqualsTheirSampleWeights) {
   const auto sample =
       by_sample->Fit(order(data.SampleWeight(weights)), options);
   ASSERT_OK(sample.status());
-  options.class_weight = of_class;
+  options.class_weight = class_weights;
   const auto classed = by_class->Fit(order(data), options);
   ASSERT_OK(classed.status());
   EXPECT_EQ(WeightsOf(by_class.get()), WeightsOf(by_sample.get()));

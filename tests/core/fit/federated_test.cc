@@ -66,9 +66,10 @@ class RecordedPresence {
   Presence operator()(int64_t step, int replica) const {
     const auto round = rounds_.find(step);
     if (round == rounds_.end()) return Presence::kAbsent;
-    const std::vector<int>& of = round->second;
-    return std::count(of.begin(), of.end(), replica) > 0 ? Presence::kPresent
-                                                         : Presence::kAbsent;
+    const std::vector<int>& replicas = round->second;
+    return std::count(replicas.begin(), replicas.end(), replica) > 0
+               ? Presence::kPresent
+               : Presence::kAbsent;
   }
 
  private:
@@ -169,9 +170,9 @@ TEST(FederatedTest, Rounds_OneSeedAndSchedule_HaveTheSameBits) {
   const Trained first = Train(job, 1);
   ASSERT_EQ(first.rounds.size(), 9u);
   std::set<int> ever;
-  for (const auto& [step, of] : first.rounds) {
-    EXPECT_EQ(of.size(), 20u);
-    for (const int replica : of) {
+  for (const auto& [step, replicas] : first.rounds) {
+    EXPECT_EQ(replicas.size(), 20u);
+    for (const int replica : replicas) {
       EXPECT_EQ(half(step, replica), Presence::kPresent);
       ever.insert(replica);
     }
@@ -235,7 +236,7 @@ class Mean {
 
   void Round(const std::vector<int>& replicas, int64_t steps) {
     std::vector<double> sum(weights_.size(), 0);
-    double of_all = 0;
+    double all_examples = 0;
     DataPosition end = at_;
     for (int64_t s = 0; s < steps; ++s) {
       end = data_.Plan(end, 0, job_.replicas).next;
@@ -247,14 +248,14 @@ class Mean {
       DataPosition at = at_;
       double examples = 0;
       for (int64_t s = 0; s < steps; ++s) examples += Step(r, &at);
-      of_all += examples;
+      all_examples += examples;
       for (size_t i = 0; i < sum.size(); ++i) {
         sum[i] += examples * (weights_[i] - double{model_->weights()[i]});
       }
     }
     at_ = end;
     for (size_t i = 0; i < sum.size(); ++i) {
-      const double d = of_all > 0 ? sum[i] / of_all : 0;
+      const double d = all_examples > 0 ? sum[i] / all_examples : 0;
       if (i >= sum.size() - kState) {
         weights_[i] -= d;
         continue;
@@ -372,21 +373,21 @@ TEST(FederatedTest, RoundDeadline_NoReplicaMeetsIt_IsNone) {
 // A source that takes 60 ms on WorkClock for the examples from `first` on.
 class SlowFrom final : public Source {
  public:
-  SlowFrom(std::shared_ptr<Source> of, int64_t first)
-      : of_(std::move(of)), first_(first) {}
-  std::string name() const override { return of_->name(); }
-  int64_t size() const override { return of_->size(); }
-  ExampleSpec x() const override { return of_->x(); }
-  ExampleSpec y() const override { return of_->y(); }
+  SlowFrom(std::shared_ptr<Source> source, int64_t first)
+      : source_(std::move(source)), first_(first) {}
+  std::string name() const override { return source_->name(); }
+  int64_t size() const override { return source_->size(); }
+  ExampleSpec x() const override { return source_->x(); }
+  ExampleSpec y() const override { return source_->y(); }
   Status Read(const int64_t* indices, int count, void* x, void* y) override {
     if (count > 0 && *std::max_element(indices, indices + count) >= first_) {
       WorkClock::PassMillis(60);
     }
-    return of_->Read(indices, count, x, y);
+    return source_->Read(indices, count, x, y);
   }
 
  private:
-  const std::shared_ptr<Source> of_;
+  const std::shared_ptr<Source> source_;
   const int64_t first_;
 };
 
@@ -587,20 +588,22 @@ TEST(FederatedTest, Parts_TrainedApart_JoinAndEndWithOneState) {
 // Counts what is read.
 class Reads final : public Source {
  public:
-  explicit Reads(std::shared_ptr<Source> of) : of_(std::move(of)) {}
-  std::string name() const override { return of_->name(); }
-  int64_t size() const override { return of_->size(); }
-  ExampleSpec x() const override { return of_->x(); }
-  ExampleSpec y() const override { return of_->y(); }
-  std::vector<int64_t> FileStarts() const override { return of_->FileStarts(); }
+  explicit Reads(std::shared_ptr<Source> source) : source_(std::move(source)) {}
+  std::string name() const override { return source_->name(); }
+  int64_t size() const override { return source_->size(); }
+  ExampleSpec x() const override { return source_->x(); }
+  ExampleSpec y() const override { return source_->y(); }
+  std::vector<int64_t> FileStarts() const override {
+    return source_->FileStarts();
+  }
   Status Read(const int64_t* indices, int count, void* x, void* y) override {
     examples += count;
-    return of_->Read(indices, count, x, y);
+    return source_->Read(indices, count, x, y);
   }
   int64_t examples = 0;
 
  private:
-  const std::shared_ptr<Source> of_;
+  const std::shared_ptr<Source> source_;
 };
 
 // Fewer replicas than the quorum have examples left, and none was late.
@@ -689,12 +692,12 @@ TEST(FederatedTest, Rounds_NoReplicaTookPart_AreComputedAgainFromTheirNotes) {
                             .Batch(job.batch);
   const Trained trained = TrainOn(job, files, nullptr);
   ASSERT_OK(trained.status);
-  int of_nobody = 0, of_one = 0;
+  int empty_rounds = 0, single_rounds = 0;
   for (const auto& round : trained.rounds) {
-    ++(round.second.empty() ? of_nobody : of_one);
+    ++(round.second.empty() ? empty_rounds : single_rounds);
   }
-  EXPECT_GT(of_nobody, 0);
-  EXPECT_GT(of_one, 0);
+  EXPECT_GT(empty_rounds, 0);
+  EXPECT_GT(single_rounds, 0);
   const RecordedPresence recorded(trained.rounds);
   job.availability = recorded;
   for (const int participation : {1, 0}) {
@@ -773,8 +776,9 @@ TEST(FederatedTest, Round_NoReplicaTookPart_HasNoMetrics) {
   fit.callbacks = {LambdaCallback(notes), TerminateOnNaN()};
   ASSERT_OK(
       model->Fit(Points(160).Shuffle(5).Repeat().Batch(40), fit).status());
-  const std::vector<bool> of_nobody = {false, false, true, false, true, true};
-  EXPECT_EQ(none, of_nobody);
+  const std::vector<bool> empty_rounds = {false, false, true,
+                                          false, true,  true};
+  EXPECT_EQ(none, empty_rounds);
   // A user-defined loop gives the same. (The model's steps continue: 6 to 11.)
   const Dataset data = Points(160).Shuffle(5).Repeat().Batch(40);
   fit.callbacks.clear();
@@ -789,25 +793,25 @@ TEST(FederatedTest, Round_NoReplicaTookPart_HasNoMetrics) {
     ASSERT_OK(loop.EndEpoch());
   }
   ASSERT_OK(loop.End());
-  EXPECT_EQ(none, of_nobody);
+  EXPECT_EQ(none, empty_rounds);
 }
 
 // Labels that are names in its file, each file with classes of its own.
 class Named final : public Source {
  public:
-  Named(std::shared_ptr<Source> of, std::vector<std::string> names)
-      : of_(std::move(of)), names_(std::move(names)) {}
-  std::string name() const override { return of_->name(); }
-  int64_t size() const override { return of_->size(); }
-  ExampleSpec x() const override { return of_->x(); }
-  ExampleSpec y() const override { return of_->y(); }
+  Named(std::shared_ptr<Source> source, std::vector<std::string> names)
+      : source_(std::move(source)), names_(std::move(names)) {}
+  std::string name() const override { return source_->name(); }
+  int64_t size() const override { return source_->size(); }
+  ExampleSpec x() const override { return source_->x(); }
+  ExampleSpec y() const override { return source_->y(); }
   std::vector<std::string> ClassNames() const override { return names_; }
   Status Read(const int64_t* indices, int count, void* x, void* y) override {
-    return of_->Read(indices, count, x, y);
+    return source_->Read(indices, count, x, y);
   }
 
  private:
-  const std::shared_ptr<Source> of_;
+  const std::shared_ptr<Source> source_;
   const std::vector<std::string> names_;
 };
 

@@ -89,7 +89,7 @@ class Reference {
  private:
   void Round(int64_t steps) {
     std::vector<double> mean(weights_.size(), 0);
-    double of_all = 0;
+    double all_examples = 0;
     DataPosition end;
     for (int r = 0; r < run_.replicas; ++r) {
       std::copy(weights_.begin(), weights_.end(), model_->weights());
@@ -98,7 +98,7 @@ class Reference {
       end = at_;
       double examples = 0;
       for (int64_t s = 0; s < steps; ++s) examples += Step(r, &end);
-      of_all += examples;
+      all_examples += examples;
       for (size_t i = 0; i < mean.size(); ++i) {
         mean[i] += examples * (weights_[i] - double{model_->weights()[i]});
       }
@@ -108,7 +108,7 @@ class Reference {
     const double rate = double{local.learning_rate};
     const double mu = double{local.momentum};
     for (size_t i = 0; i < mean.size(); ++i) {
-      const double d = mean[i] / of_all;
+      const double d = mean[i] / all_examples;
       if (i >= mean.size() - kState) {
         weights_[i] -= d;
         continue;

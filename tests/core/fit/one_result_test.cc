@@ -167,12 +167,12 @@ std::string Trained(const Training& training, int threads) {
       y.push_back(x[static_cast<size_t>(i * inputs + j)] * 4);
     }
   }
-  const bool of_classes = training.outputs == 0;
+  const bool has_classes = training.outputs == 0;
   const ExampleSpec targets =
-      of_classes ? ExampleSpec{DType::kInt32, {}}
-                 : ExampleSpec{DType::kFloat32, {training.outputs}};
+      has_classes ? ExampleSpec{DType::kInt32, {}}
+                  : ExampleSpec{DType::kFloat32, {training.outputs}};
   const void* const values =
-      of_classes ? static_cast<const void*>(classes.data()) : y.data();
+      has_classes ? static_cast<const void*>(classes.data()) : y.data();
   Sequential model;
   model.Add(Input(training.input));
   for (const Layer& layer : training.layers) model.Add(layer);

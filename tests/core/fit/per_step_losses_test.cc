@@ -237,13 +237,14 @@ TEST(PerStepLossesTest, WeightsOfSteps_Evaluated_EqualTheFormulas) {
 }
 
 TEST(PerStepLossesTest, WeightsOfSteps_AllOfAnExampleEqual_ActAsItsWeight) {
-  std::vector<float> of_examples, of_steps;
+  std::vector<float> example_weights, step_weights;
   for (int64_t i = 0; i < kExamples; ++i) {
-    of_examples.push_back(static_cast<float>(i % 4) * 0.5f);
-    of_steps.insert(of_steps.end(), kSteps, of_examples.back());
+    example_weights.push_back(static_cast<float>(i % 4) * 0.5f);
+    step_weights.insert(step_weights.end(), kSteps, example_weights.back());
   }
-  const Result a = TrainTagger({}, Tagged().SampleWeight(of_examples), 32);
-  const Result b = TrainTagger({}, Tagged().SampleWeight(of_steps, kSteps), 32);
+  const Result a = TrainTagger({}, Tagged().SampleWeight(example_weights), 32);
+  const Result b =
+      TrainTagger({}, Tagged().SampleWeight(step_weights, kSteps), 32);
   ASSERT_EQ(a.weights.size(), b.weights.size());
   for (size_t i = 0; i < a.weights.size(); ++i) {
     EXPECT_NEAR(a.weights[i], b.weights[i], 1e-4);

@@ -107,19 +107,19 @@ TEST(ReplicaBalancerTest, Assignment_ShortLastBatch_Stays) {
 
 class SlowSource final : public Source {
  public:
-  SlowSource(std::shared_ptr<const Source> of, int millis)
-      : of_(std::const_pointer_cast<Source>(of)), millis_(millis) {}
-  ExampleSpec x() const override { return of_->x(); }
-  ExampleSpec y() const override { return of_->y(); }
-  int64_t size() const override { return of_->size(); }
-  std::string name() const override { return of_->name(); }
+  SlowSource(std::shared_ptr<const Source> source, int millis)
+      : source_(std::const_pointer_cast<Source>(source)), millis_(millis) {}
+  ExampleSpec x() const override { return source_->x(); }
+  ExampleSpec y() const override { return source_->y(); }
+  int64_t size() const override { return source_->size(); }
+  std::string name() const override { return source_->name(); }
   Status Read(const int64_t* indices, int count, void* x, void* y) override {
     WorkClock::PassMillis(millis_);
-    return of_->Read(indices, count, x, y);
+    return source_->Read(indices, count, x, y);
   }
 
  private:
-  const std::shared_ptr<Source> of_;
+  const std::shared_ptr<Source> source_;
   const int millis_;
 };
 

@@ -448,18 +448,19 @@ TEST(ReplicasTest, Replicas_OnOneWorker_TakeTheMemoryOfOneAndASum) {
   const auto one = TinyModel(SGD(0.1f), 0.3f, options);
   options.replicas = 6;
   const auto six = TinyModel(SGD(0.1f), 0.3f, options);
-  const MemoryPlan of_one = one->PlanMemory(16), of_six = six->PlanMemory(16);
-  EXPECT_EQ(of_six.gradients, 2 * of_one.gradients);
-  EXPECT_EQ(of_six.total(), of_one.total() + of_one.gradients);
+  const MemoryPlan plan_of_one = one->PlanMemory(16),
+                   plan_of_six = six->PlanMemory(16);
+  EXPECT_EQ(plan_of_six.gradients, 2 * plan_of_one.gradients);
+  EXPECT_EQ(plan_of_six.total(), plan_of_one.total() + plan_of_one.gradients);
   ASSERT_OK(six->Fit(Points(96).Batch(96), Quiet(1)));
-  EXPECT_EQ(six->BytesUsed(), of_six.total());
+  EXPECT_EQ(six->BytesUsed(), plan_of_six.total());
   // Exact sums take a byte for 256 weights.
   options.reduction = Reduction::kExact;
   const auto exact = TinyModel(SGD(0.1f), 0.3f, options);
-  const MemoryPlan of_exact = exact->PlanMemory(16);
-  EXPECT_EQ(of_exact.gradients, of_six.gradients + 64);
+  const MemoryPlan exact_plan = exact->PlanMemory(16);
+  EXPECT_EQ(exact_plan.gradients, plan_of_six.gradients + 64);
   ASSERT_OK(exact->Fit(Points(96).Batch(96), Quiet(1)));
-  EXPECT_EQ(exact->BytesUsed(), of_exact.total());
+  EXPECT_EQ(exact->BytesUsed(), exact_plan.total());
 }
 
 // One of four workers has weights of its own, or none has.

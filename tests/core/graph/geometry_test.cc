@@ -227,7 +227,7 @@ TEST(GeometryTest, Ops_MemoryPlannedForMore_GiveTheSameBits) {
 // The blocks of Dense at each of their sizes, to the float.
 TEST(GeometryTest, Dense_AnyBatch_PlansForTheWorstAndNotMore) {
   for (const int threads : {1, 2}) {
-    const auto of = [&](int64_t units, int64_t batch) {
+    const auto chosen = [&](int64_t units, int64_t batch) {
       return OpRunner(Dense(units), {{784}})
           .op()
           .backward_scratch(batch, threads);
@@ -237,14 +237,14 @@ TEST(GeometryTest, Dense_AnyBatch_PlansForTheWorstAndNotMore) {
     };
     // W has 8 grains of 96 rows up to 64 examples, 4 at 128 and 5 at 102. The
     // gradient of x takes at most 128 rows at a time.
-    EXPECT_EQ(of(10, 64), takes(64, 10, 8));
-    EXPECT_EQ(of(10, 128), std::max({takes(64, 10, 8), takes(102, 10, 5),
-                                     takes(128, 10, 4)}));
-    EXPECT_EQ(of(10, 1000), of(10, 128));
+    EXPECT_EQ(chosen(10, 64), takes(64, 10, 8));
+    EXPECT_EQ(chosen(10, 128), std::max({takes(64, 10, 8), takes(102, 10, 5),
+                                         takes(128, 10, 4)}));
+    EXPECT_EQ(chosen(10, 1000), chosen(10, 128));
     // Many units leave fewer rows.
-    EXPECT_EQ(of(128, 64), takes(64, 128, 4));
-    EXPECT_EQ(of(128, 1000), takes(128, 128, 4));
-    EXPECT_EQ(of(640, 512), takes(128, 640, 1));
+    EXPECT_EQ(chosen(128, 64), takes(64, 128, 4));
+    EXPECT_EQ(chosen(128, 1000), takes(128, 128, 4));
+    EXPECT_EQ(chosen(640, 512), takes(128, 640, 1));
   }
 }
 

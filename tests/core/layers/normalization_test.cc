@@ -162,11 +162,11 @@ TEST(NormalizationTest, MovingVariance_JustBelowZero_CountsAsZero) {
   OpRunner runner(BatchNormalization(0, 1e-9f), {{3}});
   runner.training = false;
   w[3] = Floats(3, 0.0f);
-  const Floats of_zero = runner.Run(4, {x}, w, {}).y;
+  const Floats zero_output = runner.Run(4, {x}, w, {}).y;
   w[3] = Floats(3, -6e-8f);
-  EXPECT_EQ(runner.Run(4, {x}, w, {}).y, of_zero);
+  EXPECT_EQ(runner.Run(4, {x}, w, {}).y, zero_output);
   OpRunner frozen(BatchNormalization(0, 1e-9f).Trainable(false), {{3}});
-  EXPECT_EQ(frozen.Run(4, {x}, w, RandomFloats(12, 4)).y, of_zero);
+  EXPECT_EQ(frozen.Run(4, {x}, w, RandomFloats(12, 4)).y, zero_output);
 }
 
 // A batch without variance: a single example, or many equal examples.

@@ -140,8 +140,8 @@ TEST(RecurrentTest, Example_InAnyBatch_HasTheSameBits) {
       for (const int64_t example : {0, 1, 36}) {
         const auto begin = x.begin() + example * steps * features;
         const Floats own(begin, begin + steps * features);
-        const auto of = all.begin() + example * 7;
-        EXPECT_EQ(runner.Run(1, {own}, w, {}).y, Floats(of, of + 7));
+        const auto numbers = all.begin() + example * 7;
+        EXPECT_EQ(runner.Run(1, {own}, w, {}).y, Floats(numbers, numbers + 7));
       }
     }
   }

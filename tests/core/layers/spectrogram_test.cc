@@ -281,11 +281,11 @@ TEST(SpectrogramTest, TableBytes_AnyWrapper_CountsTheTablesOnce) {
     EXPECT_OK(model.status());
     return model.TableBytes();
   };
-  const uint64_t of_one = bytes(Small(MFCC()), {600});
+  const uint64_t step_bytes = bytes(Small(MFCC()), {600});
   // The window, both halves of the circle, and the cosine transform.
-  EXPECT_GT(of_one, (200 + 2 * 256 + 10 * 20) * sizeof(double));
-  EXPECT_LT(of_one, 16384u);
-  EXPECT_EQ(bytes(TimeDistributed(Small(MFCC())), {3, 600}), of_one);
+  EXPECT_GT(step_bytes, (200 + 2 * 256 + 10 * 20) * sizeof(double));
+  EXPECT_LT(step_bytes, 16384u);
+  EXPECT_EQ(bytes(TimeDistributed(Small(MFCC())), {3, 600}), step_bytes);
   EXPECT_EQ(bytes(Dense(3), {600}), 0u);
 }
 

@@ -71,11 +71,11 @@ TEST(TimeDistributedTest, AnyLayer_WritesGradientOfInputOrHasNone) {
       if (!runner.status().ok() || !inner.status().ok()) continue;
       SCOPED_TRACE(std::string(row.name) + " of " + step.ToString());
       ++layers;
-      const Op &op = runner.op(), &of_step = inner.op();
-      EXPECT_EQ(op.has_gradient(), of_step.has_gradient());
-      EXPECT_EQ(op.backward_may_fail(), of_step.backward_may_fail());
-      EXPECT_EQ(op.table_bytes(), of_step.table_bytes());
-      EXPECT_EQ(op.multiply_adds(), 2 * of_step.multiply_adds());
+      const Op &op = runner.op(), &step_op = inner.op();
+      EXPECT_EQ(op.has_gradient(), step_op.has_gradient());
+      EXPECT_EQ(op.backward_may_fail(), step_op.backward_may_fail());
+      EXPECT_EQ(op.table_bytes(), step_op.table_bytes());
+      EXPECT_EQ(op.multiply_adds(), 2 * step_op.multiply_adds());
       if (!op.has_gradient() || op.is_view()) continue;
       const Floats x(static_cast<size_t>(3 * all.elements()), 0.5f);
       const Floats dy(static_cast<size_t>(3 * op.output().elements()), 1.0f);

@@ -112,9 +112,9 @@ std::vector<float> SumsOfCalls(const Model& shared, const Model& apart) {
       const size_t slash = sum.path.rfind('/');
       const std::string layer = sum.path.substr(0, slash);
       const std::string role = sum.path.substr(slash);
-      const std::string of = v->path.substr(0, v->path.rfind('/'));
+      const std::string layer_path = v->path.substr(0, v->path.rfind('/'));
       if (v->path.substr(v->path.rfind('/')) != role ||
-          of.substr(0, of.find('#')) != layer) {
+          layer_path.substr(0, layer_path.find('#')) != layer) {
         continue;
       }
       const float* const g = apart.gradients() + v->gradient_offset;
@@ -188,9 +188,9 @@ TEST(NestedTest, BatchNormalization_Shared_MovesOnceForEachCall) {
   ASSERT_OK(probe.Forward(part.part.x, 16, /*training=*/true));
   const Floats given(probe.output(), probe.output() + 16 * kWidth);
   ASSERT_OK(model.TrainStep(part.part));
-  const auto mean = [](const float* of, int64_t c) {
+  const auto mean = [](const float* columns, int64_t c) {
     double sum = 0;
-    for (int64_t i = 0; i < 16; ++i) sum += double{of[i * kWidth + c]};
+    for (int64_t i = 0; i < 16; ++i) sum += double{columns[i * kWidth + c]};
     return sum / 16;
   };
   for (const Variable& v : model.variables()) {

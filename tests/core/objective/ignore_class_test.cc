@@ -211,16 +211,16 @@ TEST(IgnoreClassTest, MetricsOfTheLoss_TargetIgnored_IsNotCounted) {
     for (const int ignored : {-1, 255, 1}) {
       for (const bool weighted : {false, true}) {
         SCOPED_TRACE(std::string(c.name) + " " + std::to_string(ignored));
-        Metric metric = MetricOf(kind), resolved, of_all;
+        Metric metric = MetricOf(kind), resolved, full_metric;
         metric.weighted = weighted;
         ASSERT_OK(ResolveMetric(
             metric, SparseCategoricalCrossentropy(kFromProbabilities, ignored),
             output, &resolved));
         ASSERT_OK(ResolveMetric(metric, SparseCategoricalCrossentropy(), output,
-                                &of_all));
+                                &full_metric));
         const std::vector<int32_t> classes = {2, ignored, 0, 2, ignored, 0};
         EXPECT_EQ(ValueOfOneRow(resolved, classes, weights, std::nullopt),
-                  ValueOfOneRow(of_all, classes, weights, ignored));
+                  ValueOfOneRow(full_metric, classes, weights, ignored));
       }
     }
   }

@@ -343,11 +343,11 @@ TEST(MetricsTest, Classes_OfClassNumbers_HaveTheValuesOfOneHot) {
           Recall(), Precision().ClassId(0), TruePositives(), TrueNegatives(),
           FalsePositives(), FalseNegatives()}) {
       SCOPED_TRACE(metric.name);
-      Metric of_numbers, of_values;
+      Metric number_metric, value_metric;
       ASSERT_OK(ResolveMetric(metric, SparseCategoricalCrossentropy(), output,
-                              &of_numbers));
-      ASSERT_OK(
-          ResolveMetric(metric, CategoricalCrossentropy(), output, &of_values));
+                              &number_metric));
+      ASSERT_OK(ResolveMetric(metric, CategoricalCrossentropy(), output,
+                              &value_metric));
       const auto value = [&](const Metric& m, const void* targets) {
         std::vector<MetricState> states(
             static_cast<size_t>(NumStates(m, output)));
@@ -357,7 +357,8 @@ TEST(MetricsTest, Classes_OfClassNumbers_HaveTheValuesOfOneHot) {
         return MetricResult(m, states.data(),
                             static_cast<int64_t>(states.size()));
       };
-      EXPECT_EQ(value(of_numbers, classes.data()), value(of_values, t.data()));
+      EXPECT_EQ(value(number_metric, classes.data()),
+                value(value_metric, t.data()));
     }
   }
 }

@@ -40,10 +40,10 @@ class Weights final : public Callback {
  public:
   const char* name() const override { return "weights"; }
   Status OnEpochEnd(FitState& fit, Logs*) override {
-    of_epoch.push_back(WeightsOf(fit.model));
+    after_epoch.push_back(WeightsOf(fit.model));
     return Status();
   }
-  std::vector<std::vector<float>> of_epoch;
+  std::vector<std::vector<float>> after_epoch;
 };
 
 // A run on a disk of its own.
@@ -72,7 +72,8 @@ struct Trial {
     std::unique_ptr<Model> loaded;
     const Status status = LoadModel(path, &loaded, {}, &files);
     EXPECT_OK(status);
-    return status.ok() && WeightsOf(loaded.get()) == weights->of_epoch[epoch];
+    return status.ok() &&
+           WeightsOf(loaded.get()) == weights->after_epoch[epoch];
   }
 };
 

@@ -67,7 +67,7 @@ TEST(ModelCheckpointTest, MaxToKeep_MoreSaves_KeepsTheNewestOfItsOwn) {
   ASSERT_OK(run.Fit("d/only", Keep(1), 3));
   EXPECT_EQ(run.files.Paths(), (Names{"d/0.keras", "d/02.keras", "d/4.keras",
                                       "d/5.keras", "d/only", "d/other"}));
-  EXPECT_TRUE(run.Holds("d/only", run.weights->of_epoch.size() - 1));
+  EXPECT_TRUE(run.Holds("d/only", run.weights->after_epoch.size() - 1));
 }
 
 TEST(ModelCheckpointTest, MaxToKeep_FileThatIsNoLongerItsOwn_Stays) {

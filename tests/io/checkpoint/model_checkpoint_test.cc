@@ -256,7 +256,7 @@ TEST(ModelCheckpointTest, Path_AnyEnding_IsWrittenAndRead) {
       LoadWeightsOptions loading;
       loading.files = &run.files;
       EXPECT_OK(LoadWeights(model.get(), paths[0], loading));
-      EXPECT_EQ(WeightsOf(model.get()), run.weights->of_epoch[0]);
+      EXPECT_EQ(WeightsOf(model.get()), run.weights->after_epoch[0]);
     }
   }
 }

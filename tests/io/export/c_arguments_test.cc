@@ -152,14 +152,14 @@ TEST(CArgumentsTest, Int8_SeveralInputsAndOutputs_IsNearTheModel) {
   ASSERT_OK(model.Forward(x.data(), kCount, false));
   const std::vector<float> kinds(model.output(0), model.output(0) + 4 * kCount);
   const std::vector<float> sizes(model.output(1), model.output(1) + 2 * kCount);
-  const auto of = [&](const float* values, int64_t width) {
+  const auto dataset_of = [&](const float* values, int64_t width) {
     return Dataset(MemorySource({DType::kFloat32, {width}}, values,
                                 {DType::kFloat32, {width}}, values, kCount));
   };
   ExportCOptions options;
   options.calibration = options.test =
-      Zip({of(x.data(), 5), of(x.data() + 5 * kCount, 3)},
-          {of(kinds.data(), 4), of(sizes.data(), 2)})
+      Zip({dataset_of(x.data(), 5), dataset_of(x.data() + 5 * kCount, 3)},
+          {dataset_of(kinds.data(), 4), dataset_of(sizes.data(), 2)})
           .Batch(7);
   Int8Report report;
   TempFolder folder;
@@ -193,7 +193,7 @@ TEST(CArgumentsTest, OutputSoftmaxInUse_OfInt8_IsComputed) {
   constexpr int64_t kCount = 20;
   const std::vector<float> in = SomeNumbers(4 * kCount);
   ASSERT_OK(model.Forward(in.data(), kCount, false));
-  const auto of = [&](const float* values, int64_t width) {
+  const auto dataset_of = [&](const float* values, int64_t width) {
     return Dataset(MemorySource({DType::kFloat32, {width}}, values,
                                 {DType::kFloat32, {width}}, values, kCount));
   };
@@ -201,7 +201,9 @@ TEST(CArgumentsTest, OutputSoftmaxInUse_OfInt8_IsComputed) {
       z(model.output(1), model.output(1) + 2 * kCount);
   ExportCOptions options;
   options.calibration = options.test =
-      Zip({of(in.data(), 4)}, {of(y.data(), 3), of(z.data(), 2)}).Batch(kCount);
+      Zip({dataset_of(in.data(), 4)},
+          {dataset_of(y.data(), 3), dataset_of(z.data(), 2)})
+          .Batch(kCount);
   Int8Report report;
   TempFolder folder;
   ASSERT_OK(ExportC(&model, folder / "m.c", options, &report));

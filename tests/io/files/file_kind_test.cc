@@ -142,13 +142,13 @@ TEST(FileKindTest, OtherKind_ReaderUnpacksNoGzip_NamesIt) {
   for (const std::string& content :
        {std::string("\x93NUMPY\x01\0", 8), std::string("\0\1\2", 3)}) {
     const std::string path = files.Write("a.gz", Gzip(content));
-    const auto of = [&](std::initializer_list<Format> wanted) {
+    const auto check = [&](std::initializer_list<Format> wanted) {
       return WrongKindError(FileSystem::Posix(), path, wanted, error);
     };
-    const Status other = of({Format::kSafetensors, Format::kNpy});
+    const Status other = check({Format::kSafetensors, Format::kNpy});
     EXPECT_EQ(other.code(), Code::kInvalidArgument);
     EXPECT_TRUE(Contains(other, "a.gz: is a gzip file"));
-    EXPECT_EQ(of({Format::kNpy, Format::kGzip}).code(), error.code());
+    EXPECT_EQ(check({Format::kNpy, Format::kGzip}).code(), error.code());
   }
 }
 

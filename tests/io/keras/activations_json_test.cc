@@ -166,7 +166,7 @@ TEST(ActivationsJsonTest, Load_WrongSettings_AreNamed) {
 // Keras 2 writes the kernel's fields for every convolution. A value that would
 // be lost is refused.
 TEST(ActivationsJsonTest, Load_KernelFieldsOfSeparableConv_AreRefusedIfSet) {
-  const auto of = [](const char* more) {
+  const auto layer_json = [](const char* more) {
     return WithOne(
         Class("SeparableConv1D", std::string(R"("filters": 2, "kernel_size": 3,
   "depthwise_regularizer": {"class_name": "L2", "config": {"l2": 0.5}},
@@ -174,15 +174,15 @@ TEST(ActivationsJsonTest, Load_KernelFieldsOfSeparableConv_AreRefusedIfSet) {
   "config": {"seed": null}}, "kernel_constraint": null, )") +
                                      more));
   };
-  const auto model = LoadJson(of(R"("kernel_regularizer": null)"));
+  const auto model = LoadJson(layer_json(R"("kernel_regularizer": null)"));
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->layer(1).depthwise_regularizer.l2, 0.5f);
   EXPECT_FALSE(Contains(ToJson(*model), "kernel_regularizer\""));
-  EXPECT_TRUE(
-      Contains(JsonError(of(R"("kernel_regularizer": {"class_name": "L2",
+  EXPECT_TRUE(Contains(
+      JsonError(layer_json(R"("kernel_regularizer": {"class_name": "L2",
   "config": {"l2": 0.5}})")),
-               "kernel_regularizer"));
-  EXPECT_TRUE(Contains(JsonError(of(R"("groups": 2)")), "groups"));
+      "kernel_regularizer"));
+  EXPECT_TRUE(Contains(JsonError(layer_json(R"("groups": 2)")), "groups"));
 }
 
 // --- hard_sigmoid -----------------------------------------------------------

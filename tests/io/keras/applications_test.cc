@@ -31,8 +31,8 @@ std::unique_ptr<Model> LoadApplication(const std::string& arguments) {
 
 struct Application {
   const char* name;
-  int64_t parameters;        // as Keras's summary has them
-  int64_t of_normalization;  // mean, variance and count, no weights in ringlet
+  int64_t parameters;    // as Keras's summary has them
+  int64_t moving_state;  // mean, variance and count, no weights in ringlet
   std::vector<const char*> weights;
 };
 
@@ -47,7 +47,7 @@ TEST_P(ApplicationTest, Load_At224_HasThePublishedParametersAndNames) {
   const Application& application = GetParam();
   const auto model = LoadApplication(std::string(application.name) + " 224");
   ASSERT_NE(model, nullptr);
-  EXPECT_EQ(model->num_weights() + application.of_normalization,
+  EXPECT_EQ(model->num_weights() + application.moving_state,
             application.parameters);
   EXPECT_EQ(model->output_shape(), (Shape{1000}));
   std::set<std::string> paths;
@@ -129,8 +129,8 @@ INSTANTIATE_TEST_SUITE_P(
                     {"conv/kernel", "expanded_conv_squeeze_excite_conv/kernel",
                      "expanded_conv_10_project_bn/gamma", "conv_2/bias",
                      "logits/kernel"}}),
-    [](const testing::TestParamInfo<Application>& of) {
-      return std::string(of.param.name);
+    [](const testing::TestParamInfo<Application>& test) {
+      return std::string(test.param.name);
     });
 
 // EfficientNet's Normalization, behind a Rescaling: 0 and 1 as in Keras, until

@@ -69,20 +69,22 @@ Floats Outputs(const std::string& json) {
 
 TEST(OperationJsonTest, Load_TensorAndNumberOfKeras3_ComputesIt) {
   const std::string x = Tensor("x");
-  const auto of = [](const std::string& name, const std::string& args) {
+  const auto outputs_of = [](const std::string& name, const std::string& args) {
     return Outputs(ModelOf(Keras3(name, args)));
   };
-  EXPECT_EQ(of("Add", x + ", 3.0"), Floats({4, 5, 6, 7, 8, 9}));
-  EXPECT_EQ(of("Add", "3, " + x), Floats({4, 5, 6, 7, 8, 9}));
-  EXPECT_EQ(of("Subtract", x + ", 1"), Floats({0, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(of("Subtract", "1, " + x), Floats({0, -1, -2, -3, -4, -5}));
-  EXPECT_EQ(of("Multiply", x + ", 0.5"), Floats({0.5, 1, 1.5, 2, 2.5, 3}));
-  EXPECT_EQ(of("TrueDivide", x + ", 4"),
+  EXPECT_EQ(outputs_of("Add", x + ", 3.0"), Floats({4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(outputs_of("Add", "3, " + x), Floats({4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(outputs_of("Subtract", x + ", 1"), Floats({0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(outputs_of("Subtract", "1, " + x), Floats({0, -1, -2, -3, -4, -5}));
+  EXPECT_EQ(outputs_of("Multiply", x + ", 0.5"),
+            Floats({0.5, 1, 1.5, 2, 2.5, 3}));
+  EXPECT_EQ(outputs_of("TrueDivide", x + ", 4"),
             Floats({0.25, 0.5, 0.75, 1, 1.25, 1.5}));
-  EXPECT_EQ(of("Divide", x + ", -2"), Floats({-0.5, -1, -1.5, -2, -2.5, -3}));
-  EXPECT_EQ(of("Negative", x), Floats({-1, -2, -3, -4, -5, -6}));
-  EXPECT_EQ(of("Power", x + ", 2"), Floats({1, 4, 9, 16, 25, 36}));
-  EXPECT_EQ(of("Power", x + ", 2.0"), Floats({1, 4, 9, 16, 25, 36}));
+  EXPECT_EQ(outputs_of("Divide", x + ", -2"),
+            Floats({-0.5, -1, -1.5, -2, -2.5, -3}));
+  EXPECT_EQ(outputs_of("Negative", x), Floats({-1, -2, -3, -4, -5, -6}));
+  EXPECT_EQ(outputs_of("Power", x + ", 2"), Floats({1, 4, 9, 16, 25, 36}));
+  EXPECT_EQ(outputs_of("Power", x + ", 2.0"), Floats({1, 4, 9, 16, 25, 36}));
 }
 
 TEST(OperationJsonTest, Load_NumbersInAnyForm_AreForEachChannel) {
@@ -107,24 +109,27 @@ TEST(OperationJsonTest, Load_NumbersInAnyForm_AreForEachChannel) {
 }
 
 TEST(OperationJsonTest, Load_FunctionsOfTensorFlow_ComputeThem) {
-  const auto of = [](const std::string& function, const std::string& nodes) {
+  const auto outputs_of = [](const std::string& function,
+                             const std::string& nodes) {
     return Outputs(ModelOf(TfKeras(function, nodes)));
   };
   const std::string with_2 = R"(["x", 0, 0, {"y": 2.0, "name": null}])";
   const std::string from_2 =
       R"(["_CONSTANT_VALUE", -1, 2.0, {"y": ["x", 0, 0], "name": null}])";
   const Floats sum = {3, 4, 5, 6, 7, 8};
-  EXPECT_EQ(of("__operators__.add", with_2), sum);
-  EXPECT_EQ(of("math.add", with_2), sum);
-  EXPECT_EQ(of("math.add", "[" + with_2 + "]"), sum);
-  EXPECT_EQ(of("math.add", from_2), sum);
-  EXPECT_EQ(of("math.subtract", with_2), Floats({-1, 0, 1, 2, 3, 4}));
-  EXPECT_EQ(of("math.subtract", from_2), Floats({1, 0, -1, -2, -3, -4}));
-  EXPECT_EQ(of("math.multiply", with_2), Floats({2, 4, 6, 8, 10, 12}));
-  EXPECT_EQ(of("math.truediv", with_2), Floats({0.5, 1, 1.5, 2, 2.5, 3}));
-  EXPECT_EQ(of("math.negative", R"(["x", 0, 0, {"name": null}])"),
+  EXPECT_EQ(outputs_of("__operators__.add", with_2), sum);
+  EXPECT_EQ(outputs_of("math.add", with_2), sum);
+  EXPECT_EQ(outputs_of("math.add", "[" + with_2 + "]"), sum);
+  EXPECT_EQ(outputs_of("math.add", from_2), sum);
+  EXPECT_EQ(outputs_of("math.subtract", with_2), Floats({-1, 0, 1, 2, 3, 4}));
+  EXPECT_EQ(outputs_of("math.subtract", from_2),
+            Floats({1, 0, -1, -2, -3, -4}));
+  EXPECT_EQ(outputs_of("math.multiply", with_2), Floats({2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(outputs_of("math.truediv", with_2),
+            Floats({0.5, 1, 1.5, 2, 2.5, 3}));
+  EXPECT_EQ(outputs_of("math.negative", R"(["x", 0, 0, {"name": null}])"),
             Floats({-1, -2, -3, -4, -5, -6}));
-  EXPECT_EQ(of("math.pow", with_2), Floats({1, 4, 9, 16, 25, 36}));
+  EXPECT_EQ(outputs_of("math.pow", with_2), Floats({1, 4, 9, 16, 25, 36}));
 }
 
 TEST(OperationJsonTest, Load_TwoTensors_AreMerged) {

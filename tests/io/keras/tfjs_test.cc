@@ -14,8 +14,8 @@ namespace {
 
 using Floats = std::vector<float>;
 
-float Remainder(int64_t k, int64_t by, int64_t of) {
-  return static_cast<float>(k * by % of);
+float Remainder(int64_t k, int64_t factor, int64_t modulus) {
+  return static_cast<float>(k * factor % modulus);
 }
 
 // The outputs for numbers that JavaScript makes the same way.

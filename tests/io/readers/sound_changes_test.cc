@@ -52,7 +52,7 @@ class SoundChangesTest : public testing::Test {
 
 TEST_F(SoundChangesTest, Change_ManyExamples_DrawsAsTheTutorialDoes) {
   ASSERT_OK(Open());
-  int with = 0, of_b = 0;
+  int with = 0, from_b = 0;
   std::set<int> places;
   double sum = 0;
   constexpr int kExamples = 2000;
@@ -69,7 +69,7 @@ TEST_F(SoundChangesTest, Change_ManyExamples_DrawsAsTheTutorialDoes) {
         static_cast<int>(std::lround(double{x[0]} / volume * 32768));
     if (first < 0) {
       EXPECT_NEAR(first, -8192, 3);
-      ++of_b;
+      ++from_b;
     } else if (volume > 0.01) {
       EXPECT_GE(first, 8192 - 3);
       EXPECT_LE(first, 8192 + 950 + 3);
@@ -77,7 +77,7 @@ TEST_F(SoundChangesTest, Change_ManyExamples_DrawsAsTheTutorialDoes) {
     }
   }
   EXPECT_NEAR(with, 0.8 * kExamples, 60);
-  EXPECT_NEAR(of_b, with / 2, 80);
+  EXPECT_NEAR(from_b, with / 2, 80);
   EXPECT_NEAR(sum / with, 0.05, 0.003);
   EXPECT_GE(places.size(), 10u);
 }

@@ -135,9 +135,9 @@ TEST(NpzWeightsTest, Load_ArraysOfTwoNormalizations_GoToEach) {
   TempFolder folder;
   Functional model;
   const auto x = model.Add(Input({2})), y = model.Add(Input({3}));
-  const auto of_x = model.Add(Normalization(), {x});
-  const auto of_y = model.Add(Normalization(), {y});
-  model.Add(Dense(1), {model.Add(Concatenate(), {of_x, of_y})});
+  const auto normal_x = model.Add(Normalization(), {x});
+  const auto normal_y = model.Add(Normalization(), {y});
+  model.Add(Dense(1), {model.Add(Concatenate(), {normal_x, normal_y})});
   model.Compile(SGD(0.1f), MeanSquaredError());
   ASSERT_OK(LoadWeights(&model, Arrays(folder, {{"arr_0", {2}},
                                                 {"arr_1", {2}},

@@ -283,8 +283,8 @@ void RunInRandomOrder(const Plan& plan, std::mt19937* random, Network* network,
     if (all_completed) break;
     ASSERT_TRUE(any_may_start) << "a standstill";
   }
-  for (std::vector<Data>& of_rank : *data) {
-    for (Data& v : of_rank) SwapOrder(&v);
+  for (std::vector<Data>& rank_data : *data) {
+    for (Data& v : rank_data) SwapOrder(&v);
   }
 }
 
@@ -292,11 +292,11 @@ void RunInRandomOrder(const Plan& plan, std::mt19937* random, Network* network,
 
 void ExpectSumOfInts(size_t i, const RanksData& inputs,
                      const RanksData& results) {
-  for (const std::vector<Data>& of_rank : results) {
-    for (size_t j = 0; j < of_rank[i].size(); ++j) {
+  for (const std::vector<Data>& rank_data : results) {
+    for (size_t j = 0; j < rank_data[i].size(); ++j) {
       uint32_t sum = 0;
       for (const std::vector<Data>& input : inputs) sum += BitsOf(input[i][j]);
-      ASSERT_EQ(BitsOf(of_rank[i][j]), sum);
+      ASSERT_EQ(BitsOf(rank_data[i][j]), sum);
     }
   }
 }
@@ -307,12 +307,12 @@ void ExpectSum(size_t i, const RanksData& inputs, const RanksData& results,
   const double last_place = dtype == WireDtype::kBfloat16  ? 1. / 256
                             : dtype == WireDtype::kFloat16 ? 1. / 2048
                                                            : 1e-5;
-  for (const std::vector<Data>& of_rank : results) {
-    for (size_t j = 0; j < of_rank[i].size(); ++j) {
-      ASSERT_EQ(BitsOf(of_rank[i][j]), BitsOf(results[0][i][j]));
+  for (const std::vector<Data>& rank_data : results) {
+    for (size_t j = 0; j < rank_data[i].size(); ++j) {
+      ASSERT_EQ(BitsOf(rank_data[i][j]), BitsOf(results[0][i][j]));
       double sum = 0;
       for (const std::vector<Data>& input : inputs) sum += input[i][j];
-      ASSERT_NEAR(of_rank[i][j], sum,
+      ASSERT_NEAR(rank_data[i][j], sum,
                   last_place * static_cast<double>(inputs.size()) * sum);
     }
   }

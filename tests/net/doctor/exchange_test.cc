@@ -120,9 +120,9 @@ class Job {
     return std::count_if(strangers_.begin(), strangers_.end(),
                          [](const auto& end) { return !end->closed; });
   }
-  const PeerReport& Report(int of, int about) const {
-    return doctors[static_cast<size_t>(of)]
-        ->reports()[static_cast<size_t>(about)];
+  const PeerReport& Report(int worker, int peer) const {
+    return doctors[static_cast<size_t>(worker)]
+        ->reports()[static_cast<size_t>(peer)];
   }
 
   FakeClock clock;
@@ -137,7 +137,7 @@ class Job {
     size_t moved = 0;
   };
   struct Transport final : DoctorExchange::Transport {
-    Transport(Job* of, int worker) : job(of), from(worker) {}
+    Transport(Job* to_job, int worker) : job(to_job), from(worker) {}
     Status Connect(int peer, StreamPtr* out) override {
       return job->Connect(from, peer, out);
     }

@@ -373,7 +373,7 @@ TEST(ElasticOptionsTest, Withdrawal_OthersRun_TheyReportItsReason) {
 TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
   const std::vector<std::string> addresses = FreeAddresses(3);
   Worker workers[3];
-  const auto of = [&](int worker) {
+  const auto options_of = [&](int worker) {
     RingOptions options = OptionsOf(addresses, worker);
     options.min_workers = 3;
     return options;
@@ -381,22 +381,23 @@ TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
   const auto wait_for_all = [&](int w) {
     ASSERT_TRUE(Eventually([&] { return workers[w].members == 7; }));
   };
-  for (int w = 0; w < 3; ++w) workers[w].Start(of(w));
+  for (int w = 0; w < 3; ++w) workers[w].Start(options_of(w));
   for (int w = 0; w < 3; ++w) wait_for_all(w);
   workers[0].End();
   for (const Code code : {Code::kNotFound, Code::kUnimplemented}) {
-    Withdrawal::Begin(of(0), Error(code, "it has no %s", CodeName(code)))
+    Withdrawal::Begin(options_of(0),
+                      Error(code, "it has no %s", CodeName(code)))
         .reset();
   }
   // The others dial it, and it refuses them.
-  RingOptions differs = of(0);
+  RingOptions differs = options_of(0);
   differs.bytes_per_pack *= 2;
   std::unique_ptr<Collective> ring;
   EXPECT_EQ(RingCollective::Open(differs, &ring).code(),
             Code::kInvalidArgument);
   ring.reset();
   for (Worker& worker : workers) worker.members = 0;
-  workers[0].Start(of(0));
+  workers[0].Start(options_of(0));
   for (int w = 0; w < 3; ++w) wait_for_all(w);
   // With min_workers = 3 no worker can continue without the others.
   workers[0].all_end = true;

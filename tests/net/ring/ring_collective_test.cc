@@ -292,7 +292,7 @@ TEST_P(DifferentCallsTest, AllReduce_ShortAndLongSize_NamesBoth) {
 
 TEST_P(DifferentCallsTest, AllReduce_FloatsAndIntegers_NamesBoth) {
   for (const size_t n : {size_t{100}, size_t{100000}}) {
-    const std::string of = " of " + std::to_string(4 * n) + " bytes";
+    const std::string size_text = " of " + std::to_string(4 * n) + " bytes";
     ExpectBothNamed(
         RunDifferent(GetParam(), AllReduceOf(n),
                      [n](Collective* ring) {
@@ -302,7 +302,7 @@ TEST_P(DifferentCallsTest, AllReduce_FloatsAndIntegers_NamesBoth) {
                            ring->StartAllReduceInts(v.data(), n, &ticket));
                        return ring->Wait(ticket);
                      }),
-        "an all-reduce" + of, "an all-reduce of integers" + of);
+        "an all-reduce" + size_text, "an all-reduce of integers" + size_text);
   }
 }
 

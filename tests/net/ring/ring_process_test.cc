@@ -306,7 +306,7 @@ TEST_F(RingProcessTest, Job_EndsNormally_NoWorkerFails) {
 // The options of three workers for their transports, and how many segments each
 // shares.
 struct Transports {
-  const char* of[3];
+  const char* by_rank[3];
   int segments[3];
 };
 constexpr char kNoMemory[] = "no memory";  // the system gives it none
@@ -335,7 +335,7 @@ TEST_F(RingProcessTest, AllReduce_AnyMixOfTransports_HasTheSameBits) {
       const std::string addresses =
           places[0] + "," + places[1] + "," + places[2];
       for (int r = 0; r < 3; ++r) {
-        const std::string transport = transports.of[r];
+        const std::string transport = transports.by_rank[r];
         std::string before;
         if (transport == kNoMemory) before = "ulimit -f 100; ";
         if (transport.find("RINGLET") == 0)
@@ -353,8 +353,8 @@ TEST_F(RingProcessTest, AllReduce_AnyMixOfTransports_HasTheSameBits) {
       for (auto& worker : workers_) EXPECT_TRUE(worker->AwaitText("digest"));
       for (int r = 0; r < 3; ++r) {
         EXPECT_EQ(workers_[r]->SharedSegments(), transports.segments[r])
-            << transports.of[0] << ", " << transports.of[1] << ", "
-            << transports.of[2] << ": rank " << r;
+            << transports.by_rank[0] << ", " << transports.by_rank[1] << ", "
+            << transports.by_rank[2] << ": rank " << r;
       }
       std::fclose(std::fopen(seen.c_str(), "w"));
       for (auto& worker : workers_) {

@@ -140,7 +140,7 @@ TEST(SealedRingTest, Open_WhileKeysRotate_RingForms) {
 
 TEST(SealedRingTest, Open_AnotherKeyOrNone_BothSidesSaySo) {
   const struct {
-    std::shared_ptr<const JobKeys> of_zero, of_one;
+    std::shared_ptr<const JobKeys> keys_0, keys_1;
     const char* zero_says;
     const char* one_says;
   } cases[] = {
@@ -155,7 +155,7 @@ TEST(SealedRingTest, Open_AnotherKeyOrNone_BothSidesSaySo) {
     std::string messages[2];
     RunThreads(2, [&](int r) {
       RingOptions options =
-          OptionsOf(addresses, r, r == 0 ? one.of_zero : one.of_one);
+          OptionsOf(addresses, r, r == 0 ? one.keys_0 : one.keys_1);
       // Each worker waits long enough to be refused by the other.
       options.start_timeout_seconds = r == 0 ? 6 : 5;
       std::unique_ptr<Collective> ring;
@@ -264,14 +264,14 @@ TEST(SealedRingTest, Redirect_ToAnotherJob_StaysInItsOwn) {
     const std::vector<uint32_t> calm_two = SumsOf(two, {size, Keys({1})}, 2);
     Lead(one, two);
     Lead(two, one);
-    std::vector<uint32_t> of_one, of_two;
-    std::thread first([&] { of_one = SumsOf(one, {3, Keys({1})}, 1); });
-    std::thread second([&] { of_two = SumsOf(two, {size, Keys({1})}, 2); });
+    std::vector<uint32_t> sums_one, sums_two;
+    std::thread first([&] { sums_one = SumsOf(one, {3, Keys({1})}, 1); });
+    std::thread second([&] { sums_two = SumsOf(two, {size, Keys({1})}, 2); });
     LeadNobodyAfter(25);
     first.join();
     second.join();
-    EXPECT_EQ(of_one, calm_one);
-    EXPECT_EQ(of_two, calm_two);
+    EXPECT_EQ(sums_one, calm_one);
+    EXPECT_EQ(sums_two, calm_two);
   }
 }
 

@@ -21,19 +21,19 @@ std::string For(int64_t nanos) {
 }  // namespace
 
 int64_t FaultCounts::all() const {
-  return std::accumulate(of.begin(), of.end(), int64_t{0});
+  return std::accumulate(by_kind.begin(), by_kind.end(), int64_t{0});
 }
 
 void FaultCounts::Add(const FaultCounts& other) {
-  for (size_t i = 0; i < of.size(); ++i) of[i] += other.of[i];
+  for (size_t i = 0; i < by_kind.size(); ++i) by_kind[i] += other.by_kind[i];
 }
 
 std::string FaultCounts::Text() const {
   std::string text;
-  for (size_t i = 0; i < of.size(); ++i) {
-    if (of[i] == 0) continue;
-    text +=
-        (text.empty() ? "" : ", ") + std::to_string(of[i]) + " " + kNames[i];
+  for (size_t i = 0; i < by_kind.size(); ++i) {
+    if (by_kind[i] == 0) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(by_kind[i]) + " " +
+            kNames[i];
   }
   return text;
 }

@@ -36,7 +36,7 @@ constexpr int kFaultKinds = static_cast<int>(Fault::kWrongBit) + 1;
 
 // How many there were of each kind.
 struct FaultCounts {
-  std::array<int64_t, kFaultKinds> of = {};
+  std::array<int64_t, kFaultKinds> by_kind = {};
   int64_t all() const;
   void Add(const FaultCounts& other);
   std::string Text() const;  // "3 crashes, 1 cut, …"
@@ -84,7 +84,7 @@ class Faults {
   // The faults so far are over by then.
   int64_t over() const { return over_; }
   void OverBy(int64_t time) { over_ = std::max(over_, time); }
-  void Count(Fault kind) { ++counts_.of[static_cast<size_t>(kind)]; }
+  void Count(Fault kind) { ++counts_.by_kind[static_cast<size_t>(kind)]; }
   const FaultCounts& counts() const { return counts_; }
   // One in four that end is not started again.
   void SpareNone() { all_return_ = true; }

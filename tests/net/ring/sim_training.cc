@@ -20,8 +20,10 @@ constexpr int kEpochs = 3;
 // times as long as the others.
 class Pace final : public Clock {
  public:
-  explicit Pace(const Collective* of)
-      : nanos_(of != nullptr && of->worker() % 3 == 2 ? 4000000 : 1000000) {}
+  explicit Pace(const Collective* collective)
+      : nanos_(collective != nullptr && collective->worker() % 3 == 2
+                   ? 4000000
+                   : 1000000) {}
   int64_t MonotonicNanos() override { return now_ += nanos_; }
   int64_t WallNanos() override { return now_; }
 
@@ -63,10 +65,10 @@ Optimizer OptimizerOf(const Training& training) {
 }
 
 uint64_t With(const Logs& logs, const char* loss, uint64_t digest) {
-  Fnv1a of;
+  Fnv1a hash;
   const double* const value = logs.Find(loss);
-  of.Add(value, value == nullptr ? 0 : sizeof(*value));
-  return of.value() ^ digest;
+  hash.Add(value, value == nullptr ? 0 : sizeof(*value));
+  return hash.value() ^ digest;
 }
 
 class Tells final : public Callback {

@@ -168,8 +168,8 @@ TEST_F(NoiseTest, Open_MessageRepeatedOrOutOfTurn_IsRejected) {
   EXPECT_FALSE(opens.Open(shorter.data(), 99));
   seals.Rekey();
   opens.Rekey();
-  Bytes of_old_key = sealed[1];
-  EXPECT_FALSE(opens.Open(of_old_key.data(), 100));
+  Bytes old_message = sealed[1];
+  EXPECT_FALSE(opens.Open(old_message.data(), 100));
 }
 
 // Section 4.2: the first 32 bytes of zeros sealed with the number 2^64 - 1. The
@@ -194,10 +194,10 @@ TEST_F(NoiseTest, Rekey_OfAesGcm_SealsWithTheNewKey) {
     cipher->UseAes();
   }
   after.Rekey();
-  Bytes of_before(64 + kNoiseTagBytes), of_after(64 + kNoiseTagBytes);
-  before.Seal(of_before.data(), 64, of_before.data());
-  after.Seal(of_after.data(), 64, of_after.data());
-  EXPECT_NE(of_before, of_after);
+  Bytes sealed_before(64 + kNoiseTagBytes), sealed_after(64 + kNoiseTagBytes);
+  before.Seal(sealed_before.data(), 64, sealed_before.data());
+  after.Seal(sealed_after.data(), 64, sealed_after.data());
+  EXPECT_NE(sealed_before, sealed_after);
 }
 
 }  // namespace

@@ -229,8 +229,8 @@ std::vector<uint8_t> FrameOf(FrameType type, size_t bytes, bool checked) {
 
 // A connection of some kind, between a sender and the link that receives.
 struct ScriptedPair {
-  ScriptedPair(StreamKind of_kind, const ReceiveTarget& receive_target)
-      : kind(of_kind), receiver(receive_target) {
+  ScriptedPair(StreamKind stream_kind, const ReceiveTarget& receive_target)
+      : kind(stream_kind), receiver(receive_target) {
     StreamPtr there(&below_there);
     StreamPtr here(&below_here);
     const ListenerIdentity meant{1, 2, 0};

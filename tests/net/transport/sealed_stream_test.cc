@@ -59,16 +59,16 @@ struct Reader : ByteStream::Owner {
 
 // Both ends of a connection: a connects, b listens.
 struct Pair {
-  explicit Pair(std::shared_ptr<const JobKeys> of_a = Keys({1}),
-                std::shared_ptr<const JobKeys> of_b = Keys({1}),
+  explicit Pair(std::shared_ptr<const JobKeys> keys_a = Keys({1}),
+                std::shared_ptr<const JobKeys> keys_b = Keys({1}),
                 uint8_t secrets = 40, SeenGreetings* answered = nullptr,
-                ListenerIdentity of_a_is = kMeant) {
+                ListenerIdentity identity_a = kMeant) {
     uint8_t secret[2][kNoiseKeyBytes];
     std::memset(secret[0], secrets, sizeof(secret[0]));
     std::memset(secret[1], secrets + 1, sizeof(secret[1]));
-    a.stream = SealedStream::Connect(StreamPtr(&below_a), of_a, of_a_is,
+    a.stream = SealedStream::Connect(StreamPtr(&below_a), keys_a, identity_a,
                                      secret[0], nullptr);
-    b.stream = SealedStream::Accept(StreamPtr(&below_b), of_b, kMeant,
+    b.stream = SealedStream::Accept(StreamPtr(&below_b), keys_b, kMeant,
                                     secret[1], answered);
     b.stream->Start(&b);
     a.stream->Start(&a);
@@ -194,14 +194,14 @@ TEST_P(SealedStreamTest, Write_PiecesOfAnyLength_ArriveAsSent) {
 
 // The handshake chooses the cipher, since one of the two sides may lack one.
 TEST_P(SealedStreamTest, Handshake_OneSideWithoutAesGcm_AgreesOnACipher) {
-  for (const bool of_a : {false, true}) {
+  for (const bool is_a_without : {false, true}) {
     const auto aes = has_aes_gcm;
     const auto none = [] { return false; };
-    if (of_a) has_aes_gcm = none;
+    if (is_a_without) has_aes_gcm = none;
     Pair pair;  // a has greeted
-    has_aes_gcm = of_a ? aes : none;
+    has_aes_gcm = is_a_without ? aes : none;
     pair.below_b.Deliver(&pair.below_a.sent);
-    has_aes_gcm = of_a ? none : aes;
+    has_aes_gcm = is_a_without ? none : aes;
     pair.Run();
     has_aes_gcm = aes;
     Pair::Write(&pair.a, &pair.below_a, Bytes(100, 1));

@@ -164,7 +164,7 @@ class Bell {
 TEST(SharedLaneTest, Wait_AnyOrder_Ends) {
   constexpr uint64_t kAll = 24 << 20;
   Memory memory;
-  Bell of_writer, of_reader;
+  Bell writer_bell, reader_bell;
   std::thread writing([&] {
     SharedLane lane = memory.Side();
     std::mt19937 random(1);
@@ -175,8 +175,8 @@ TEST(SharedLaneTest, Wait_AnyOrder_Ends) {
       for (uint64_t i = 0; i < n; ++i) piece[i] = ByteAt(at + i);
       for (uint64_t done = 0; done < n;) {
         const int64_t taken = lane.Write(piece.data() + done, n - done);
-        if (lane.ReaderWaits()) of_reader.Ring();
-        if (taken == 0 && lane.Full(true)) of_writer.Sleep();
+        if (lane.ReaderWaits()) reader_bell.Ring();
+        if (taken == 0 && lane.Full(true)) writer_bell.Sleep();
         done += static_cast<uint64_t>(taken);
       }
       at += n;
@@ -187,13 +187,13 @@ TEST(SharedLaneTest, Wait_AnyOrder_Ends) {
   for (uint64_t at = 0; at < kAll;) {
     const uint8_t* data = nullptr;
     const int64_t n = std::min<int64_t>(lane.Peek(&data), 50000);
-    if (n == 0 && lane.Empty(true)) of_reader.Sleep();
+    if (n == 0 && lane.Empty(true)) reader_bell.Sleep();
     if (n == 0) continue;
     for (int64_t i = 0; i < n; ++i) {
       wrong += data[i] != ByteAt(at + static_cast<uint64_t>(i));
     }
     lane.Consume(static_cast<size_t>(n));
-    if (lane.WriterWaits()) of_writer.Ring();
+    if (lane.WriterWaits()) writer_bell.Ring();
     at += static_cast<uint64_t>(n);
   }
   writing.join();

@@ -168,7 +168,7 @@ Status SetResizing(const PictureConfig& config, ImageResizing* resizing) {
 Status SetRate(const Model& model, const PictureConfig& config,
                AudioOptions* options) {
   int64_t rate = config.trained_rate;
-  std::string of = "the model was trained with";
+  std::string rate_owner = "the model was trained with";
   for (int i = 0; i < model.num_nodes(); ++i) {
     const Layer& layer = model.layer(i);
     const int64_t taken = SamplingRateOf(layer);
@@ -177,9 +177,9 @@ Status SetRate(const Model& model, const PictureConfig& config,
     if (rate != 0 && taken != rate) {
       return InvalidArgument("%s %" PRId64 " samples a second, but %s %" PRId64
                              "; give the layers of a model one sampling_rate",
-                             taker.c_str(), taken, of.c_str(), rate);
+                             taker.c_str(), taken, rate_owner.c_str(), rate);
     }
-    if (rate == 0) of = taker;
+    if (rate == 0) rate_owner = taker;
     rate = taken;
   }
   options->sampling_rate =
@@ -187,7 +187,7 @@ Status SetRate(const Model& model, const PictureConfig& config,
   if (rate == 0 || options->sampling_rate == rate) return Status();
   return InvalidArgument("sampling_rate: is %" PRId64 ", but %s %" PRId64
                          "; give that, and files of that rate",
-                         config.sampling_rate, of.c_str(), rate);
+                         config.sampling_rate, rate_owner.c_str(), rate);
 }
 
 Dataset OpenSound(const PictureConfig& config, LabelMode label_mode,

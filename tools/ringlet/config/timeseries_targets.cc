@@ -108,9 +108,9 @@ struct Groups {
     const auto next = static_cast<int64_t>(names.size());
     const auto [found, is_new] = numbers.emplace(name, next);
     if (is_new) names.push_back(name);
-    of_rows.push_back(found->second);
+    group_of_row.push_back(found->second);
   }
-  std::vector<int64_t> of_rows;
+  std::vector<int64_t> group_of_row;
   std::vector<std::string> names;
   std::map<std::string, int64_t> numbers;
 };
@@ -198,7 +198,7 @@ Status ChooseGroups(const TimeseriesConfig& config, Groups* groups) {
         "validation_groups: has all %zu groups, so that none is left to train",
         listed.size());
   }
-  for (int64_t& group : groups->of_rows) {
+  for (int64_t& group : groups->group_of_row) {
     if (listed[static_cast<size_t>(group)] != config.is_validation) group = -1;
   }
   return Status();
@@ -227,7 +227,7 @@ Status ResolveTargetsAndGroups(const Source& rows,
   if (!config.validation_groups.empty()) {
     RINGLET_RETURN_IF_ERROR(ChooseGroups(config, &groups));
   }
-  options->groups = std::move(groups.of_rows);
+  options->groups = std::move(groups.group_of_row);
   return Status();
 }
 

@@ -454,9 +454,9 @@ FitOptions FitOptionsOf(const RunConfig& config, const RunData& data) {
 }
 
 bool NameOneFile(const std::string& a, const std::string& b) {
-  struct stat of_a, of_b;
-  return stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 &&
-         SameFile(of_a, of_b);
+  struct stat info_a, info_b;
+  return stat(a.c_str(), &info_a) == 0 && stat(b.c_str(), &info_b) == 0 &&
+         SameFile(info_a, info_b);
 }
 
 Status CheckNotRead(const char* flag, const std::string& path,
