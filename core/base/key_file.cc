@@ -82,7 +82,8 @@ void Encode(const uint8_t* bytes, std::string* out) {
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 // Decodes the line [begin, end). A blank line or a comment adds no key.
-Status TakeLine(const char* begin, const char* end, int number, JobKeys* keys) {
+Status ParseLine(const char* begin, const char* end, int number,
+                 JobKeys* keys) {
   while (begin < end && IsBlank(*begin)) ++begin;
   while (begin < end && IsBlank(end[-1])) --end;
   if (begin == end || *begin == '#') return Status();
@@ -111,7 +112,7 @@ Status Parse(const char* text, size_t size, JobKeys* keys) {
         std::memchr(text, '\n', static_cast<size_t>(end - text));
     const char* const stop =
         found != nullptr ? static_cast<const char*>(found) : end;
-    RINGLET_RETURN_IF_ERROR(TakeLine(text, stop, ++number, keys));
+    RINGLET_RETURN_IF_ERROR(ParseLine(text, stop, ++number, keys));
     text = stop + 1;
   }
   if (keys->count > 0) return Status();

@@ -86,7 +86,7 @@ class SparseExchange final : public RoundExchange {
   }
   void Encode();
   // Copies the bytes that rank `rank` has sent to row_.
-  void TakeRow(int rank);
+  void CopyRow(int rank);
   bool AddRow(int rank, float* mean);
 
   const ReplicaAssignment assignment_;
@@ -170,7 +170,7 @@ Status SparseExchange::Start() {
   return status_;
 }
 
-void SparseExchange::TakeRow(int rank) {
+void SparseExchange::CopyRow(int rank) {
   const auto ranks = static_cast<size_t>(collective_.size());
   for (size_t at = 0; at < rank_bytes_; at += kMaxGathered) {
     const size_t n = std::min(kMaxGathered, rank_bytes_ - at);
@@ -180,7 +180,7 @@ void SparseExchange::TakeRow(int rank) {
 }
 
 bool SparseExchange::AddRow(int rank, float* mean) {
-  TakeRow(rank);
+  CopyRow(rank);
   const unsigned char* from = row_.data();
   bool is_complete = true;
   for (int r = 0; r < assignment_.range(rank).count; ++r) {

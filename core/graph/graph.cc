@@ -87,8 +87,8 @@ Status Graph::CheckTensors(const std::vector<int>& inputs) const {
 
 // Completes a RecurrentOutput. These are behind their layer in order, so that a
 // model from JSON has the same order of nodes.
-Status Graph::TakeTensor(const std::vector<int>& inputs, const Layer& given,
-                         Layer* layer) const {
+Status Graph::CompleteRecurrentOutput(const std::vector<int>& inputs,
+                                      const Layer& given, Layer* layer) const {
   if (inputs.size() != 1) return Status();  // Op::Make has the error
   const Layer& source = nodes_[inputs[0]].layer;
   if (!source.return_state || source.name.find('/') != std::string::npos) {
@@ -227,7 +227,7 @@ Status Graph::AddNode(int layer, const std::vector<int>& inputs) {
   node.layer_index = layer;
   node.call_index = called.calls;
   node.inputs = inputs;
-  RINGLET_RETURN_IF_ERROR(TakeMask(&node).Annotate(
+  RINGLET_RETURN_IF_ERROR(AddMaskInput(&node).Annotate(
       "layer '%s' (%s)", called.path.c_str(), ClassName(called.layer)));
   node.root = size();
   node.first_variable = static_cast<int>(variables_.size());
@@ -318,7 +318,7 @@ Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
   if (added.ok()) added = CheckNewLayer(named, inputs.size());
   if (added.ok()) {
     added = named.kind == Layer::Kind::kRecurrentOutput
-                ? TakeTensor(inputs, layer, &named)
+                ? CompleteRecurrentOutput(inputs, layer, &named)
                 : CheckTensors(inputs);
   }
   if (added.ok()) added = Expand(inputs, &named);

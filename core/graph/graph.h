@@ -169,8 +169,8 @@ class Graph {
  private:
   std::string UniqueName(const Layer& layer);
   Status CheckTensors(const std::vector<int>& inputs) const;
-  Status TakeTensor(const std::vector<int>& inputs, const Layer& given,
-                    Layer* layer) const;
+  Status CompleteRecurrentOutput(const std::vector<int>& inputs,
+                                 const Layer& given, Layer* layer) const;
   Status CheckNewCall(const std::vector<int>& inputs) const;
   Status CheckNewLayer(const Layer& layer, size_t inputs) const;
   Status Expand(const std::vector<int>& inputs, Layer* layer) const;
@@ -192,7 +192,7 @@ class Graph {
   Status FindMaskMaker(const Layer& layer, const std::vector<int>& inputs,
                        int* maker) const;
   Status AddMask(int maker, int* mask);
-  Status TakeMask(GraphNode* node);
+  Status AddMaskInput(GraphNode* node);
   void PassMask(GraphNode* node) const;
   Status AddOutputMasks();
   Status MakeNormalization(int node, const std::vector<float>& mean,

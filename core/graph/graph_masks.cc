@@ -193,7 +193,7 @@ Status Graph::AddMask(int maker, int* mask) {
 
 // Gives a layer that takes masks that of its input. As in Keras, masked steps
 // of a Bidirectional with return_sequences are zeros.
-Status Graph::TakeMask(GraphNode* node) {
+Status Graph::AddMaskInput(GraphNode* node) {
   RINGLET_RETURN_IF_ERROR(
       FindMaskMaker(node->layer, node->inputs, &node->mask_maker));
   if (node->mask_maker < 0 || RuleOf(node->layer) != MaskRule::kTakes) {

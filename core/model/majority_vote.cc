@@ -32,7 +32,7 @@ constexpr char kOwnParts[] =
 
 }  // namespace
 
-Vote TakeVote(const std::vector<CheckDigests>& all) {
+Vote CountVotes(const std::vector<CheckDigests>& all) {
   Vote vote;
   const int right = MajorityRank(all);
   vote.has_majority = right >= 0;

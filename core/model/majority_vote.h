@@ -28,7 +28,7 @@ struct Vote {
 };
 
 // `all` is by rank, not empty, and the same on every rank.
-Vote TakeVote(const std::vector<CheckDigests>& all);
+Vote CountVotes(const std::vector<CheckDigests>& all);
 
 // The error of a failed check: kOutOfSync on the faulty ranks, kPeerLost on the
 // others, which continue without them. Without a majority all ranks are faulty.

@@ -42,7 +42,7 @@ Status ReplicaConsistency::CrossCheck(const PassDigests& mine) {
   for (auto at = gathered.begin(); at != gathered.end(); at += n) {
     all.emplace_back(at, at + n);
   }
-  const Vote vote = TakeVote(all);
+  const Vote vote = CountVotes(all);
   if (vote.faulty.empty()) {
     passed_ = now;
     return Status();

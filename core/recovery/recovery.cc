@@ -115,7 +115,7 @@ Status Recovery::Transfer(int donor, const std::vector<StateSummary>& all) {
   state_.EndTransfer(given.progress);
   RINGLET_RETURN_IF_ERROR(Begin(/*in_memory=*/true));
   snapshot_
-      .TakeLargeSpans();  // callbacks may change their memory in OnTrainBegin
+      .CopyLargeSpans();  // callbacks may change their memory in OnTrainBegin
   return Status();
 }
 
@@ -142,7 +142,7 @@ void Recovery::OnBoundary() {
 void Recovery::OnWholeBoundary() {
   if (!keeps_boundaries()) return;
   OnBoundary();
-  snapshot_.TakeLargeSpans();
+  snapshot_.CopyLargeSpans();
 }
 
 // Callbacks may change the weights at the end of an epoch and of the training.
@@ -157,7 +157,7 @@ void Recovery::CopyWeights() {
 
 void Recovery::PassCheck() {
   if (!state_.PassCheck()) return;
-  snapshot_.TakeLargeSpans();
+  snapshot_.CopyLargeSpans();
   const ReplicaConsistency& consistency = model_parts_.consistency();
   const bool alone = model_.collective()->size() == 1;  // compares nothing
   point_.Keep(snapshot_, *parts_.epoch,
@@ -171,7 +171,7 @@ void Recovery::OnLoss(bool overwritten) {
     state_.BeginChange();
     begun_ = true;
   }
-  snapshot_.TakeLargeSpans();
+  snapshot_.CopyLargeSpans();
   if (weights_ == nullptr) return;
   std::copy_n(weights_.get(), model_.num_weights(), model_.weights());
   weights_.reset();

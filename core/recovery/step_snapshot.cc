@@ -51,7 +51,7 @@ void StepSnapshot::Take() {
   whole_ = false;
 }
 
-void StepSnapshot::TakeLargeSpans() {
+void StepSnapshot::CopyLargeSpans() {
   if (taken_ && !whole_) Copy(/*large=*/true);
   whole_ = true;
 }

@@ -31,7 +31,7 @@ class StepSnapshot {
   void Take();
   // Copies the large spans as they are now, unless the last Take has them
   // already. Must come before a callback changes them or is set up again.
-  void TakeLargeSpans();
+  void CopyLargeSpans();
   // Writes the copy into `state`, which has the spans that it had at Plan.
   Status Restore(Saveable* state) const;
 

@@ -22,7 +22,7 @@ struct Replacement {
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // Parses one or two digits; -1 for more or none.
-int TakeNumber(const std::string& text, size_t* at) {
+int ParseNumber(const std::string& text, size_t* at) {
   int value = 0, digits = 0;
   for (; *at < text.size() && IsDigit(text[*at]); ++*at, ++digits) {
     value = digits < 2 ? value * 10 + (text[*at] - '0') : value;
@@ -37,12 +37,12 @@ bool ParseSpec(const std::string& spec, Replacement* made) {
     ++at;
   }
   if (at < spec.size() && IsDigit(spec[at])) {
-    made->width = TakeNumber(spec, &at);
+    made->width = ParseNumber(spec, &at);
     if (made->width < 0) return false;
   }
   if (at < spec.size() && spec[at] == '.') {
     ++at;
-    made->precision = TakeNumber(spec, &at);
+    made->precision = ParseNumber(spec, &at);
     if (made->precision < 0) return false;
   }
   if (at < spec.size()) made->type = spec[at++];
@@ -98,8 +98,8 @@ std::string FieldText(const Replacement& r, const PathField& field,
 
 // Parses one replacement. *at is behind its opening brace, and then behind its
 // closing brace. False with a reason on an error.
-bool TakeReplacement(const std::string& text, size_t* at, Replacement* made,
-                     std::string* reason) {
+bool ParseReplacement(const std::string& text, size_t* at, Replacement* made,
+                      std::string* reason) {
   const size_t end = text.find('}', *at);
   if (end == std::string::npos) {
     *reason = "expected '}' before end of string";
@@ -153,7 +153,7 @@ Status Format(const std::string& text, const std::vector<PathField>* fields,
       break;
     }
     Replacement replacement;
-    if (!TakeReplacement(text, &at, &replacement, &reason)) break;
+    if (!ParseReplacement(text, &at, &replacement, &reason)) break;
     if (names != nullptr) names->push_back(replacement.name);
     if (fields == nullptr) continue;
     const PathField* field = FindField(*fields, replacement.name, &reason);

@@ -73,7 +73,7 @@ std::string LayersText(const Model& model) {
 namespace {
 
 // Takes the first line off `text`; false at its end.
-bool TakeLine(std::string* text, std::string* line) {
+bool NextLine(std::string* text, std::string* line) {
   if (text->empty()) return false;
   const size_t end = std::min(text->find('\n'), text->size());
   *line = text->substr(0, end);
@@ -87,8 +87,8 @@ Status CheckLayers(const std::string& saved, const Model& model) {
   std::string there = saved, here = LayersText(model);
   for (int node = 0;; ++node) {
     std::string a, b;
-    const bool more_there = TakeLine(&there, &a);
-    const bool more_here = TakeLine(&here, &b);
+    const bool more_there = NextLine(&there, &a);
+    const bool more_here = NextLine(&here, &b);
     if (!more_there && !more_here) return Status();
     if (more_there && more_here && a == b) continue;
     const char* const none = "missing";

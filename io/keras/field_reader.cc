@@ -241,8 +241,8 @@ void FieldReader::Require(const char* key) {
   if (missing_.empty() && !json_[key]) missing_ = key;
 }
 
-Json FieldReader::TakeOnly(const char* key, const std::string& standard,
-                           bool or_null) {
+Json FieldReader::UnsupportedValue(const char* key, const std::string& standard,
+                                   bool or_null) {
   const Json json = Take(key, standard, standard);
   if (is_describing()) {
     Info(key)->only = true;
@@ -253,14 +253,14 @@ Json FieldReader::TakeOnly(const char* key, const std::string& standard,
 
 void FieldReader::OnlyNull(std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
-    if (TakeOnly(key, "null")) {
+    if (UnsupportedValue(key, "null")) {
       Refuse(key, "ringlet does not support it (only null)");
     }
   }
 }
 
 void FieldReader::OnlyBool(const char* key, bool value) {
-  const Json json = TakeOnly(key, AsJson(value));
+  const Json json = UnsupportedValue(key, AsJson(value));
   if (!json || (json.kind() == Json::Kind::kBool && json.as_bool() == value)) {
     return;
   }
@@ -268,7 +268,7 @@ void FieldReader::OnlyBool(const char* key, bool value) {
 }
 
 void FieldReader::OnlyNumber(const char* key, double value) {
-  const Json json = TakeOnly(key, AsJson(value));
+  const Json json = UnsupportedValue(key, AsJson(value));
   if (!json) return;
   bool same = true;
   const auto compare = [&](const Json& j) {
@@ -284,7 +284,7 @@ void FieldReader::OnlyNumber(const char* key, double value) {
 
 void FieldReader::OnlyText(const char* key, const char* value,
                            const char* older, bool or_null) {
-  const Json json = TakeOnly(key, AsJson(value), or_null);
+  const Json json = UnsupportedValue(key, AsJson(value), or_null);
   if (!json || (json.is_string() && (json.text() == value ||
                                      (*older != 0 && json.text() == older)))) {
     return;

@@ -124,8 +124,8 @@ class FieldReader {
   bool ChoiceOfRow(const char* key, const NameTable& table,
                    const std::string& standard, size_t* row);
   // Returns the field if it has another than its one supported value.
-  Json TakeOnly(const char* key, const std::string& standard,
-                bool or_null = true);
+  Json UnsupportedValue(const char* key, const std::string& standard,
+                        bool or_null = true);
 
   Json json_;
   std::string path_;

@@ -48,9 +48,9 @@ Status NameEntries(LayerGraph* graph) {
 
 // Makes `reference` one to a RecurrentOutput, if its layer gives several
 // tensors. `taken` are these references, and the names of their new layers.
-Status TakeTensor(const LayerGraph& graph, const std::string& path,
-                  std::map<TensorOf, std::string>* taken,
-                  CallReference* reference) {
+Status ReferToOutput(const LayerGraph& graph, const std::string& path,
+                     std::map<TensorOf, std::string>* taken,
+                     CallReference* reference) {
   const auto found = graph.by_name.find(reference->name);
   if (found == graph.by_name.end()) return Status();  // CountFrom has the error
   const LayerEntry& entry = graph.entries[found->second];
@@ -75,17 +75,17 @@ Status TakeTensor(const LayerGraph& graph, const std::string& path,
 
 // Adds a RecurrentOutput for each tensor that a reference takes of a layer with
 // several.
-Status TakeTensors(std::vector<CallReference>* outputs, const std::string& path,
-                   LayerGraph* graph) {
+Status AddRecurrentOutputs(std::vector<CallReference>* outputs,
+                           const std::string& path, LayerGraph* graph) {
   std::map<TensorOf, std::string> taken;
   for (CallReference& output : *outputs) {
-    RINGLET_RETURN_IF_ERROR(TakeTensor(*graph, path, &taken, &output));
+    RINGLET_RETURN_IF_ERROR(ReferToOutput(*graph, path, &taken, &output));
   }
   for (LayerEntry& entry : graph->entries) {
     for (auto& call : entry.calls) {
       for (CallReference& input : call) {
-        RINGLET_RETURN_IF_ERROR(entry.Annotate(
-            TakeTensor(*graph, entry.path + ".inbound_nodes", &taken, &input)));
+        RINGLET_RETURN_IF_ERROR(entry.Annotate(ReferToOutput(
+            *graph, entry.path + ".inbound_nodes", &taken, &input)));
       }
     }
   }
@@ -278,7 +278,7 @@ Status LinkGraph(LayerGraph* graph, FieldReader* fields,
   const std::string in = fields->PathOf("input_layers");
   const std::string out = fields->PathOf("output_layers");
   RINGLET_RETURN_IF_ERROR(NameEntries(graph));
-  RINGLET_RETURN_IF_ERROR(TakeTensors(&outputs, out, graph));
+  RINGLET_RETURN_IF_ERROR(AddRecurrentOutputs(&outputs, out, graph));
   RINGLET_RETURN_IF_ERROR(CountFrom(outputs, graph));
   RINGLET_RETURN_IF_ERROR(LinkCalls(graph));
   RINGLET_RETURN_IF_ERROR(FindEnds(*graph, inputs, in, &graph->inputs));

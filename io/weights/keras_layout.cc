@@ -162,9 +162,9 @@ class KerasWeightFinder {
   Status Run() {
     found_.assign(variables_.size(), nullptr);
     FindByWholeNames();
-    if (AreUnnamed(file_)) return TakeInOrder();
+    if (AreUnnamed(file_)) return MatchInOrder();
     FindCandidates();
-    return TakeCandidates();
+    return ChooseCandidates();
   }
 
  private:
@@ -181,12 +181,12 @@ class KerasWeightFinder {
     }
   }
 
-  Status TakeInOrder() {
+  Status MatchInOrder() {
     const size_t arrays = file_.tensors().size();
     const ArrayOrder order = ArrayOrderOf(model_);
     const auto others = ArraysOfNormalizations(file_, model_, order);
     if (!others.empty()) {
-      TakeAround(order.variables, others);
+      MatchAround(order.variables, others);
       return Status();
     }
     std::vector<size_t> places = order.variables;
@@ -217,9 +217,9 @@ class KerasWeightFinder {
     return places;
   }
 
-  // Takes the arrays in order, without those of Normalizations (`others`).
-  void TakeAround(const std::vector<size_t>& variables,
-                  const std::map<std::string, size_t>& others) {
+  // Matches the arrays in order, without those of Normalizations (`others`).
+  void MatchAround(const std::vector<size_t>& variables,
+                   const std::map<std::string, size_t>& others) {
     std::set<size_t> taken;
     for (const auto& [name, first] : others) {
       for (size_t i = 0; i < kNormalizationArrays; ++i) taken.insert(first + i);
@@ -293,7 +293,7 @@ class KerasWeightFinder {
   // Chooses among the candidates of each weight. A tensor with the weight's
   // whole name (a ":0" does not count) is preferred to one that only ends with
   // it.
-  Status TakeCandidates() {
+  Status ChooseCandidates() {
     std::map<const StoredTensor*, size_t> takers;
     for (size_t v = 0; v < variables_.size(); ++v) {
       std::vector<const StoredTensor*>& all = candidates_[v];

@@ -141,7 +141,8 @@ class OnnxWeightFinder {
       if (node.op != "Add") continue;
       for (const std::string& input : node.inputs) sums_.emplace(input, &node);
     }
-    for (const Node& node : graph_.nodes) RINGLET_RETURN_IF_ERROR(Take(node));
+    for (const Node& node : graph_.nodes)
+      RINGLET_RETURN_IF_ERROR(VisitNode(node));
     return Status();
   }
 
@@ -195,7 +196,7 @@ class OnnxWeightFinder {
     }
   }
 
-  Status Take(const Node& node) {
+  Status VisitNode(const Node& node) {
     Value& y = values_[node.output];
     if (y.tensor != nullptr) {
       return Corruption("a node gives '%s', which is a tensor",
@@ -209,7 +210,7 @@ class OnnxWeightFinder {
     y.may_be_turned |= node.op == "Slice" || node.op == "ReverseSequence";
     FindSources(node, &y);
     if (node.op == "Identity" || node.op == "Unsqueeze") y = InputOf(node, 0);
-    if (node.op == "Transpose") TakeTranspose(node, &y);
+    if (node.op == "Transpose") VisitTranspose(node, &y);
     if (y.tensor == nullptr && IsConstant(node)) {
       computed_.emplace_back();
       computed_.back().name = node.output;
@@ -217,20 +218,20 @@ class OnnxWeightFinder {
       y.tensor = &computed_.back();
       return Status();
     }
-    if (node.op == "Add" || node.op == "Mul") TakePart(node, &y);
+    if (node.op == "Add" || node.op == "Mul") VisitAddOrMul(node, &y);
     if (states_.count(node.output) == 0) {
-      if (node.op == "Gather" && node.axis == 0) TakeRows(node, "weight");
-      if (node.op == "Expand") TakeRows(node, "positions");
+      if (node.op == "Gather" && node.axis == 0) AddRows(node, "weight");
+      if (node.op == "Expand") AddRows(node, "positions");
     }
     const bool is_of_values = node.op == "MatMul" &&
                               InputOf(node, 0).tensor == nullptr &&
                               InputOf(node, 1).tensor == nullptr;
     if (is_of_values) y.order = Value::kUnknown;
-    if (const auto* op = OperatorOf(node)) return TakeRecurrent(node, *op);
+    if (const auto* op = OperatorOf(node)) return AddRecurrent(node, *op);
     for (const OnnxOp& op : kOps) {
       if (node.op != op.op) continue;
       if (op.takes_images) y.order = Value::kFirst;
-      if (op.roles[0] != nullptr) return TakeModule(node, op, &y);
+      if (op.roles[0] != nullptr) return AddModule(node, op, &y);
     }
     return Status();
   }
@@ -244,7 +245,7 @@ class OnnxWeightFinder {
     return !node.inputs.empty();
   }
 
-  void TakeTranspose(const Node& node, Value* y) {
+  void VisitTranspose(const Node& node, Value* y) {
     const std::vector<int64_t>& perm = node.perm;
     const Value x = InputOf(node, 0);
     Value transposed = x;
@@ -265,10 +266,10 @@ class OnnxWeightFinder {
     }
   }
 
-  // Takes the tensor that an Add or a Mul has as an input. It is a product's
+  // Adds the tensor that an Add or a Mul has as an input. It is a product's
   // bias, or by its name in Keras the gamma or beta of a normalization. It may
   // be a matrix of positions.
-  void TakePart(const Node& node, Value* y) {
+  void VisitAddOrMul(const Node& node, Value* y) {
     for (size_t i = 0; i < 2; ++i) {
       const Value part = InputOf(node, i), x = InputOf(node, 1 - i);
       if (part.tensor == nullptr || x.tensor != nullptr) continue;
@@ -282,7 +283,7 @@ class OnnxWeightFinder {
             EndsWith(node.inputs[i], kPackedBias) ? "in_proj_bias" : "bias",
             part);
       }
-      if (node.op == "Add" && !gamma && !beta) TakeRows(node, "positions", i);
+      if (node.op == "Add" && !gamma && !beta) AddRows(node, "positions", i);
       if (!gamma && !beta) continue;
       const size_t module = ModuleNamed(name.substr(0, name.rfind('/')));
       modules_[module].order = Value::kLast;
@@ -291,8 +292,8 @@ class OnnxWeightFinder {
     }
   }
 
-  // Takes a matrix, the input `i` of a node that looks up or adds its rows.
-  void TakeRows(const Node& node, const char* role, size_t i = 0) {
+  // Adds a matrix, the input `i` of a node that looks up or adds its rows.
+  void AddRows(const Node& node, const char* role, size_t i = 0) {
     const Value part = InputOf(node, i);
     if (part.tensor == nullptr || !part.tensor->unread.empty()) return;
     const Shape shape = Permuted(part.tensor->shape, part.axes);
@@ -312,7 +313,7 @@ class OnnxWeightFinder {
 
   // Finds out if a recurrent operator has initial states. Constant ones must be
   // zeros.
-  Status TakeStates(const Node& node, bool* has_states) {
+  Status CheckInitialStates(const Node& node, bool* has_states) {
     constexpr const char* kNames[] = {"initial_h", "initial_c"};
     for (size_t i = 5; i < std::min<size_t>(node.inputs.size(), 7); ++i) {
       if (node.inputs[i].empty()) continue;
@@ -338,11 +339,11 @@ class OnnxWeightFinder {
     return Status();
   }
 
-  // Takes both directions of a recurrent operator.
-  Status TakeRecurrent(const Node& node, const RecurrentOperator& op) {
+  // Adds both directions of a recurrent operator.
+  Status AddRecurrent(const Node& node, const RecurrentOperator& op) {
     if (InputOf(node, 1).tensor == nullptr) return Status();
     bool has_states = false;
-    RINGLET_RETURN_IF_ERROR(TakeStates(node, &has_states));
+    RINGLET_RETURN_IF_ERROR(CheckInitialStates(node, &has_states));
     const int directions = node.direction == "bidirectional" ? 2 : 1;
     std::shared_ptr<OnnxRecurrence> recurrences[2];
     for (int direction = 0; direction < directions; ++direction) {
@@ -371,7 +372,7 @@ class OnnxWeightFinder {
         for (int i = 0; i < op.gates; ++i) {
           weight->blocks.push_back(first + op.order[i]);
         }
-        if (TakeDirection(directions, part, op, &tensors_.back().shape)) {
+        if (ToOneDirection(directions, part, op, &tensors_.back().shape)) {
           continue;
         }
         return Corruption("node '%s': '%s' of shape %s is not the weight of %s",
@@ -386,8 +387,8 @@ class OnnxWeightFinder {
   // From (directions, numbers of all gates, inputs) to the shape of one
   // direction. A bias has no inputs, and two halves. False if the shape is
   // another.
-  static bool TakeDirection(int directions, const RecurrentPart& part,
-                            const RecurrentOperator& op, Shape* shape) {
+  static bool ToOneDirection(int directions, const RecurrentPart& part,
+                             const RecurrentOperator& op, Shape* shape) {
     const int rank = part.is_bias ? 1 : 2, halves = part.is_bias ? 2 : 1,
               more = shape->rank() - rank;
     const bool fits =
@@ -400,7 +401,7 @@ class OnnxWeightFinder {
     return true;
   }
 
-  Status TakeModule(const Node& node, const OnnxOp& op, Value* y) {
+  Status AddModule(const Node& node, const OnnxOp& op, Value* y) {
     if (InputOf(node, 1).tensor == nullptr || !IsNew(node)) {
       return Status();  // its weights are computed, or those of another node
     }

@@ -30,8 +30,8 @@ Shape FlattenedRows(const Model& model, int node) {
 
 // Sets the shape of the flattened image in the layer's input, which orders the
 // rows of its kernel or its gamma.
-Status TakeFlattened(const Model& model, const TorchImages& images, int node,
-                     TorchWeight* weight) {
+Status SetFlattenedImage(const Model& model, const TorchImages& images,
+                         int node, TorchWeight* weight) {
   if (weight->channels_last) return Status();
   Shape image;
   RINGLET_RETURN_IF_ERROR(images.Flattened(model.inputs(node)[0], &image));
@@ -111,7 +111,7 @@ Status FindNormalizations(const Model& model, const TorchImages& images,
   return (kind == Layer::Kind::kPReLU && rank == 1 && has_order) ||
                  kind == Layer::Kind::kLayerNormalization ||
                  kind == Layer::Kind::kBatchNormalization
-             ? TakeFlattened(model, images, node, weight)
+             ? SetFlattenedImage(model, images, node, weight)
              : Status();
 }
 
@@ -143,7 +143,7 @@ Status FindKernel(const Model& model, const TorchImages& images, int node,
   weight->channels = kernel[0];
   weight->filters = kernel[1];
   weight->shape = {weight->filters, weight->channels};
-  return TakeFlattened(model, images, node, weight);
+  return SetFlattenedImage(model, images, node, weight);
 }
 
 // Kernels are transposed. PyTorch has two biases, and the gates of a GRU in
@@ -199,7 +199,7 @@ void FindAttention(const std::string& role, TorchWeight* weight) {
 }
 
 // An ONNX model may have a Dense over images as a 1x1 convolution.
-void TakeShape(const WeightsFile& file, TorchWeight* weight) {
+void SetFileShape(const WeightsFile& file, TorchWeight* weight) {
   if (!file.is_onnx() || weight->tensor == nullptr) return;
   Shape shape = weight->shape;
   while (shape.rank() < weight->tensor->shape.rank()) shape.Append(1);
@@ -228,7 +228,7 @@ Status FindAxes(const WeightsFile& file, const Model& model,
     RINGLET_RETURN_IF_ERROR(
         FindNormalizations(model, images, node, file.is_onnx(), weight));
   }
-  TakeShape(file, weight);
+  SetFileShape(file, weight);
   return Status();
 }
 

@@ -215,7 +215,7 @@ Status CollectiveSchedule::OnFrame(int peer, const FrameHeader& header,
     Operation* op = Find(header.sequence);
     if (op == nullptr) return Status();
     RINGLET_RETURN_IF_ERROR(Compare(*op, peer, header));
-    return IsExpected(*op, peer) ? TakeUnexpectedFrom(op, peer) : Status();
+    return IsExpected(*op, peer) ? ReceivePendingFrom(op, peer) : Status();
   }
   Operation* op = Find(header.sequence);
   RINGLET_CHECK(op != nullptr && IsExpected(*op, peer));
@@ -234,8 +234,8 @@ void CollectiveSchedule::AdvanceReceive(Operation* op, int peer) {
   SkipIdleSteps(op);
 }
 
-// Takes a peer's pending frame when it is the frame's turn.
-Status CollectiveSchedule::TakeUnexpectedFrom(Operation* op, int peer) {
+// Receives a peer's pending frame when it is the frame's turn.
+Status CollectiveSchedule::ReceivePendingFrom(Operation* op, int peer) {
   Unexpected& unexpected = UnexpectedOf(peer, op->sequence);
   RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, unexpected.frame_header));
   const Step& step = op->plan.steps[op->receive_step];
@@ -257,7 +257,7 @@ Status CollectiveSchedule::TakeUnexpectedFrom(Operation* op, int peer) {
   return Status();
 }
 
-Status CollectiveSchedule::TakeUnexpected(Operation* op, bool* moved) {
+Status CollectiveSchedule::ReceivePending(Operation* op, bool* moved) {
   while (op->receive_step < op->plan.steps.size()) {
     const int peer = op->plan.steps[op->receive_step].receive_from;
     if (unexpected_[peer].empty() || !UnexpectedOf(peer, op->sequence).frame ||
@@ -265,7 +265,7 @@ Status CollectiveSchedule::TakeUnexpected(Operation* op, bool* moved) {
       return Status();
     }
     faulty_peer_ = peer;
-    RINGLET_RETURN_IF_ERROR(TakeUnexpectedFrom(op, peer));
+    RINGLET_RETURN_IF_ERROR(ReceivePendingFrom(op, peer));
     *moved = true;
   }
   return Status();
@@ -367,7 +367,7 @@ Status CollectiveSchedule::Progress() {
     for (int i = 1; i <= active_; ++i) {
       Operation* op = &window_[(completed_ + i) % kWindow];
       SendReady(op);
-      RINGLET_RETURN_IF_ERROR(TakeUnexpected(op, &moved));
+      RINGLET_RETURN_IF_ERROR(ReceivePending(op, &moved));
       while (HasToSend(*op)) {
         const int to = op->plan.steps[op->send_step].send_to;
         if (!wire_->HasRoom(to)) {

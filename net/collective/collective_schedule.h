@@ -139,8 +139,8 @@ class CollectiveSchedule {
   int FirstUnready(const Operation& op) const;
   int FirstUnreadyChild(const Operation& op) const;
   void SendOne(Operation* op);
-  Status TakeUnexpectedFrom(Operation* op, int peer);
-  Status TakeUnexpected(Operation* op, bool* moved);
+  Status ReceivePendingFrom(Operation* op, int peer);
+  Status ReceivePending(Operation* op, bool* moved);
   bool IsDone(const Operation& op) const;
 
   int rank_;

@@ -235,7 +235,7 @@ void Session::Tick(int64_t now) {
   HandleSuspect(suspect, stuck);
   if (state_.keeps_outside_links()) views_.Tick(now);
   shutdown_.Tick(now);
-  if (shutdown_.TakeLeft()) transport_->OnLeft();
+  if (shutdown_.ClaimLeft()) transport_->OnLeft();
 }
 
 void Session::TickStart(const FailureDetector::Suspect& suspect) {
@@ -301,7 +301,7 @@ void Session::Start(const Call* calls, size_t count, int64_t now) {
   Advance();
 }
 
-void Session::TakeTurn(int64_t now) {
+void Session::RunTurn(int64_t now) {
   now_ = now;
   links_.DeleteDropped();
   links_.BeginTurn();
@@ -442,8 +442,8 @@ void Session::OnTurn(FramedLink* link, int64_t now) {
     links_.Drop(link->peer);
   }
   Advance();
-  if (shutdown_.TakeDelivered()) owner_->OnDelivered();
-  if (shutdown_.TakeLeft()) transport_->OnLeft();
+  if (shutdown_.ClaimDelivered()) owner_->OnDelivered();
+  if (shutdown_.ClaimLeft()) transport_->OnLeft();
 }
 
 Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
@@ -567,8 +567,8 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
                                   "and this worker has none")
                    : why);
   }
-  if (shutdown_.TakeDelivered()) owner_->OnDelivered();
-  if (shutdown_.TakeLeft()) transport_->OnLeft();
+  if (shutdown_.ClaimDelivered()) owner_->OnDelivered();
+  if (shutdown_.ClaimLeft()) transport_->OnLeft();
 }
 
 void Session::OnLinkLost(int peer, bool was_up, LossCause cause,
@@ -613,7 +613,7 @@ void Session::Abort(const Status& reason, int64_t now) {
   now_ = now;
   Fail(members_.FromCaller(reason), worker_);
   shutdown_.AwaitDelivery();
-  if (shutdown_.TakeDelivered()) owner_->OnDelivered();
+  if (shutdown_.ClaimDelivered()) owner_->OnDelivered();
 }
 
 void Session::Fail(const Status& status, int origin) {
@@ -671,7 +671,7 @@ void Session::Leave(int64_t now) {
   transport_->StopListening();
   shutdown_.SendGoodbye(operations_.completed(),
                         now + Nanos(options_.timeout_seconds));
-  if (shutdown_.TakeLeft()) transport_->OnLeft();
+  if (shutdown_.ClaimLeft()) transport_->OnLeft();
 }
 
 }  // namespace ringlet

@@ -95,7 +95,7 @@ class Session final : private FramedLink::Owner,
   // Events of the transport.
   void OnAccepted(StreamPtr stream, int64_t now);
   void Tick(int64_t now);
-  void TakeTurn(int64_t now);
+  void RunTurn(int64_t now);
   // Reads from shared memory. Returns true if bytes have arrived. `wake`: the
   // sender of later bytes must wake this worker; otherwise it polls.
   bool Poll(int64_t now, bool wake) { return links_.Poll(now, wake); }

@@ -1,9 +1,9 @@
 // Shutdown: the last messages of a session, and when the others have them.
 //
 // It owns what is left to deliver: an abort, or a goodbye and its deadline. The
-// Session calls SendAbort or SendGoodbye, and TakeDelivered and TakeLeft after
-// each event of a link. These two return true once. After a goodbye all links
-// are closed by the deadline.
+// Session calls SendAbort or SendGoodbye, and ClaimDelivered and ClaimLeft
+// after each event of a link. These two return true once. After a goodbye all
+// links are closed by the deadline.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
 #define RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
@@ -28,16 +28,16 @@ class Shutdown {
   // `notifies`: the others get the notice. Keeps the links that the failed
   // session needs.
   void SendAbort(const AbortNotice& notice, bool ran, bool notifies);
-  // TakeDelivered() is true once, when the others have all frames.
+  // ClaimDelivered() is true once, when the others have all frames.
   void AwaitDelivery() { delivering_ = true; }
   // True at the first call after the delivery; false from then on.
-  bool TakeDelivered();
+  bool ClaimDelivered();
 
   // Sends a goodbye with the number of completed operations.
   void SendGoodbye(uint64_t completed, int64_t deadline);
   void Tick(int64_t now);
   // True at the first call after all links are closed; false from then on.
-  bool TakeLeft();
+  bool ClaimLeft();
 
  private:
   const SessionState* const state_;

@@ -147,7 +147,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   Status WaitUntimed(Ticket ticket);
 
   // The methods below are called by the loop's owner.
-  void TakeSubmitted();
+  void StartSubmitted();
 
   void SetFlag(bool* flag) {
     UpdateAndNotify([flag] { *flag = true; });

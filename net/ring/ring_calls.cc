@@ -35,7 +35,7 @@ Status Ring::Submit(const Call& call, Ticket* ticket) {
   const bool first = submitted_.size() == 1;
   lock.unlock();
   const bool sent = call.bytes <= kShort && RunLoop(0);
-  if (first && !sent) loop_->Post([this] { TakeSubmitted(); });
+  if (first && !sent) loop_->Post([this] { StartSubmitted(); });
   return Status();
 }
 
@@ -65,13 +65,13 @@ Status Ring::StartAllGather(const void* in, size_t bytes, void* out,
 bool Ring::RunLoop(Ticket ticket) {
   if (!loop_->TryEnter()) return false;
   const IeeeArithmetic ieee;
-  TakeSubmitted();
+  StartSubmitted();
   node_->PollUntilEnded(ticket);
   loop_->Leave();
   return true;
 }
 
-void Ring::TakeSubmitted() {
+void Ring::StartSubmitted() {
   uint64_t step;
   {
     std::lock_guard<std::mutex> lock(mutex_);

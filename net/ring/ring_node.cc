@@ -289,7 +289,7 @@ void RingNode::RequestTurn() {
   if (uv_is_active(AsHandle(&turn_idle_))) return;
   uv_idle_start(&turn_idle_, [](uv_idle_t* idle) {
     uv_idle_stop(idle);
-    static_cast<RingNode*>(idle->data)->session_.TakeTurn(UvNanos());
+    static_cast<RingNode*>(idle->data)->session_.RunTurn(UvNanos());
   });
 }
 

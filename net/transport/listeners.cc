@@ -26,7 +26,7 @@ Status Listeners::Begin(bool retries, int64_t now) {
     if (!retries) return Error(Code::kUnavailable, "no address is known");
     trying_ = true;
     StartLookup();
-    TakeAnswer(now);
+    HandleAnswer(now);
     return Status();
   }
   bool may_succeed_later = false;
@@ -39,7 +39,7 @@ Status Listeners::Begin(bool retries, int64_t now) {
 std::string Listeners::Tick(int64_t now) {
   if (trying_) {
     if (search_ == nullptr && now >= next_try_) StartLookup();
-    TakeAnswer(now);
+    HandleAnswer(now);
   }
   return DueLine(now);
 }
@@ -50,7 +50,7 @@ void Listeners::StartLookup() {
 }
 
 // Handles the answer of the search, if the search is done.
-void Listeners::TakeAnswer(int64_t now) {
+void Listeners::HandleAnswer(int64_t now) {
   if (search_ == nullptr || !search_->done()) return;
   OwnAddresses found;
   Status status = search_->Answer(&found);

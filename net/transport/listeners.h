@@ -58,7 +58,7 @@ class Listeners {
   Status ListenOnAll(bool* may_succeed_later);
   Status MakeError(const Status& why) const;
   void StartLookup();
-  void TakeAnswer(int64_t now);
+  void HandleAnswer(int64_t now);
   void RecordAttempt(const Status& status, int64_t now);
   std::string DueLine(int64_t now);
   void DeleteClosed();

@@ -37,7 +37,7 @@ class Transport {
 
   // Starts to call Session::Tick every `nanos`.
   virtual void TickEvery(int64_t nanos) = 0;
-  // Calls Session::TakeTurn once all received bytes have been read.
+  // Calls Session::RunTurn once all received bytes have been read.
   virtual void RequestTurn() = 0;
   // Called by the Session after Leave, when all connections are closed.
   virtual void OnLeft() = 0;

@@ -139,7 +139,8 @@ void CommandLine::BitRate(const char* names, int64_t* rate, const char* help) {
       });
 }
 
-Status CommandLine::TakeFlag(const std::vector<std::string>& line, size_t* at) {
+Status CommandLine::ParseFlag(const std::vector<std::string>& line,
+                              size_t* at) {
   const std::string& word = line[*at];
   const size_t equals =
       word.compare(0, 2, "--") == 0 ? word.find('=') : std::string::npos;
@@ -189,7 +190,7 @@ Status CommandLine::ParseAll(const std::vector<std::string>& line, size_t least,
       help_ = true;
       return Status();
     }
-    RINGLET_RETURN_IF_ERROR(TakeFlag(line, &i));
+    RINGLET_RETURN_IF_ERROR(ParseFlag(line, &i));
   }
   for (; i < line.size(); ++i) arguments_.push_back(line[i]);
   if (!stops_ && std::count(arguments_.begin(), arguments_.end(), "") > 0) {

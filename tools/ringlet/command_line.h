@@ -70,7 +70,7 @@ class CommandLine {
            std::function<Status(const std::string&, const std::string&)> set);
   Status ParseAll(const std::vector<std::string>& line, size_t least,
                   size_t most);
-  Status TakeFlag(const std::vector<std::string>& line, size_t* at);
+  Status ParseFlag(const std::vector<std::string>& line, size_t* at);
 
   const std::string command_, arguments_shown_, about_, more_;
   std::vector<Flag> flags_;

@@ -155,7 +155,7 @@ int64_t RecurrentOp::multiply_adds() const {
   return (features_ + units_) * GateFloats();
 }
 
-Status RecurrentOp::TakeInputs(const std::vector<Shape>& inputs) {
+Status RecurrentOp::SetInputs(const std::vector<Shape>& inputs) {
   const Shape state = {units_};
   const size_t count = inputs.size() - (takes_mask_ ? 1 : 0);
   for (size_t i = 1; i < count; ++i) {
@@ -689,7 +689,7 @@ Status MakeRecurrent(const Layer& layer, const std::vector<Shape>& inputs,
   } else {
     op->reset(new SimpleRnnOp(layer, x));
   }
-  return static_cast<RecurrentOp*>(op->get())->TakeInputs(inputs);
+  return static_cast<RecurrentOp*>(op->get())->SetInputs(inputs);
 }
 
 Status MakeRecurrentOutput(const Layer& layer, const std::vector<Shape>& inputs,

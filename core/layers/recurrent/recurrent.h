@@ -71,7 +71,7 @@ class RecurrentOp : public Op {
   void Backward(const OpCall& call) const override;
   // The inputs from the second on are the states before the first step, and the
   // mask.
-  Status TakeInputs(const std::vector<Shape>& inputs);
+  Status SetInputs(const std::vector<Shape>& inputs);
 
  protected:
   // The numbers of gates, of states and of spans of extra values.

@@ -72,7 +72,7 @@ Status SetLabels(LabelMode mode, const std::vector<int32_t>& numbers,
 }
 
 // The labels of the rows of a table.
-Status TakeLabels(const LabelledFilesOptions& options, const Dataset& rows,
+Status ReadLabels(const LabelledFilesOptions& options, const Dataset& rows,
                   LabelledFiles* files) {
   Source* const source = rows.source().get();
   const auto count = static_cast<size_t>(source->size());
@@ -285,7 +285,7 @@ Status FilesOfCsv(const std::string& path, const std::string& column,
   files->name = FileNameOf(path);
   const Dataset opened = OpenTexts(path, column, rows, &files->paths);
   if (opened.source() == nullptr) return opened.status();
-  RINGLET_RETURN_IF_ERROR(TakeLabels(options, opened, files));
+  RINGLET_RETURN_IF_ERROR(ReadLabels(options, opened, files));
   const auto* const weights = opened.sample_weight();
   if (weights != nullptr) files->weights = *weights;
   for (std::string& each : files->paths) {

@@ -49,10 +49,10 @@ Status CsvReader::ReadAll(const std::function<void(const Row&)>& take) {
       first_begin_ = records.begin();
       continue;
     }
-    RINGLET_RETURN_IF_ERROR(TakeFirst(&fields));
-    RINGLET_RETURN_IF_ERROR(TakeRow(fields, records.line(), records.begin()));
+    RINGLET_RETURN_IF_ERROR(ParseFirstLine(&fields));
+    RINGLET_RETURN_IF_ERROR(ParseRow(fields, records.line(), records.begin()));
   }
-  RINGLET_RETURN_IF_ERROR(TakeFirst(nullptr));
+  RINGLET_RETURN_IF_ERROR(ParseFirstLine(nullptr));
   if (rows_ == 0) {
     return Corruption("%s: no rows of numbers%s", path_.c_str(),
                       left_out_ > 0 ? ": each has a missing value" : "");
@@ -63,7 +63,7 @@ Status CsvReader::ReadAll(const std::function<void(const Row&)>& take) {
 }
 
 // Reads the first record as a row, unless it has names. `second` decides.
-Status CsvReader::TakeFirst(const Fields* second) {
+Status CsvReader::ParseFirstLine(const Fields* second) {
   if (first_.empty()) return Status();
   const std::vector<std::string> first = std::move(first_);
   first_.clear();
@@ -71,10 +71,10 @@ Status CsvReader::TakeFirst(const Fields* second) {
   bool is_row = false;
   RINGLET_RETURN_IF_ERROR(columns_.Decide(fields, second, &is_row));
   RINGLET_RETURN_IF_ERROR(encoder_.Begin());
-  return is_row ? TakeRow(fields, first_line_, first_begin_) : Status();
+  return is_row ? ParseRow(fields, first_line_, first_begin_) : Status();
 }
 
-Status CsvReader::TakeRow(const Fields& fields, int64_t line, int64_t begin) {
+Status CsvReader::ParseRow(const Fields& fields, int64_t line, int64_t begin) {
   bool kept = true;
   RINGLET_RETURN_IF_ERROR(MakeRow(fields, line, &row_, &kept));
   ++(kept ? rows_ : left_out_);

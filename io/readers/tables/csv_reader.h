@@ -66,8 +66,8 @@ class CsvReader {
   const std::string& path() const { return path_; }
 
  private:
-  Status TakeFirst(const Fields* second);
-  Status TakeRow(const Fields& fields, int64_t line, int64_t begin);
+  Status ParseFirstLine(const Fields* second);
+  Status ParseRow(const Fields& fields, int64_t line, int64_t begin);
   Status Number(int64_t column, std::string_view field, int64_t line,
                 float* value) const;
   Status ReadLabel(std::string_view field, int64_t line, int32_t* label);

@@ -162,9 +162,9 @@ Status RecordReader::Split() {
         (dialect_.comment != '\0' && record_[begin] == dialect_.comment);
     if (blanks() && ends && !ranges_.empty()) break;
     if (begin < record_.size() && record_[begin] == '"') {
-      RINGLET_RETURN_IF_ERROR(TakeQuoted(begin, &at));
+      RINGLET_RETURN_IF_ERROR(ParseQuoted(begin, &at));
     } else {
-      TakePlain(begin, &at);
+      ParsePlain(begin, &at);
     }
     if (at == record_.size()) break;
     ++at;  // the separator
@@ -182,7 +182,7 @@ size_t RecordReader::SkipBlanks(size_t at) const {
 }
 
 // Moves *at to the separator behind the field, or to the end.
-void RecordReader::TakePlain(size_t begin, size_t* at) {
+void RecordReader::ParsePlain(size_t begin, size_t* at) {
   size_t end = blanks() ? record_.find_first_of(" \t", begin)
                         : record_.find(dialect_.separator, begin);
   end = std::min(end, record_.size());
@@ -201,7 +201,7 @@ void RecordReader::TakePlain(size_t begin, size_t* at) {
 }
 
 // The field in the quotes that begin at `begin`. Its text moves to there.
-Status RecordReader::TakeQuoted(size_t begin, size_t* at) {
+Status RecordReader::ParseQuoted(size_t begin, size_t* at) {
   size_t end = begin, i = begin + 1;
   for (;; record_[end++] = record_[i++]) {
     if (i == record_.size()) {

@@ -73,8 +73,8 @@ class RecordReader {
   bool IsSkipped() const;
   Status Split();
   size_t SkipBlanks(size_t at) const;
-  void TakePlain(size_t begin, size_t* at);
-  Status TakeQuoted(size_t begin, size_t* at);
+  void ParsePlain(size_t begin, size_t* at);
+  Status ParseQuoted(size_t begin, size_t* at);
 
   const std::string path_;
   const Read read_;  // null for SplitLine, which reads no file

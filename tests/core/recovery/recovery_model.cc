@@ -325,7 +325,7 @@ class Search {
       all.push_back({DigestOf(worker.state.progress().step, worker.wrong),
                      computes_wrong ? 1 : 0});
     }
-    const Vote vote = TakeVote(all);
+    const Vote vote = CountVotes(all);
     Branch(job, members, [&](JobState* next, const std::vector<int>& done) {
       for (const int w : done) {
         Worker& worker = At(next, w);

@@ -1,6 +1,6 @@
 // A model of an elastic job, and a search that visits all of its reachable
-// states. Some workers run the shipped RecoveryState, ChooseDonor and TakeVote
-// on a model network.
+// states. Some workers run the shipped RecoveryState, ChooseDonor and
+// CountVotes on a model network.
 //
 // A model's bits are one flag: whether they hold a wrong contribution. Events
 // come in every order: crashes, restarts, changes of the partition, and one

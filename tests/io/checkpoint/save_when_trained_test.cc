@@ -58,7 +58,7 @@ TEST(SaveWhenTrainedTest, Fit_Completed_SavesTheTrainedModel) {
 }
 
 TEST(SaveWhenTrainedTest, Fit_SignalInAnyStep_SavesTheModelOfThatStep) {
-  TakeSignals();
+  ResetSignals();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     for (const auto& [epoch, step, place] :
          {std::tuple(0, 0, "epoch 1, step 1 of 9"),
@@ -370,7 +370,7 @@ TEST(InterruptsTest, Signal_Second_HasItsDefaultEffect) {
     for (const int second : {SIGINT, SIGTERM, SIGHUP}) {
       const pid_t child = fork();
       if (child == 0) {
-        TakeSignals();
+        ResetSignals();
         const Interrupts one(/*prints=*/false), two(/*prints=*/false);
         raise(first);
         raise(second);

@@ -57,7 +57,7 @@ inline std::vector<float> Loaded(const std::string& path, FileSystem* files,
 
 // Sets the default actions: nohup and a shell's background would pass on that
 // signals are ignored.
-inline void TakeSignals() {
+inline void ResetSignals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
 }
 

@@ -382,7 +382,7 @@ std::vector<Combination> Combinations() {
 // The file that is reported has exactly the model that training ends with. If
 // its ModelCheckpoint failed, the error of the fit names the file.
 TEST(SaveWhenTrainedTest, TrainedModel_AnyCallbacks_IsKeptExactly) {
-  TakeSignals();
+  ResetSignals();
   int twice = 0, failed = 0, stopped = 0;
   const std::vector<Combination> all = Combinations();
   for (size_t i = 0; i < all.size(); ++i) {

@@ -342,7 +342,7 @@ TEST_F(TensorBoardTest, LastBatch_NextChief_RecordsIt) {
     StepSnapshot snapshot;
     snapshot.Plan(&state);
     snapshot.Take();
-    snapshot.TakeLargeSpans();
+    snapshot.CopyLargeSpans();
     for (int time = 0; time < 2; ++time) {  // the message comes once
       callback.OnFitReturn(fit, Status());
       ASSERT_OK(callback.OnSetup(fit));

@@ -71,7 +71,7 @@ class Job final : public SimCollective::Owner {
   Status RunWorker(SimCollective* collective) {
     int64_t step = 0;
     for (;;) {
-      Status status = TakeFurthest(collective, &step);
+      Status status = AgreeOnFurthest(collective, &step);
       while (status.ok() && step < kSteps) status = Step(collective, &step);
       if (status.ok()) status = collective->Barrier();
       if (status.code() != Code::kPeerLost) return status;
@@ -79,7 +79,7 @@ class Job final : public SimCollective::Owner {
     }
   }
 
-  static Status TakeFurthest(SimCollective* collective, int64_t* step) {
+  static Status AgreeOnFurthest(SimCollective* collective, int64_t* step) {
     std::vector<int64_t> all(static_cast<size_t>(collective->size()));
     RINGLET_RETURN_IF_ERROR(
         collective->AllGather(step, sizeof(*step), all.data()));

@@ -103,7 +103,7 @@ void SimProcess::RequestTurn() {
   turn_ = true;
   InSession(network()->Random(20000), [this] {
     turn_ = false;
-    session_->TakeTurn(Now());
+    session_->RunTurn(Now());
   });
 }
 

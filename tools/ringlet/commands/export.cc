@@ -401,7 +401,7 @@ int ExportCommand(const std::vector<std::string>& line) {
         "another name",
         f.out.c_str());
   }
-  if (status.ok()) status = f.init.TakeNewest();
+  if (status.ok()) status = f.init.ChooseNewest();
   if (status.ok()) {
     status = CheckNotRead("--out", f.out, {f.init.path, f.data});
   }

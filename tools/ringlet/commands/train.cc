@@ -445,7 +445,7 @@ Status RunEvaluator(const std::string& path, TrainFlags flags,
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
-  RINGLET_RETURN_IF_ERROR(flags.init.TakeNewest());
+  RINGLET_RETURN_IF_ERROR(flags.init.ChooseNewest());
   return EvaluateCheckpoints(path, cluster, flags.init, &config);
 }
 
@@ -464,7 +464,7 @@ Status TrainRun(const std::string& path, TrainFlags flags,
   if (prepared.ok() && !flags.no_events) {
     prepared = OpenEventLog(flags.events, flags.save.path, path, cluster, log);
   }
-  if (prepared.ok()) prepared = flags.init.TakeNewest();
+  if (prepared.ok()) prepared = flags.init.ChooseNewest();
   if (prepared.ok()) prepared = PrepareRun(path, flags, cluster, &run);
   StrategyOptions& options = run.config.strategy.options;
   // The job's name at the other workers is not known then. The other workers
@@ -501,7 +501,7 @@ Status Watch(const std::string& path, const TrainFlags& flags) {
   run.init = flags.init;
   run.sealed = flags.sealed;
   RINGLET_RETURN_IF_ERROR(CheckModelName(run.model).Annotate("--save"));
-  RINGLET_RETURN_IF_ERROR(run.init.TakeNewest());
+  RINGLET_RETURN_IF_ERROR(run.init.ChooseNewest());
   return TrainWatched(run, flags.watch);
 }
 

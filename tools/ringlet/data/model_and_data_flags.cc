@@ -187,7 +187,7 @@ std::optional<Scale> ModelAndDataFlags::GivenByFlags() const {
   return scale;
 }
 
-Status ModelAndDataFlags::TakePictures(DataConfig* data) const {
+Status ModelAndDataFlags::AddPictures(DataConfig* data) const {
   const bool is_sound = !audio_.empty();
   if (!is_sound && (data->images.empty() || !HasPictures(data->images))) {
     return more_images_.empty()
@@ -247,7 +247,7 @@ Status ModelAndDataFlags::Choose(const std::string& model_path,
         1) {
       return InvalidArgument("give one of --images, --audio, --x and --csv");
     }
-    RINGLET_RETURN_IF_ERROR(TakePictures(data));
+    RINGLET_RETURN_IF_ERROR(AddPictures(data));
     if (labels_ && !data->images.empty() && data->labels.empty()) {
       return InvalidArgument("--images needs --labels");
     }
@@ -301,7 +301,7 @@ Status ModelAndDataFlags::OpenModel(const std::string& model_path,
                                     Choice* choice) const {
   PrintIgnoredJob();
   InitFlags init = init_;
-  RINGLET_RETURN_IF_ERROR(init.TakeNewest());
+  RINGLET_RETURN_IF_ERROR(init.ChooseNewest());
   RINGLET_RETURN_IF_ERROR(Choose(model_path, part_, choice));
   RINGLET_RETURN_IF_ERROR(
       CheckNotData(labels_ ? "--report" : "--out", out, choice->data));

@@ -51,7 +51,7 @@ class ModelAndDataFlags {
   Status OpenModel(const std::string& model_path, const std::string& out,
                    std::unique_ptr<Model>* model, Choice* choice) const;
   // If --images names pictures, or --audio sound: `data` become these.
-  Status TakePictures(DataConfig* data) const;
+  Status AddPictures(DataConfig* data) const;
   // `choice` is matched with the model's training data.
   Status OpenBatches(Choice choice, const Model& model, Dataset* batches) const;
   // The RUN.json with the data; "": none.

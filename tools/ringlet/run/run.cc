@@ -86,7 +86,7 @@ void InitFlags::Add(CommandLine* flags, const char* help) {
                 "with --init: skip layers with other shapes");
 }
 
-Status InitFlags::TakeNewest() {
+Status InitFlags::ChooseNewest() {
   const bool is_folder = IsFolder(path);
   if (!is_folder && (IsFile(path) || !HasPathFields(path))) return Status();
   // Each of the other files then has a part of the weights.

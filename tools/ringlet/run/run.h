@@ -36,7 +36,7 @@ struct InitFlags {
   // If `path` is a folder with a model.safetensors.index.json, it becomes the
   // path of this file. If it is another folder, or a ModelCheckpoint's filepath
   // with fields such as {epoch}, it becomes that of the newest model there.
-  Status TakeNewest();
+  Status ChooseNewest();
 };
 
 // The file system of a command. It also reads sealed files if RINGLET_KEY_FILE
