@@ -192,12 +192,12 @@ double Atan2(double y, double x) {
   double t = is_steep ? b / a : a == 0 ? 0 : a / b;
   constexpr double kPi = 0x1.921fb54442d18p+1;
   constexpr double kTangent = 0x1.a827999fcef32p-2;  // of pi / 8
-  const double turned = t > kTangent ? kPi / 4 : 0;
-  if (turned > 0) t = (t - 1) / (t + 1);
+  const double rotation = t > kTangent ? kPi / 4 : 0;
+  if (rotation > 0) t = (t - 1) / (t + 1);
   const double square = t * t;
   double rest = 0;
   for (int k = 45; k > 1; k -= 2) rest = (1.0 / k - rest) * square;
-  double angle = turned + (t - t * rest);
+  double angle = rotation + (t - t * rest);
   if (is_steep) angle = kPi / 2 - angle;
   if (x < 0) angle = kPi - angle;
   return std::copysign(angle, y);

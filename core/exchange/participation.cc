@@ -50,7 +50,7 @@ Status Participation::Sample(int64_t step) {
   const Philox random(config_.options.seed, kStream);
   const std::vector<uint8_t> assigned = AssignedReplicas();
   roles_.assign(static_cast<size_t>(replicas), kNotSampled);
-  std::vector<uint64_t> there;
+  std::vector<uint64_t> candidates;
   for (int r = 0; r < replicas; ++r) {
     const Presence presence = config_.availability == nullptr
                                   ? Presence::kPresent
@@ -59,25 +59,25 @@ Status Participation::Sample(int64_t step) {
     const Philox::Block block =
         random.At(static_cast<uint64_t>(step) * replicas + r);
     const uint64_t sampled = uint64_t{block[0]} << 32 | block[1];
-    there.push_back((sampled & ~kNumber) | static_cast<uint64_t>(r));
+    candidates.push_back((sampled & ~kNumber) | static_cast<uint64_t>(r));
     roles_[r] = presence == Presence::kLate ? kLate : kSampled;
   }
-  const auto most = static_cast<size_t>(MaxSampled(options, replicas));
-  count_ = static_cast<int>(std::min(most, there.size()));
+  const auto max_sampled = static_cast<size_t>(MaxSampled(options, replicas));
+  count_ = static_cast<int>(std::min(max_sampled, candidates.size()));
   // Only with simulated availability may a round have no replicas.
-  const int least = config_.availability != nullptr
-                        ? options.quorum
-                        : std::max(options.quorum, 1);
-  if (count_ < least) {
+  const int min_replicas = config_.availability != nullptr
+                               ? options.quorum
+                               : std::max(options.quorum, 1);
+  if (count_ < min_replicas) {
     return InvalidArgument(
         "the round after step %" PRId64
         ": %d of %d replicas are present, and the quorum is %d",
-        step, count_, replicas, least);
+        step, count_, replicas, min_replicas);
   }
-  if (there.size() <= most) return Status();
-  std::sort(there.begin(), there.end());
-  for (size_t i = most; i < there.size(); ++i)
-    roles_[there[i] & kNumber] = kNotSampled;
+  if (candidates.size() <= max_sampled) return Status();
+  std::sort(candidates.begin(), candidates.end());
+  for (size_t i = max_sampled; i < candidates.size(); ++i)
+    roles_[candidates[i] & kNumber] = kNotSampled;
   return Status();
 }
 

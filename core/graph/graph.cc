@@ -177,11 +177,11 @@ Status Graph::MakeOp(GraphNode* node) {
 // Gives the node the weights of its layer's first call.
 Status Graph::ShareVariables(GraphNode* node) const {
   const GraphNode& first = nodes_[layers_[node->layer_index].first_node];
-  const std::vector<WeightSpec>& here = node->op->weights();
-  const std::vector<WeightSpec>& there = first.op->weights();
-  for (size_t i = 0; i < std::max(here.size(), there.size()); ++i) {
-    if (i < here.size() && i < there.size() &&
-        here[i].shape == there[i].shape) {
+  const std::vector<WeightSpec>& weights = node->op->weights();
+  const std::vector<WeightSpec>& first_weights = first.op->weights();
+  for (size_t i = 0; i < std::max(weights.size(), first_weights.size()); ++i) {
+    if (i < weights.size() && i < first_weights.size() &&
+        weights[i].shape == first_weights[i].shape) {
       continue;
     }
     return InvalidArgument(

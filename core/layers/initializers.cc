@@ -62,13 +62,13 @@ void InitializeOrthogonal(double gain, const Shape& shape, const Philox& random,
                           float* out) {
   const int64_t columns = shape.rank() == 0 ? 1 : shape.back(),
                 rows = shape.elements() / columns;
-  const bool turned = rows > columns;
-  const int64_t width = turned ? rows : columns;
+  const bool transposed = rows > columns;
+  const int64_t width = transposed ? rows : columns;
   const std::vector<double> vectors =
-      OrthogonalRows(random, turned ? columns : rows, width);
+      OrthogonalRows(random, transposed ? columns : rows, width);
   for (int64_t i = 0; i < rows * columns; ++i) {
     const int64_t row = i / columns, column = i % columns;
-    const int64_t at = turned ? column * width + row : i;
+    const int64_t at = transposed ? column * width + row : i;
     out[i] = static_cast<float>(gain * vectors[static_cast<size_t>(at)]);
   }
 }

@@ -36,9 +36,9 @@ struct Text {
   }
   std::string operator()(int64_t (Layer::*member)[4]) const {
     const int64_t(&b)[4] = layer.*member;
-    const bool line = ClassOf(layer).axes == 1;
-    return (line ? ""
-                 : std::to_string(b[0]) + "," + std::to_string(b[1]) + ",") +
+    const bool is_1d = ClassOf(layer).axes == 1;
+    return (is_1d ? ""
+                  : std::to_string(b[0]) + "," + std::to_string(b[1]) + ",") +
            std::to_string(b[2]) + "," + std::to_string(b[3]);
   }
   std::string operator()(uint64_t Layer::*member) const {
@@ -46,10 +46,10 @@ struct Text {
   }
   std::string operator()(int64_t (Layer::*member)[2]) const {
     const int64_t(&pair)[2] = layer.*member;
-    const bool line = ClassOf(layer).axes == 1;
-    if (field.unless_one && pair[1] == 1 && (line || pair[0] == 1)) return "";
+    const bool is_1d = ClassOf(layer).axes == 1;
+    if (field.unless_one && pair[1] == 1 && (is_1d || pair[0] == 1)) return "";
     if (field.or_null && pair[1] < 0) return "";
-    return (line ? "" : std::to_string(pair[0]) + "x") +
+    return (is_1d ? "" : std::to_string(pair[0]) + "x") +
            std::to_string(pair[1]);
   }
   std::string operator()(float Layer::*member) const {

@@ -291,9 +291,10 @@ void UpdateFScore(const Metric& metric, const MetricBatch& batch,
 namespace {
 
 // Returns the F score of a precision and a recall.
-double FScore(float beta, const MetricState& guessed,
-              const MetricState& there) {
-  const double precision = guessed.Result(), recall = there.Result();
+double FScore(float beta, const MetricState& precision_state,
+              const MetricState& recall_state) {
+  const double precision = precision_state.Result(),
+               recall = recall_state.Result();
   const double square = double{beta} * beta;
   return Divide(precision * recall, square * precision + recall) * (1 + square);
 }
@@ -303,18 +304,19 @@ double FScore(float beta, const MetricState& guessed,
 double FScoreOf(const Metric& metric, const MetricState* state, int64_t n) {
   const int64_t classes = n / 2;
   double sum = 0, weights = 0;
-  MetricState guessed, there;
+  MetricState precision_state, recall_state;
   for (int64_t c = 0; c < classes; ++c) {
     const double score = FScore(metric.beta, state[2 * c], state[2 * c + 1]);
     const double weight =
         metric.average == Metric::kWeighted ? state[2 * c + 1].count : 1;
     sum += score * weight;
     weights += weight;
-    guessed += state[2 * c];
-    there += state[2 * c + 1];
+    precision_state += state[2 * c];
+    recall_state += state[2 * c + 1];
   }
-  return metric.average == Metric::kMicro ? FScore(metric.beta, guessed, there)
-                                          : Divide(sum, weights);
+  return metric.average == Metric::kMicro
+             ? FScore(metric.beta, precision_state, recall_state)
+             : Divide(sum, weights);
 }
 
 // With one value in a row and sparse_y_pred left true, Keras would take the

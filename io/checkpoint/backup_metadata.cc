@@ -98,13 +98,15 @@ std::vector<std::pair<std::string, std::string>> FieldsIn(
 }
 
 // "the optimizer is Adam there and SGD here"; "" if the texts do not show it.
-std::string FirstDifference(const std::string& there, const std::string& here) {
-  const auto theirs = FieldsIn(there), mine = FieldsIn(here);
-  for (size_t i = 0; i < std::min(theirs.size(), mine.size()); ++i) {
-    if (theirs[i] == mine[i]) continue;
-    if (theirs[i].first != mine[i].first) break;
-    return Printable(mine[i].first + " is " + theirs[i].second + " there and " +
-                     mine[i].second + " here");
+std::string FirstDifference(const std::string& saved,
+                            const std::string& present) {
+  const auto saved_fields = FieldsIn(saved), present_fields = FieldsIn(present);
+  for (size_t i = 0; i < std::min(saved_fields.size(), present_fields.size());
+       ++i) {
+    if (saved_fields[i] == present_fields[i]) continue;
+    if (saved_fields[i].first != present_fields[i].first) break;
+    return Printable(present_fields[i].first + " is " + saved_fields[i].second +
+                     " there and " + present_fields[i].second + " here");
   }
   return "";
 }
@@ -159,8 +161,8 @@ Status CheckSeed(const Metadata& saved, const Model& model) {
 
 // The saved weights are trained for inputs that these statistics have made.
 Status CheckNormalizations(const Metadata& saved, const Model& model) {
-  const auto there = saved.find(kNormalizationsKey);
-  if (there == saved.end() || there->second == NormalizationsToJson(model)) {
+  const auto entry = saved.find(kNormalizationsKey);
+  if (entry == saved.end() || entry->second == NormalizationsToJson(model)) {
     return Status();
   }
   return InvalidArgument(

@@ -84,20 +84,20 @@ bool NextLine(std::string* text, std::string* line) {
 }  // namespace
 
 Status CheckLayers(const std::string& saved, const Model& model) {
-  std::string there = saved, here = LayersText(model);
+  std::string saved_lines = saved, lines = LayersText(model);
   for (int node = 0;; ++node) {
     std::string a, b;
-    const bool more_there = NextLine(&there, &a);
-    const bool more_here = NextLine(&here, &b);
-    if (!more_there && !more_here) return Status();
-    if (more_there && more_here && a == b) continue;
+    const bool is_saved = NextLine(&saved_lines, &a);
+    const bool is_present = NextLine(&lines, &b);
+    if (!is_saved && !is_present) return Status();
+    if (is_saved && is_present && a == b) continue;
     const char* const none = "missing";
     return InvalidArgument(
         "layer %d%s%s is %s in the file, %s here; it was saved from another "
         "model",
-        node, more_here ? " " : "",
-        more_here ? model.layer(node).name.c_str() : "",
-        more_there ? Printable(a).c_str() : none, more_here ? b.c_str() : none);
+        node, is_present ? " " : "",
+        is_present ? model.layer(node).name.c_str() : "",
+        is_saved ? Printable(a).c_str() : none, is_present ? b.c_str() : none);
   }
 }
 

@@ -36,12 +36,12 @@ bool IsThere(FileSystem* files, const std::string& path) {
 bool IsOwn(FileSystem* files, const std::string& path, const Metadata& own) {
   SafetensorsReader file;
   if (!file.Open(files, path).ok()) return false;
-  const Metadata& there = file.metadata();
+  const Metadata& metadata = file.metadata();
   for (const auto& [key, value] : own) {
-    const auto found = there.find(key);
-    if (found == there.end() || found->second != value) return false;
+    const auto found = metadata.find(key);
+    if (found == metadata.end() || found->second != value) return false;
   }
-  return !own.empty() && there.count(kInterruptedKey) == 0;
+  return !own.empty() && metadata.count(kInterruptedKey) == 0;
 }
 
 // Returns the first name for `path` from *number on (0: `path` itself) that is

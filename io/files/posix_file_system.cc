@@ -364,25 +364,28 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Status CopyMode(const std::string& path, const std::string& source) override {
-    struct stat name, there, here;
-    if (lstat(source.c_str(), &name) != 0 ||
-        stat(source.c_str(), &there) != 0) {
+    struct stat link_info, source_info, path_info;
+    if (lstat(source.c_str(), &link_info) != 0 ||
+        stat(source.c_str(), &source_info) != 0) {
       return Status();
     }
-    if (!S_ISREG(there.st_mode)) {
+    if (!S_ISREG(source_info.st_mode)) {
       return InvalidArgument("%s: exists, and is not a regular file",
                              source.c_str());
     }
-    if (name.st_uid != geteuid() || there.st_uid != geteuid()) return Status();
-    mode_t mode = (there.st_mode & 0777) | S_IRUSR | S_IWUSR;
+    if (link_info.st_uid != geteuid() || source_info.st_uid != geteuid())
+      return Status();
+    mode_t mode = (source_info.st_mode & 0777) | S_IRUSR | S_IWUSR;
     // Another group gets only the permissions that all users have.
-    if (stat(path.c_str(), &here) == 0 && here.st_gid != there.st_gid &&
-        chown(path.c_str(), static_cast<uid_t>(-1), there.st_gid) != 0) {
+    if (stat(path.c_str(), &path_info) == 0 &&
+        path_info.st_gid != source_info.st_gid &&
+        chown(path.c_str(), static_cast<uid_t>(-1), source_info.st_gid) != 0) {
       mode &= ~S_IRWXG | (mode & S_IRWXO) << 3;
     }
     if (chmod(path.c_str(), mode) == 0) return Status();
     // A disk's format may have no permissions.
-    if (stat(path.c_str(), &here) == 0 && (here.st_mode & 077 & ~mode) == 0) {
+    if (stat(path.c_str(), &path_info) == 0 &&
+        (path_info.st_mode & 077 & ~mode) == 0) {
       return Status();
     }
     return OsError(errno, "%s: permissions as of %s", path.c_str(),

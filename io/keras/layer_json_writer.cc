@@ -30,27 +30,27 @@ struct WriteValue {
   }
   void operator()(int64_t (Layer::*member)[2]) const {
     const int64_t(&pair)[2] = layer.*member;
-    const bool line = ClassOf(layer).axes == 1;
+    const bool is_1d = ClassOf(layer).axes == 1;
     if (field.or_null && pair[1] < 0) {
       w->Null();
       return;
     }
-    if (line && field.as_number) {
+    if (is_1d && field.as_number) {
       w->Int(pair[1]);
       return;
     }
     w->BeginArray();
-    if (!line) w->Int(pair[0]);
+    if (!is_1d) w->Int(pair[0]);
     w->Int(pair[1]).EndArray();
   }
   void operator()(int64_t (Layer::*member)[4]) const {
     const int64_t(&b)[4] = layer.*member;
-    const bool line = ClassOf(layer).axes == 1;
-    if (!line) {
+    const bool is_1d = ClassOf(layer).axes == 1;
+    if (!is_1d) {
       w->BeginArray().BeginArray().Int(b[0]).Int(b[1]).EndArray();
     }
     w->BeginArray().Int(b[2]).Int(b[3]).EndArray();
-    if (!line) w->EndArray();
+    if (!is_1d) w->EndArray();
   }
   // JSON's numbers are exact up to 2^53; a larger seed is written as a string.
   void operator()(uint64_t Layer::*member) const {

@@ -146,18 +146,18 @@ Status MatchWeights(const WeightsFile& file, const Model& model,
 // version may have no alphas.
 Status CompareLoraAlphas(const WeightsFile& file, const Model& model,
                          std::vector<Match>* matches) {
-  const LoraAlphas here = LoraAlphasOf(model);
-  if (here.empty()) return Status();
-  LoraAlphas there;
-  RINGLET_RETURN_IF_ERROR(ReadLoraAlphas(file.metadata(), &there)
+  const LoraAlphas alphas = LoraAlphasOf(model);
+  if (alphas.empty()) return Status();
+  LoraAlphas stored_alphas;
+  RINGLET_RETURN_IF_ERROR(ReadLoraAlphas(file.metadata(), &stored_alphas)
                               .Annotate("%s", file.path().c_str()));
   for (Match& match : *matches) {
     const std::string& path = match.variable->path;
     if (!match.fits || !IsLoraMatrix(path)) continue;
-    const auto saved = there.find(
+    const auto saved = stored_alphas.find(
         LayerOf(WithoutPrefix(match.stored.tensor->name, kWeightsPrefix)));
-    const auto own = here.find(LayerOf(path));
-    if (saved == there.end() || own == here.end()) continue;
+    const auto own = alphas.find(LayerOf(path));
+    if (saved == stored_alphas.end() || own == alphas.end()) continue;
     if (saved->second == own->second) continue;
     match.fits = false;
     match.difference = kOtherAlpha + std::to_string(saved->second) +

@@ -177,8 +177,9 @@ Status ReadOnnxRecurrence(const Node& node, int gates, bool backward,
 Status CheckRecurrence(const OnnxRecurrence& recurrence, const Model& model,
                        int node) {
   const Layer& layer = StepLayer(model.layer(node));
-  const bool turned = recurrence.may_be_turned && !recurrence.backward;
-  if (layer.go_backwards != recurrence.backward && !turned) {
+  const bool may_be_backward =
+      recurrence.time_may_be_reversed && !recurrence.backward;
+  if (layer.go_backwards != recurrence.backward && !may_be_backward) {
     return InvalidArgument(
         "layer '%s' has go_backwards %s, and node '%s' of the file computes %s "
         "by its attribute direction",

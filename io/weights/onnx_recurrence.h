@@ -18,7 +18,7 @@ struct OnnxRecurrence {
   std::string node;
   bool backward = false;
   // The steps may be in reverse order before the node.
-  bool may_be_turned = false;
+  bool time_may_be_reversed = false;
   bool resets_before = false;  // a GRU, before the state's product
   // The node's initial states are values of the graph. Else they are zeros.
   bool has_states = false;

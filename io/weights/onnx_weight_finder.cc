@@ -92,7 +92,7 @@ struct Value {
   // True if all elements are those of `sources`, or 0.
   bool is_copy = false;
   std::vector<const OnnxTensor*> sources;
-  bool may_be_turned = false;  // by a Slice or a ReverseSequence
+  bool time_may_be_reversed = false;  // by a Slice or a ReverseSequence
   // The index of the module that gives this value and has no bias yet, so that
   // a following Add may be its bias. -1: none.
   int module = -1;
@@ -205,9 +205,11 @@ class OnnxWeightFinder {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Value x = InputOf(node, i);
       if (x.tensor == nullptr && y.order == Value::kUnknown) y.order = x.order;
-      y.may_be_turned |= CopiesElements(node.op) && x.may_be_turned;
+      y.time_may_be_reversed |=
+          CopiesElements(node.op) && x.time_may_be_reversed;
     }
-    y.may_be_turned |= node.op == "Slice" || node.op == "ReverseSequence";
+    y.time_may_be_reversed |=
+        node.op == "Slice" || node.op == "ReverseSequence";
     FindSources(node, &y);
     if (node.op == "Identity" || node.op == "Unsqueeze") y = InputOf(node, 0);
     if (node.op == "Transpose") VisitTranspose(node, &y);
@@ -350,7 +352,7 @@ class OnnxWeightFinder {
       auto& recurrence = recurrences[direction];
       recurrence = std::make_shared<OnnxRecurrence>();
       recurrence->has_states = has_states;
-      recurrence->may_be_turned = InputOf(node, 0).may_be_turned;
+      recurrence->time_may_be_reversed = InputOf(node, 0).time_may_be_reversed;
       RINGLET_RETURN_IF_ERROR(
           ReadOnnxRecurrence(node, op.gates, direction > 0, recurrence.get()));
     }

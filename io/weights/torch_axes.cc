@@ -61,20 +61,20 @@ Shape WithAxes(int rank, const Shape& shape) {
 void FindSlopes(TorchWeight* weight) {
   const Shape slopes = weight->shape, stored = weight->tensor->shape;
   const int rank = slopes.rank();
-  const Shape there = WithAxes(rank, stored);
-  Shape turned = {slopes.back()};
-  for (int i = 0; i + 1 < rank; ++i) turned.Append(slopes[i]);
-  if (there == slopes &&
-      (rank == 1 || weight->channels_last || there != turned)) {
+  const Shape padded = WithAxes(rank, stored);
+  Shape transposed = {slopes.back()};
+  for (int i = 0; i + 1 < rank; ++i) transposed.Append(slopes[i]);
+  if (padded == slopes &&
+      (rank == 1 || weight->channels_last || padded != transposed)) {
     weight->shape = stored;
-  } else if (there == turned) {
+  } else if (padded == transposed) {
     weight->height = rank == 3 ? slopes[0] : 1;
     weight->width = slopes[rank - 2];
     weight->channels = slopes.back();
     weight->filters = 1;
     weight->shape = stored;
   } else if (weight->channels_first) {
-    weight->shape = turned;
+    weight->shape = transposed;
   }
 }
 

@@ -248,23 +248,25 @@ WorkerFacts DecodeFacts(const std::string& text) {
   return facts;
 }
 
-std::string FirstDifference(const std::string& here, const std::string& there) {
-  for (size_t a = 0, b = 0; a < here.size() || b < there.size();) {
-    const auto mine = a < here.size() ? NextLine(here, &a)
-                                      : std::pair<std::string, std::string>();
-    const auto theirs = b < there.size()
-                            ? NextLine(there, &b)
-                            : std::pair<std::string, std::string>();
-    if (mine == theirs) continue;
-    if (mine.first == theirs.first) {
-      return Shown(mine.first) + " is " + Shown(mine.second) + " here and " +
-             Shown(theirs.second) + " there";
+std::string FirstDifference(const std::string& here,
+                            const std::string& remote) {
+  for (size_t a = 0, b = 0; a < here.size() || b < remote.size();) {
+    const auto own_line = a < here.size()
+                              ? NextLine(here, &a)
+                              : std::pair<std::string, std::string>();
+    const auto remote_line = b < remote.size()
+                                 ? NextLine(remote, &b)
+                                 : std::pair<std::string, std::string>();
+    if (own_line == remote_line) continue;
+    if (own_line.first == remote_line.first) {
+      return Shown(own_line.first) + " is " + Shown(own_line.second) +
+             " here and " + Shown(remote_line.second) + " there";
     }
     const auto or_nothing = [](const std::string& name) {
       return name.empty() ? "nothing" : Shown(name);
     };
-    return or_nothing(mine.first) + " here, where it has " +
-           or_nothing(theirs.first);
+    return or_nothing(own_line.first) + " here, where it has " +
+           or_nothing(remote_line.first);
   }
   return "";
 }

@@ -30,7 +30,7 @@ WorkerFacts DecodeFacts(const std::string& text);
 // The first difference of two texts of lines "name\tvalue\n":
 // "compile.optimizer.config.learning_rate is 0.1 here and 0.01 there". "" if
 // they are equal.
-std::string FirstDifference(const std::string& here, const std::string& there);
+std::string FirstDifference(const std::string& here, const std::string& remote);
 
 struct PeerContext {
   std::vector<std::string> addresses;  // "host:port", by worker

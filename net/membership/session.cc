@@ -559,10 +559,10 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
     Fail(InvalidArgument("worker %d (%s): %s", peer,
                          options_.addresses[peer].c_str(), why.message()));
   } else {
-    const bool turned_away = !up && by_tcp && cause == LossCause::kExited &&
+    const bool was_refused = !up && by_tcp && cause == LossCause::kExited &&
                              options_.keys == nullptr;
     OnLinkLost(peer, up, cause,
-               turned_away
+               was_refused
                    ? why.Annotate("it may have a key (RINGLET_KEY_FILE), "
                                   "and this worker has none")
                    : why);

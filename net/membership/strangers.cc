@@ -156,12 +156,12 @@ void Strangers::ProbeRefused(FramedLink* link, const Status& why) {
 
 void Strangers::ProbeEnded(FramedLink* link, LossCause cause,
                            const Status& why) {
-  const bool turned_away = options_.keys != nullptr &&
+  const bool was_refused = options_.keys != nullptr &&
                            cause == LossCause::kExited &&
                            link->phase() == LinkPhase::kConnecting;
   // Another program's port, or another release.
   const bool foreign = cause == LossCause::kProtocol;
-  if (turned_away || foreign) return ProbeRefused(link, why);
+  if (was_refused || foreign) return ProbeRefused(link, why);
   links_->DropUnauthenticated(link);
 }
 

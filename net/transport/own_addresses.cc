@@ -94,10 +94,10 @@ bool WaitWithLines(const NameLookup& lookup, const Address& self, int worker,
 }
 
 // The name of this worker has a loopback address, and worker `other` is on
-// another host, with the addresses `there`. Adds the address that this host
+// another host, with the addresses `remote`. Adds the address that this host
 // uses to reach that host, if it has a route.
 void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
-                     const std::vector<sockaddr_storage>& there,
+                     const std::vector<sockaddr_storage>& remote,
                      OwnAddresses* own) {
   const Address& self = hosts[worker];
   const std::string loopback = AddressText(own->addresses.front());
@@ -121,7 +121,7 @@ void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
   sockaddr_storage route = {};
   // There may be no route to some of them, such as to IPv6 on a host without.
   own->complete = std::any_of(
-      there.begin(), there.end(),
+      remote.begin(), remote.end(),
       [&](const sockaddr_storage& to) { return route_finder(to, &route); });
   if (!own->complete) {
     own->warning = what + ": " + remedy;
@@ -155,11 +155,11 @@ Status FindOwnAddresses(const std::vector<Address>& hosts, int worker,
   }
   own->complete = true;
   if (!AllLoopback(own->addresses)) return Status();
-  std::vector<sockaddr_storage> there;
+  std::vector<sockaddr_storage> remote;
   const int other =
       FindRemoteWorker(hosts, worker, std::min(seconds / 2, kOthersSeconds),
-                       &there, &own->complete);
-  if (other >= 0) AddRouteAddress(hosts, worker, other, there, own);
+                       &remote, &own->complete);
+  if (other >= 0) AddRouteAddress(hosts, worker, other, remote, own);
   return Status();
 }
 

@@ -322,11 +322,11 @@ void SealedStream::OnEnded(LossCause cause, const Status& why, int64_t now) {
   ++depth_;
   if (reading_) {
     reading_ = false;
-    const bool turned_away =
+    const bool was_refused =
         handshake_ != nullptr && !open_ && cause == LossCause::kExited;
     owner_->OnEnded(
         cause,
-        turned_away
+        was_refused
             ? Error(Code::kUnavailable,
                     "it closed the connection: is its key (RINGLET_KEY_FILE) "
                     "the same as this worker's, and its list of workers?")

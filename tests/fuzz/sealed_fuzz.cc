@@ -110,8 +110,8 @@ void Records(const uint8_t* data, size_t size) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const bool there = SecureStart().ok();
-  if (!there || size < 1) return 0;
+  static const bool has_secure_parts = SecureStart().ok();
+  if (!has_secure_parts || size < 1) return 0;
   const int what = data[0] & 15;
   Bytes bytes(data + 1, data + size);
   if (what < 5) {

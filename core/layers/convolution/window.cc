@@ -122,13 +122,13 @@ Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
                    Window2D* window) {
   Shape image;
   RINGLET_RETURN_IF_ERROR(CheckWindow(layer, x, what, &image));
-  const bool line = ClassOf(layer).axes == 1;
+  const bool is_1d = ClassOf(layer).axes == 1;
   *window = {
       {image[0], 0, layer.window[0], layer.strides[0], 0, layer.dilation[0]},
       {image[1], 0, layer.window[1], layer.strides[1], 0, layer.dilation[1]},
       image[2]};
-  if (line) window->height = {1, 1, 1, 1, 0};
-  if ((line || window->height.Resolve(layer.padding)) &&
+  if (is_1d) window->height = {1, 1, 1, 1, 0};
+  if ((is_1d || window->height.Resolve(layer.padding)) &&
       window->width.Resolve(layer.padding)) {
     return Status();
   }

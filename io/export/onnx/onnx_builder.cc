@@ -68,9 +68,9 @@ int OnnxBuilder::Get(OnnxValue* value, AxisOrder order) {
   }
   const int64_t channels = value->flattened, all = value->shape[0];
   const int image = Reshape(value->first, {channels, all / channels});
-  const int turned =
+  const int transposed =
       Node("Transpose", {image}, {{"perm", Turn(2, AxisOrder::kChannelsLast)}});
-  return tensor = Reshape(turned, {all});
+  return tensor = Reshape(transposed, {all});
 }
 
 OnnxValue OnnxBuilder::MakeValue(const Shape& shape, AxisOrder order,

@@ -114,7 +114,7 @@ class OnnxConverter {
   int Mean(int tensor, const OnnxInts& axes);
   int Standardized(int x, const OnnxInts& axes);
   int ScaledAndShifted(int y, const OnnxInts& dims);
-  int TurnedGates(const char* name, const Variable* weight);
+  int TransposedGates(const char* name, const Variable* weight);
   int GateBiases();
   int InitialState(size_t input);
   int AddRecurrence();

@@ -184,9 +184,9 @@ int OnnxGraph::AddConstant(const std::string& name, int type,
   for (const int64_t dim : dims) PutInt(&fields, kDims, dim);
   PutInt(&fields, kDataType, type);
   PutBytes(&fields, kTensorName, NameOf(tensor));
-  const bool turned =
+  const bool transposed =
       constant->floats != nullptr && constant->layout.count[0] > 1;
-  if (turned) PutBytes(&fields, kTensorDoc, kTransposedMark);
+  if (transposed) PutBytes(&fields, kTensorDoc, kTransposedMark);
   const uint64_t data = constant->data_bytes();
   PutBytesHeader(&fields, kRawData, data);
   PutBytesHeader(&constant->head, kInitializer, fields.size() + data);

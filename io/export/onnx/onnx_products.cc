@@ -169,9 +169,10 @@ OnnxValue OnnxConverter::PRelu() {
     if (!per_channel || i > 0) dims.Add(per_channel ? 1 : slopes[i]);
   }
   const int image = builder_.Get(&x(), order);
-  const OnnxGraph::StridedLayout turned = {{slopes.back(), 1, 1}, {1, 0, 0}};
-  const int slope =
-      per_channel ? Weight(p_->slopes, dims, turned) : Weight(p_->slopes, dims);
+  const OnnxGraph::StridedLayout transposed = {{slopes.back(), 1, 1},
+                                               {1, 0, 0}};
+  const int slope = per_channel ? Weight(p_->slopes, dims, transposed)
+                                : Weight(p_->slopes, dims);
   return OnnxBuilder::MakeValue(p_->output, order,
                                 builder_.Node("PRelu", {image, slope}));
 }

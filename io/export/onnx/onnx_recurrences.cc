@@ -42,7 +42,7 @@ struct Functions {
 }  // namespace
 
 // From (inputs, gates of all units) to (1, gates of all units, inputs).
-int OnnxConverter::TurnedGates(const char* name, const Variable* weight) {
+int OnnxConverter::TransposedGates(const char* name, const Variable* weight) {
   const float* const from = floats_ + weight->offset;
   const int64_t inputs = weight->shape[0], width = weight->shape[1],
                 units = p_->output.back();
@@ -97,8 +97,8 @@ int OnnxConverter::AddRecurrence() {
   }
   const int steps =
       builder_.Node("Transpose", {builder_.Last(&x())}, {{"perm", {1, 0, 2}}});
-  const int w = TurnedGates("/W", p_->kernel),
-            r = TurnedGates("/R", p_->recurrent_kernel), b = GateBiases(),
+  const int w = TransposedGates("/W", p_->kernel),
+            r = TransposedGates("/R", p_->recurrent_kernel), b = GateBiases(),
             lengths = -1, h = InitialState(1), c = InitialState(2);
   const int inputs[] = {steps, w, r, b, lengths, h, c};
   const OnnxAttribute common[] = {

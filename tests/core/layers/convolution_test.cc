@@ -21,17 +21,17 @@ struct Case {
   Layer layer;
   Shape image;
   int64_t batch = 1, groups = 1;
-  bool line = false;  // a layer of one axis: the image has one row
+  bool is_1d = false;  // a layer of one axis: the image has one row
 
   std::vector<Shape> inputs() const {
-    return {line ? Shape{image[1], image[2]} : image};
+    return {is_1d ? Shape{image[1], image[2]} : image};
   }
 };
 
 void DrawWindow(Draw* draw, Case* c) {
   Layer& l = c->layer;
-  c->line = ClassOf(l).axes == 1;
-  c->image = {c->line ? 1 : draw->From(1, 9), draw->From(1, 12),
+  c->is_1d = ClassOf(l).axes == 1;
+  c->image = {c->is_1d ? 1 : draw->From(1, 9), draw->From(1, 12),
               draw->From(1, 21)};
   c->batch = draw->From(0, 3) > 0 ? draw->From(1, 5) : draw->From(14, 35);
   l.Padding(draw->From(0, 1) == 1 ? kSame : kValid);
@@ -39,7 +39,7 @@ void DrawWindow(Draw* draw, Case* c) {
     l.Padding(kCausal);
   }
   const auto size = [&](int axis, int64_t high) {
-    return c->line && axis == 0 ? 1 : draw->From(1, high);
+    return c->is_1d && axis == 0 ? 1 : draw->From(1, high);
   };
   const int64_t what = draw->From(0, 2);
   if (what == 0) l.DilationRate(size(0, 3), size(1, 3));
@@ -92,7 +92,7 @@ Case TransposedCase(Draw* draw) {
   if (draw->From(0, 1) == 0) return c;
   const bool odd = l.padding == kSame;
   int64_t more[2] = {0, 0};
-  for (int axis = c.line ? 1 : 0; axis < 2; ++axis) {
+  for (int axis = c.is_1d ? 1 : 0; axis < 2; ++axis) {
     if (odd) l.window[axis] |= 1;
     more[axis] = draw->From(0, l.strides[axis] - 1);
   }
@@ -115,7 +115,7 @@ Floats Twin(const Case& c, const Shape& y, const Floats& x,
   if (c.layer.kind == Layer::Kind::kConv2DTranspose ||
       c.layer.kind == Layer::Kind::kConv1DTranspose) {
     return naive::Conv2DTransposeForward(c.layer, c.image,
-                                         c.line ? Shape{1, y[0], y[1]} : y,
+                                         c.is_1d ? Shape{1, y[0], y[1]} : y,
                                          c.batch, x, w[0], bias);
   }
   const bool separable = ClassOf(c.layer).name[0] == 'S';

@@ -97,12 +97,12 @@ TEST(InitializersTest, Orthogonal_AnyShape_HasOrthogonalVectors) {
     std::vector<float> m(static_cast<size_t>(shape.elements()));
     Initialize(Orthogonal(2), shape, 11, 3, m.data());
     const int64_t columns = shape.back(), rows = shape.elements() / columns;
-    const bool turned = rows > columns;
-    const int64_t count = turned ? columns : rows,
-                  width = turned ? rows : columns;
+    const bool transposed = rows > columns;
+    const int64_t count = transposed ? columns : rows,
+                  width = transposed ? rows : columns;
     const auto at = [&](int64_t i, int64_t k) {
-      return double{
-          m[static_cast<size_t>(turned ? k * columns + i : i * columns + k)]};
+      return double{m[static_cast<size_t>(transposed ? k * columns + i
+                                                     : i * columns + k)]};
     };
     for (int64_t i = 0; i < count; ++i) {
       for (int64_t j = 0; j <= i; ++j) {

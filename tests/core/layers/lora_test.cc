@@ -32,7 +32,7 @@ Doubles Times(const Doubles& a, const Doubles& b, size_t rows, size_t k,
   return m;
 }
 
-Doubles Turned(const Doubles& a, size_t rows, size_t cols) {
+Doubles Transposed(const Doubles& a, size_t rows, size_t cols) {
   Doubles m(a.size());
   for (size_t i = 0; i < rows; ++i) {
     for (size_t j = 0; j < cols; ++j) m[j * rows + i] = a[i * cols + j];
@@ -111,18 +111,18 @@ TEST_F(DenseLoraTest, Forward_AnyMatrices_IsThatOfTheMergedKernel) {
 }
 
 TEST_F(DenseLoraTest, Backward_AnyMatrices_IsThatOfTheMergedKernel) {
-  ExpectNear(run_.dx[0],
-             Times(Wide(dy_), Turned(merged_, kIn, kOut), kRows, kOut, kIn));
+  ExpectNear(run_.dx[0], Times(Wide(dy_), Transposed(merged_, kIn, kOut), kRows,
+                               kOut, kIn));
   Doubles d_bias(kOut, 0.0);
   for (size_t i = 0; i < dy_.size(); ++i) d_bias[i % kOut] += double{dy_[i]};
   ExpectNear(run_.d_weights[1], d_bias);
   const Doubles dw =
-      Times(Turned(Wide(x_), kRows, kIn), Wide(dy_), kIn, kRows, kOut);
+      Times(Transposed(Wide(x_), kRows, kIn), Wide(dy_), kIn, kRows, kOut);
   ExpectNear(
       run_.d_weights[2],
-      Scaled(kScale, Times(dw, Turned(b_, kRank, kOut), kIn, kOut, kRank)));
-  ExpectNear(run_.d_weights[3], Scaled(kScale, Times(Turned(a_, kIn, kRank), dw,
-                                                     kRank, kIn, kOut)));
+      Scaled(kScale, Times(dw, Transposed(b_, kRank, kOut), kIn, kOut, kRank)));
+  ExpectNear(run_.d_weights[3], Scaled(kScale, Times(Transposed(a_, kIn, kRank),
+                                                     dw, kRank, kIn, kOut)));
 }
 
 TEST_F(DenseLoraTest, MergeLora_AnyMatrices_IsTheMergedKernel) {
@@ -153,10 +153,10 @@ TEST(LoraTest, Embedding_WithMatrices_HasRowsAndGradientsOfTheMergedMatrix) {
     }
   }
   ExpectNear(run.y, y);
-  ExpectNear(run.d_weights[1],
-             Scaled(0.5, Times(dw, Turned(b, kRank, kOut), kIn, kOut, kRank)));
-  ExpectNear(run.d_weights[2],
-             Scaled(0.5, Times(Turned(a, kIn, kRank), dw, kRank, kIn, kOut)));
+  ExpectNear(run.d_weights[1], Scaled(0.5, Times(dw, Transposed(b, kRank, kOut),
+                                                 kIn, kOut, kRank)));
+  ExpectNear(run.d_weights[2], Scaled(0.5, Times(Transposed(a, kIn, kRank), dw,
+                                                 kRank, kIn, kOut)));
 }
 
 TEST(LoraTest, Gradients_OfEachActivationAndShape_AreThoseOfTheOutput) {

@@ -180,8 +180,8 @@ TEST(NoiseTest, Rate_Zero_ChangesNothing) {
        {Dropout(0), SpatialDropout2D(0), SpatialDropout1D(0), GaussianNoise(0),
         GaussianDropout(0), AlphaDropout(0)}) {
     SCOPED_TRACE(ClassName(layer));
-    const bool line = layer.kind == Layer::Kind::kSpatialDropout1D;
-    OpRunner runner(layer, {line ? Shape{3, 2} : Shape{3, 1, 2}});
+    const bool is_1d = layer.kind == Layer::Kind::kSpatialDropout1D;
+    OpRunner runner(layer, {is_1d ? Shape{3, 2} : Shape{3, 1, 2}});
     const OpRun run = runner.Run(1, {x}, {}, x);
     for (const Floats& same : {run.y, run.dx[0]}) {
       EXPECT_EQ(std::memcmp(same.data(), x.data(), sizeof(float) * 6), 0);

@@ -294,13 +294,13 @@ TEST(NormalizationTest, Rescaling_OneNumberOrPerChannel_IsTheFormula) {
 }
 
 TEST(NormalizationTest, Normalization_GivenStatistics_TakesThem) {
-  const Layer there = Normalization({1, 2}, {4, 0.25f});
-  OpRunner runner(there, {{2}});
+  const Layer forward = Normalization({1, 2}, {4, 0.25f});
+  OpRunner runner(forward, {{2}});
   const OpRun run = runner.Run(2, {{1, 2, 5, 3}}, {}, {1, 1, 1, 1});
   EXPECT_EQ(run.y, (Floats{0, 0, 2, 2}));
   EXPECT_EQ(run.dx[0], (Floats{0.5f, 2, 0.5f, 2}));
-  OpRunner back(Layer(there).Invert(true), {{2}});
-  EXPECT_EQ(back.Run(2, {run.y}, {}, {}).y, (Floats{1, 2, 5, 3}));
+  OpRunner inverse(Layer(forward).Invert(true), {{2}});
+  EXPECT_EQ(inverse.Run(2, {run.y}, {}, {}).y, (Floats{1, 2, 5, 3}));
   // Keras's least deviation.
   OpRunner constant(Normalization({0}, {0}), {{2}});
   EXPECT_FLOAT_EQ(constant.Run(1, {{1e-7f, 0}}, {}, {}).y[0], 1);

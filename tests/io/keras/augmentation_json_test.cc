@@ -55,10 +55,10 @@ TEST(AugmentationJsonTest, Load_LayersOfKeras3_HaveTheirFields) {
   EXPECT_EQ(moved.fill_mode, FillMode::kConstant);
   EXPECT_EQ(moved.interpolation, Interpolation::kNearest);
   EXPECT_EQ(moved.fill_value, 0.5f);
-  const Layer turned = LayerOf(WithImages(
+  const Layer rotated = LayerOf(WithImages(
       "RandomRotation", R"("factor": [-0.25, 0.5], "fill_mode": "wrap")"));
-  ExpectRange(turned.factor, -0.25f, 0.5f);
-  EXPECT_EQ(turned.fill_mode, FillMode::kWrap);
+  ExpectRange(rotated.factor, -0.25f, 0.5f);
+  EXPECT_EQ(rotated.fill_mode, FillMode::kWrap);
   const Layer zoomed = LayerOf(WithImages(
       "RandomZoom", R"("height_factor": 0.5, "width_factor": null)"));
   EXPECT_TRUE(zoomed.width_factor.is_none);

@@ -193,8 +193,9 @@ TEST(OnnxWeightsTest, Load_SlopesOfPRelu_FollowTheOrderOfTheImages) {
     ASSERT_EQ(SlopesFrom(folder / "m", s, &weights), "") << s.dims.count;
     const size_t pixels = weights.size() / 3;
     for (size_t i = 0; i < weights.size(); ++i) {
-      const size_t there = s.first && pixels > 0 ? i % 3 * pixels + i / 3 : i;
-      ASSERT_EQ(weights[i], static_cast<float>(there)) << s.dims.count;
+      const size_t source_index =
+          s.first && pixels > 0 ? i % 3 * pixels + i / 3 : i;
+      ASSERT_EQ(weights[i], static_cast<float>(source_index)) << s.dims.count;
     }
   }
   std::vector<float> weights;

@@ -234,13 +234,13 @@ TEST_F(TorchTest, Load_Mismatch_IsNamedAndOverwritesNothing) {
 // 0, 1, ... in the order (steps, channels), where the file has them in
 // PyTorch's order (channels, steps).
 std::vector<float> ToStepsFirst(int64_t steps, int64_t channels) {
-  std::vector<float> turned;
+  std::vector<float> transposed;
   for (int64_t s = 0; s < steps; ++s) {
     for (int64_t c = 0; c < channels; ++c) {
-      turned.push_back(static_cast<float>(c * steps + s));
+      transposed.push_back(static_cast<float>(c * steps + s));
     }
   }
-  return turned;
+  return transposed;
 }
 
 TEST_F(TorchTest, Load_FlattenedAfterAnyMerge_IsTransposed) {

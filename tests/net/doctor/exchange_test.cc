@@ -108,12 +108,12 @@ class Job {
   }
   // A connection from outside to a worker.
   std::shared_ptr<End> Dial(int to) {
-    auto here = std::make_shared<End>(), there = std::make_shared<End>();
-    links_.push_back({here, there, -1, to});
+    auto near = std::make_shared<End>(), remote = std::make_shared<End>();
+    links_.push_back({near, remote, -1, to});
     doctors[static_cast<size_t>(to)]->OnAccepted(
-        StreamPtr(new TestStream(there)), clock.monotonic);
-    strangers_.push_back(there);
-    return here;
+        StreamPtr(new TestStream(remote)), clock.monotonic);
+    strangers_.push_back(remote);
+    return near;
   }
   // Connections of Dial that the doctor has open.
   int64_t strangers() const {
@@ -150,10 +150,10 @@ class Job {
     if (doctor == nullptr || (drops != nullptr && drops(from, to))) {
       return Error(Code::kUnavailable, "cannot connect: Connection refused");
     }
-    auto here = std::make_shared<End>(), there = std::make_shared<End>();
-    links_.push_back({here, there, from, to});
-    doctor->OnAccepted(StreamPtr(new TestStream(there)), clock.monotonic);
-    *out = StreamPtr(new TestStream(here));
+    auto near = std::make_shared<End>(), remote = std::make_shared<End>();
+    links_.push_back({near, remote, from, to});
+    doctor->OnAccepted(StreamPtr(new TestStream(remote)), clock.monotonic);
+    *out = StreamPtr(new TestStream(near));
     return Status();
   }
   bool Move(End* from, End* to, size_t* budget) {

@@ -118,8 +118,8 @@ class RandomNetwork {
     if (count > 1 && Chance(2)) {
       options.awaited_mask = uint64_t{1} << w;
       for (int v = 0; v < size_; ++v) {
-        const bool there = workers_[v].agreement != nullptr;
-        if (there != Chance(8)) options.awaited_mask |= uint64_t{1} << v;
+        const bool is_running = workers_[v].agreement != nullptr;
+        if (is_running != Chance(8)) options.awaited_mask |= uint64_t{1} << v;
       }
     }
     worker.agreement = std::make_unique<ViewAgreement>(options, now_);

@@ -194,12 +194,12 @@ TEST(SealedRingTest, LocalSocketName_PlainAndWithAKey_FollowsTheFormat) {
 // its user.
 TEST(SealedRingTest, LocalSocket_AnyPairOfKeys_JoinsThoseOfOneKey) {
   const auto one = Keys({1}), two = Keys({2}), both = Keys({1, 2}),
-             turned = Keys({2, 1});
+             reversed = Keys({2, 1});
   const struct {
     std::shared_ptr<const JobKeys> keys[2];
     bool meet;
   } cases[] = {
-      {{one, one}, true},  {{one, both}, true},     {{turned, both}, true},
+      {{one, one}, true},  {{one, both}, true},     {{reversed, both}, true},
       {{both, two}, true}, {{both, one}, true},     {{nullptr, nullptr}, true},
       {{one, two}, false}, {{one, nullptr}, false}, {{nullptr, one}, false}};
   for (const auto& each : cases) {

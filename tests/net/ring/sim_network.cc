@@ -256,15 +256,15 @@ Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
   connections_.push_back(c);
   out->reset(new SimStream(this, c, 0, endpoint.local));
   if (processes_[from].silent) return Status();
-  const int64_t there = Arrival(c, 0);
-  if (there >= kNever) return Status();
+  const int64_t arrival = Arrival(c, 0);
+  if (arrival >= kNever) return Status();
   const auto refused = [c, this] {
     Deliver(c, 0, Arrival(c, 1), c->life[0], [c] {
       if (c->end[0] != nullptr)
         c->end[0]->Ended(LossCause::kRefused, "refused");
     });
   };
-  At(there, [this, c, to, refused] {
+  At(arrival, [this, c, to, refused] {
     if (processes_[to].silent) return;
     if (!Listens(to)) return refused();
     c->life[1] = processes_[to].life;

@@ -231,34 +231,35 @@ std::vector<uint8_t> FrameOf(FrameType type, size_t bytes, bool checked) {
 struct ScriptedPair {
   ScriptedPair(StreamKind stream_kind, const ReceiveTarget& receive_target)
       : kind(stream_kind), receiver(receive_target) {
-    StreamPtr there(&below_there);
-    StreamPtr here(&below_here);
+    StreamPtr sending(&below_there);
+    StreamPtr receiving(&below_here);
     const ListenerIdentity meant{1, 2, 0};
     uint8_t secret[kNoiseKeyBytes] = {1};
     switch (kind) {
       case StreamKind::kPlain:
         break;
       case StreamKind::kRelayed:
-        here = RelayStream::Make(std::move(here), RelayHello(), "relay");
+        receiving =
+            RelayStream::Make(std::move(receiving), RelayHello(), "relay");
         below_there.sent.push_back(kRelayJoined);
         break;
       case StreamKind::kSealed: {
         static const auto keys = std::make_shared<JobKeys>(JobKeys{{}, 1});
-        there = SealedStream::Connect(std::move(there), keys, meant, secret,
-                                      nullptr);
+        sending = SealedStream::Connect(std::move(sending), keys, meant, secret,
+                                        nullptr);
         secret[0] = 2;
-        here =
-            SealedStream::Accept(std::move(here), keys, meant, secret, nullptr);
+        receiving = SealedStream::Accept(std::move(receiving), keys, meant,
+                                         secret, nullptr);
         break;
       }
       case StreamKind::kShared:
-        there = SharedStream::Offer(std::move(there));
+        sending = SharedStream::Offer(std::move(sending));
         below_here.came = std::exchange(below_there.gives, -1);
-        here = SharedStream::Expect(std::move(here));
+        receiving = SharedStream::Expect(std::move(receiving));
         break;
     }
-    receiver.Receive(std::move(here));
-    sender.stream = std::move(there);
+    receiver.Receive(std::move(receiving));
+    sender.stream = std::move(sending);
     sender.stream->Start(&sender);
     if (kind == StreamKind::kShared) Share();
     Run();
