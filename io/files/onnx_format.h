@@ -21,6 +21,15 @@ constexpr int kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kOpType = 4,
 constexpr int kAttributeName = 1, kFloat = 2, kInt = 3, kString = 4,
               kAttributeTensor = 5, kFloats = 7, kInts = 8, kStrings = 9,
               kAttributeType = 20;
+// AttributeProto.AttributeType
+enum AttributeType : int {
+  kTypeFloat = 1,
+  kTypeInt = 2,
+  kTypeString = 3,
+  kTypeFloats = 6,
+  kTypeInts = 7,
+  kTypeStrings = 8,
+};
 // TensorProto, and the types of its elements
 constexpr int kDims = 1, kDataType = 2, kFloatData = 4, kInt32Data = 5,
               kTensorName = 8, kRawData = 9, kDoubleData = 10, kTensorDoc = 12,

@@ -180,7 +180,7 @@ std::vector<std::string> FindUnexpected(const WeightsFile& file,
   }
   std::vector<std::string> names;
   for (const StoredTensor& tensor : file.tensors()) {
-    if (taken.count(&tensor) != 0 || file.changes_nothing(tensor)) continue;
+    if (taken.count(&tensor) != 0 || file.is_identity(tensor)) continue;
     // PyTorch also stores a count of batches, which it needs only without
     // momentum.
     if (layout == WeightsLayout::kTorch &&

@@ -82,6 +82,8 @@ constexpr struct RecurrentPart {
                        {"bias_ih_l0", 3, true, 0},
                        {"bias_hh_l0", 3, true, 1}};
 
+// The inputs of a recurrent operator with its initial states.
+constexpr size_t kFirstState = 5, kStatesEnd = 7;
 constexpr char kPackedBias[] =
     ".in_proj_bias";  // the bias of a MultiheadAttention
 
@@ -159,6 +161,11 @@ class OnnxWeightFinder {
     return found == values_.end() ? Value() : found->second;
   }
 
+  // A node that copies elements copies those of its first inputs: this many.
+  static size_t CopiedInputs(const Node& node) {
+    return node.op == "Concat" ? node.inputs.size() : 1;
+  }
+
   // Finds the values that are copied to a recurrent operator's initial states:
   // they are no weights.
   void FindInitialStates() {
@@ -167,12 +174,11 @@ class OnnxWeightFinder {
       const bool copies =
           CopiesElements(node.op) && states_.count(node.output) != 0;
       const bool recurrent = OperatorOf(node) != nullptr;
-      const size_t first = recurrent ? 5 : 0, end = recurrent ? 7
-                                                    : node.op == "Concat"
-                                                        ? node.inputs.size()
-                                                        : 1;
+      const size_t first = recurrent ? kFirstState : 0;
+      const size_t end = recurrent ? kStatesEnd : CopiedInputs(node);
+      if (!recurrent && !copies) continue;
       for (size_t k = first; k < std::min(end, node.inputs.size()); ++k) {
-        if (copies || recurrent) states_.insert(node.inputs[k]);
+        states_.insert(node.inputs[k]);
       }
     }
   }
@@ -184,8 +190,8 @@ class OnnxWeightFinder {
       if (node.filler != nullptr) y->sources = {node.filler.get()};
     }
     if (!CopiesElements(node.op)) return;
-    const size_t count = node.op == "Concat" ? node.inputs.size() : 1;
     y->is_copy = true;
+    const size_t count = CopiedInputs(node);
     for (size_t i = 0; i < count; ++i) {
       const Value x = InputOf(node, i);
       y->is_copy &= x.is_copy;
@@ -310,19 +316,20 @@ class OnnxWeightFinder {
     AddPart(ModuleNamed(NameOf(node, {node.inputs[i], part.tensor->name})),
             role, part, /*flat=*/false);
     tensors_.back().shape = {shape[rank - 2], shape[rank - 1]};
-    weights_.back().changes_nothing = !is_table;
+    weights_.back().is_identity = !is_table;
   }
 
   // Finds out if a recurrent operator has initial states. Constant ones must be
   // zeros.
   Status CheckInitialStates(const Node& node, bool* has_states) {
     constexpr const char* kNames[] = {"initial_h", "initial_c"};
-    for (size_t i = 5; i < std::min<size_t>(node.inputs.size(), 7); ++i) {
+    const size_t end = std::min(kStatesEnd, node.inputs.size());
+    for (size_t i = kFirstState; i < end; ++i) {
       if (node.inputs[i].empty()) continue;
       const Value state = InputOf(node, i);
       OnnxZeros zeros;
       zeros.error = "node '" + Printable(node.name) + "' (" + node.op +
-                    "): its input " + kNames[i - 5] + ", '" +
+                    "): its input " + kNames[i - kFirstState] + ", '" +
                     Printable(node.inputs[i]) +
                     "', is a constant of other numbers than 0; in ringlet the "
                     "states begin as zeros, or are values of the model: export "
@@ -436,7 +443,7 @@ class OnnxWeightFinder {
       if (i == 0 && op.is_product && part.tensor->unread.empty()) {
         modules_[module].kernel = tensors_.back().shape;
       }
-      weights_.back().may_change_nothing =
+      weights_.back().may_be_identity =
           op.normalizes && i < 2 && part.tensor->unread.empty();
     }
     return Status();

@@ -174,16 +174,17 @@ Status OnnxWeights::CheckZeros(const OnnxZeros& zeros) const {
 Status OnnxWeights::FindDefaults() {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const StoredTensor& tensor = tensors_[i];
-    if (!weights_[i].may_change_nothing ||
+    if (!weights_[i].may_be_identity ||
         DTypeOf(tensor.storage) != DType::kFloat32) {
       continue;
     }
     RINGLET_RETURN_IF_ERROR(CheckAddressable(path_, tensor));
     std::vector<float> floats(static_cast<size_t>(tensor.shape.elements()));
     RINGLET_RETURN_IF_ERROR(Read(tensor, floats.data()));
-    const float none = EndsWith(tensor.name, ".weight") ? 1 : 0;
-    weights_[i].changes_nothing = std::all_of(
-        floats.begin(), floats.end(), [none](float f) { return f == none; });
+    const float identity = EndsWith(tensor.name, ".weight") ? 1 : 0;
+    weights_[i].is_identity =
+        std::all_of(floats.begin(), floats.end(),
+                    [identity](float f) { return f == identity; });
   }
   return Status();
 }

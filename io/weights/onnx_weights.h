@@ -38,7 +38,11 @@ struct OnnxWeight {
   std::vector<int> blocks;
   int num_blocks = 1;
   bool channels_first = false, channels_last = false;
-  bool may_change_nothing = false, changes_nothing = false;
+  // A float scale or offset of a normalization; its numbers are not read yet.
+  bool may_be_identity = false;
+  // All its numbers are 1 for a scale, or 0 for an offset; or it is a matrix of
+  // positions, which a model may lack.
+  bool is_identity = false;
   // The operator, if it is a recurrent one.
   std::shared_ptr<const OnnxRecurrence> recurrence;
 };
@@ -67,9 +71,9 @@ class OnnxWeights : public TensorFile {
   bool channels_last(const StoredTensor& tensor) const {
     return WeightOf(tensor).channels_last;
   }
-  // True for a normalization's scale of 1 or offset of 0, which change nothing.
-  bool changes_nothing(const StoredTensor& tensor) const {
-    return WeightOf(tensor).changes_nothing;
+  // True for a normalization's scale of 1 or offset of 0.
+  bool is_identity(const StoredTensor& tensor) const {
+    return WeightOf(tensor).is_identity;
   }
   // The operator with this weight; null unless it is a recurrent one.
   const OnnxRecurrence* recurrence(const StoredTensor& tensor) const {

@@ -58,8 +58,8 @@ class WeightsFile {
   bool channels_last(const StoredTensor& tensor) const {
     return is_onnx() && onnx().channels_last(tensor);
   }
-  bool changes_nothing(const StoredTensor& tensor) const {
-    return is_onnx() && onnx().changes_nothing(tensor);
+  bool is_identity(const StoredTensor& tensor) const {
+    return is_onnx() && onnx().is_identity(tensor);
   }
   // The recurrent operator of an ONNX model with this weight, or null.
   const OnnxRecurrence* recurrence(const StoredTensor& tensor) const {

@@ -37,17 +37,25 @@ std::string IntField(int field, int64_t value) {
 
 std::string Attribute(const OnnxAttribute& a) {
   std::string fields = Field(kAttributeName, a.name);
-  if (a.type == 1) PutFloat(&fields, kFloat, a.f);
-  if (a.type == 2) PutInt(&fields, kInt, a.i);
-  if (a.type == 3) PutBytes(&fields, kString, a.text);
-  if (a.type == 7) {
-    for (const int64_t n : *a.ints) PutInt(&fields, kInts, n);
-  }
-  if (a.type == 6) {
-    for (const float number : *a.floats) PutFloat(&fields, kFloats, number);
-  }
-  if (a.type == 8) {
-    for (const char* text : *a.texts) PutBytes(&fields, kStrings, text);
+  switch (a.type) {
+    case kTypeFloat:
+      PutFloat(&fields, kFloat, a.f);
+      break;
+    case kTypeInt:
+      PutInt(&fields, kInt, a.i);
+      break;
+    case kTypeString:
+      PutBytes(&fields, kString, a.text);
+      break;
+    case kTypeFloats:
+      for (const float number : *a.floats) PutFloat(&fields, kFloats, number);
+      break;
+    case kTypeInts:
+      for (const int64_t n : *a.ints) PutInt(&fields, kInts, n);
+      break;
+    case kTypeStrings:
+      for (const char* text : *a.texts) PutBytes(&fields, kStrings, text);
+      break;
   }
   PutInt(&fields, kAttributeType, a.type);
   return fields;
@@ -66,12 +74,12 @@ std::string ValueInfo(const std::string& name, const Shape& shape) {
 // Writes floats to a file, little-endian.
 class FloatWriter {
  public:
-  explicit FloatWriter(File* file) : file_(file), floats_(kFloats) {}
+  explicit FloatWriter(File* file) : file_(file), floats_(kBufferFloats) {}
 
   // Adds `count` floats with a distance of `step`.
   Status Add(const float* from, int64_t count, int64_t step) {
     for (int64_t done = 0; done < count;) {
-      const int64_t n = std::min(kFloats - size_, count - done);
+      const int64_t n = std::min(kBufferFloats - size_, count - done);
       float* const to = floats_.data() + size_;
       if (step == 1) {
         std::copy_n(from + done, n, to);
@@ -80,7 +88,7 @@ class FloatWriter {
       }
       done += n;
       size_ += n;
-      if (size_ == kFloats) RINGLET_RETURN_IF_ERROR(Flush());
+      if (size_ == kBufferFloats) RINGLET_RETURN_IF_ERROR(Flush());
     }
     return Status();
   }
@@ -91,7 +99,7 @@ class FloatWriter {
   }
 
  private:
-  static constexpr int64_t kFloats = 1 << 15;
+  static constexpr int64_t kBufferFloats = 1 << 15;
 
   File* const file_;
   std::vector<float> floats_;
@@ -153,7 +161,7 @@ int OnnxGraph::AddNode(const char* op, const int* inputs, size_t count,
   while (count > 0 && inputs[count - 1] < 0) --count;
   std::string fields;
   for (const OnnxAttribute& a : attributes) {
-    if (a.type == 6 && a.floats->empty()) continue;
+    if (a.type == kTypeFloats && a.floats->empty()) continue;
     PutBytes(&fields, kAttribute, Attribute(a));
   }
   const int tensor = NewTensor(layer + "/" + op, true);

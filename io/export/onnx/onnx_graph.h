@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../../../core/base/check.h"
+#include "../../files/onnx_format.h"
 #include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
@@ -44,20 +45,22 @@ struct OnnxInts {
 
 // An attribute of a node, for the call that adds it.
 struct OnnxAttribute {
-  OnnxAttribute(const char* n, int64_t value) : name(n), type(2), i(value) {}
+  OnnxAttribute(const char* n, int64_t value)
+      : name(n), type(onnx_format::kTypeInt), i(value) {}
   OnnxAttribute(const char* n, int value) : OnnxAttribute(n, int64_t{value}) {}
-  OnnxAttribute(const char* n, float value) : name(n), type(1), f(value) {}
+  OnnxAttribute(const char* n, float value)
+      : name(n), type(onnx_format::kTypeFloat), f(value) {}
   OnnxAttribute(const char* n, const char* value)
-      : name(n), type(3), text(value) {}
+      : name(n), type(onnx_format::kTypeString), text(value) {}
   OnnxAttribute(const char* n, const OnnxInts& values)
-      : name(n), type(7), ints(&values) {}
+      : name(n), type(onnx_format::kTypeInts), ints(&values) {}
   OnnxAttribute(const char* n, const std::vector<float>* values)
-      : name(n), type(6), floats(values) {}
+      : name(n), type(onnx_format::kTypeFloats), floats(values) {}
   OnnxAttribute(const char* n, const std::vector<const char*>* values)
-      : name(n), type(8), texts(values) {}
+      : name(n), type(onnx_format::kTypeStrings), texts(values) {}
 
   const char* name;
-  int type;  // AttributeProto.AttributeType
+  onnx_format::AttributeType type;
   union {
     int64_t i;
     float f;
