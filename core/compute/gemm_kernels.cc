@@ -63,15 +63,19 @@ inline Lanes Fma(float x, Lanes v, Lanes sum) {
 #endif
 }
 
-class Whole {
+// As PartialVector of lanes.h, with all lanes.
+class FullVector {
  public:
-  explicit Whole(int64_t) {}
+  explicit FullVector(int64_t) {}
   Lanes Load(const float* p) const { return ringlet::Load(p); }
   void Store(Lanes v, float* p) const { ringlet::Store(v, p); }
 };
 
+// C = A * B, or += with `add`. An a_row, a_col, b_row or c_row is the distance
+// of neighbours in a column, or for a_col in a row, in floats; the columns of B
+// and C are neighbours.
 struct Rows {
-  int64_t k;
+  int64_t k;  // columns of A, and rows of B
   const float* a;
   int64_t a_row, a_col;
   const float* b;
@@ -119,7 +123,7 @@ template <int R, int N>
 void ComputeRows(const Rows& p, int64_t i, int64_t n) {
   int64_t j = 0;
   for (; j + N * kLanes <= n; j += N * kLanes) {
-    Block<R, N, Whole>(p, i, j, kLanes);
+    Block<R, N, FullVector>(p, i, j, kLanes);
   }
   for (; j < n; j += kLanes) {
     Block<R, 1, PartialVector>(p, i, j, n - j < kLanes ? n - j : kLanes);
@@ -261,7 +265,8 @@ void Copy(const float* from, int64_t stride, int64_t depth, int64_t count,
   }
 }
 
-inline Lanes Finished(Lanes v, bool relu) {
+// Negative numbers become 0 with `relu`; NaN stays.
+inline Lanes ReluIf(bool relu, Lanes v) {
   const Lanes zero = {};
   if (!relu) return v;
   Mask bits, negative = v < zero;
@@ -271,8 +276,8 @@ inline Lanes Finished(Lanes v, bool relu) {
   return v;
 }
 
-void Finish(int64_t m, int64_t n, const float* bias, bool relu, float* c,
-            int64_t row_stride) {
+void AddBiasAndRelu(int64_t m, int64_t n, const float* bias, bool relu,
+                    float* c, int64_t row_stride) {
   for (int64_t j = 0; j < n; j += kLanes) {
     const PartialVector part(n - j < kLanes ? n - j : kLanes);
     const Lanes more = bias != nullptr ? part.Load(bias + j) : Lanes{};
@@ -280,7 +285,7 @@ void Finish(int64_t m, int64_t n, const float* bias, bool relu, float* c,
       float* const at = c + i * row_stride + j;
       Lanes v = part.Load(at);
       if (bias != nullptr) v += more;
-      part.Store(Finished(v, relu), at);
+      part.Store(ReluIf(relu, v), at);
     }
   }
 }
@@ -288,6 +293,6 @@ void Finish(int64_t m, int64_t n, const float* bias, bool relu, float* c,
 }  // namespace
 
 extern const GemmLoops RINGLET_GEMM_LOOPS = {MultiplyRows, Transpose, Copy,
-                                             Finish};
+                                             AddBiasAndRelu};
 
 }  // namespace ringlet

@@ -62,7 +62,7 @@ class CustomOp final : public Op {
     if (!plan_.backward_reads_output) custom.y = nullptr;
     custom.dy = call.dy;
     custom.dx = call.dx;
-    ThrowAwayUnasked(call);
+    RedirectUnneededGradients(call);
     custom.d_weights = d_weights_.data();
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (call.dx[i] == nullptr) continue;
@@ -87,18 +87,19 @@ class CustomOp final : public Op {
   int64_t UnusedGradientFloats() const {
     int64_t floats = 0;
     for (const WeightSpec& weight : weights_) {
-      const bool asked = weight.trainable && !frozen();
-      if (!asked) floats += weight.shape.elements();
+      const bool needed = weight.trainable && !frozen();
+      if (!needed) floats += weight.shape.elements();
     }
     return floats;
   }
-  void ThrowAwayUnasked(const OpCall& call) const {
-    float* unasked = call.scratch;
+  // Points d_weights_ to the call's gradients, or to scratch for unneeded ones.
+  void RedirectUnneededGradients(const OpCall& call) const {
+    float* unneeded = call.scratch;
     for (size_t i = 0; i < weights_.size(); ++i) {
       d_weights_[i] = call.d_weights[i];
       if (d_weights_[i] != nullptr) continue;
-      d_weights_[i] = unasked;
-      unasked += weights_[i].shape.elements();
+      d_weights_[i] = unneeded;
+      unneeded += weights_[i].shape.elements();
     }
   }
 

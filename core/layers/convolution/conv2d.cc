@@ -35,11 +35,11 @@ class ConvOp final : public Op {
         groups_(layer.groups),
         is_point_(IsPoint(window.height) && IsPoint(window.width)),
         forward_(PlanForward(window, window.channels, window.channels / groups_,
-                             /*copied=*/false, MakesForwardPlanes())),
+                             /*copied=*/false, ForwardPlanesUsed())),
         gradient_(
             PlanForward(window, window.channels, window.channels / groups_)),
         backward_(PlanInputGradient(window, filters_, filters_ / groups_,
-                                    /*copied=*/false, MakesBackwardPlanes())),
+                                    /*copied=*/false, BackwardPlanesUsed())),
         filter_kernels_(BestDirectConv(filters_ / groups_)),
         channel_kernels_(BestDirectConv(window.channels / groups_)) {
     output_ =
@@ -159,23 +159,25 @@ class ConvOp final : public Op {
 
   // True if sums are over neighbouring positions (planes_conv.h), which needs a
   // copy. With up to eight positions kernels of eight lanes are as fast.
-  bool CopiesPlanes(int64_t filters, const WindowAxis& axis,
-                    int64_t step) const {
+  bool PlanesPlanned(int64_t filters, const WindowAxis& axis,
+                     int64_t step) const {
     return groups_ == 1 && !is_point_ && filters <= kMaxPlanesFilters &&
            axis.output > kFewPositions && step > 1;
   }
-  bool CopiesForwardPlanes() const {
-    return CopiesPlanes(filters_, window_.width,
-                        window_.width.stride * window_.channels);
+  // Planned: there is scratch for the planes, on every processor. Used: this
+  // processor has kernels for them.
+  bool ForwardPlanesPlanned() const {
+    return PlanesPlanned(filters_, window_.width,
+                         window_.width.stride * window_.channels);
   }
-  bool CopiesBackwardPlanes() const {
-    return CopiesPlanes(window_.channels, window_.width, filters_);
+  bool BackwardPlanesPlanned() const {
+    return PlanesPlanned(window_.channels, window_.width, filters_);
   }
-  bool MakesForwardPlanes() const {
-    return CopiesForwardPlanes() && BestPlanesForward(filters_) != nullptr;
+  bool ForwardPlanesUsed() const {
+    return ForwardPlanesPlanned() && BestPlanesForward(filters_) != nullptr;
   }
-  bool MakesBackwardPlanes() const {
-    return CopiesBackwardPlanes() &&
+  bool BackwardPlanesUsed() const {
+    return BackwardPlanesPlanned() &&
            BestPlanesForward(window_.channels) != nullptr;
   }
   // Returns the same number on every processor.
@@ -185,13 +187,13 @@ class ConvOp final : public Op {
     return source.copy_floats();
   }
   int64_t ForwardCopyFloats() const {
-    return CopyFloats(forward_.source, CopiesForwardPlanes());
+    return CopyFloats(forward_.source, ForwardPlanesPlanned());
   }
   int64_t ForwardThreadFloats() const {
     return ForwardCopyFloats() + PooledFloats();
   }
   int64_t BackwardCopyFloats() const {
-    return CopyFloats(backward_.source, CopiesBackwardPlanes());
+    return CopyFloats(backward_.source, BackwardPlanesPlanned());
   }
   // Sums `all` without the taps on the border's rows.
   void Sum(const DirectConv& kernels, const ConvPass& pass,
