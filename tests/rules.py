@@ -125,12 +125,12 @@ ELASTIC = {
         ("core/recovery/recovery.cc",
          "  if (RollBack() == OnViewAction::kRollBack) "
          "point_.Restore(&snapshot_);\n", "",
-         "  RINGLET_RETURN_IF_ERROR(CheckConflict(all));\n",
+         "  RINGLET_RETURN_IF_ERROR(CheckConflict(summaries));\n",
          "  if (RollBack() == OnViewAction::kRollBack) {\n"
          "    point_.Restore(&snapshot_);\n"
          "    RINGLET_RETURN_IF_ERROR(snapshot_.Restore(parts_.all));\n"
          "  }\n"
-         "  RINGLET_RETURN_IF_ERROR(CheckConflict(all));\n"),
+         "  RINGLET_RETURN_IF_ERROR(CheckConflict(summaries));\n"),
     "a restarted worker is a new one":
         ("core/recovery/recovery.cc", "incarnations_[w] == member.state_incarnation",
          "incarnations_[w] != 0"),

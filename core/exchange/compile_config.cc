@@ -22,17 +22,18 @@ void CompileConfig::Set(const Optimizer& asked_optimizer,
   collective = options.collective != nullptr ? options.collective : &solo;
 }
 
-Status CompileConfig::AgreeReplicas(int asked, int64_t nanos) {
-  return job_replicas.Agree(collective, joining, owns_replicas(), asked, nanos);
+Status CompileConfig::AgreeReplicas(int requested, int64_t nanos) {
+  return job_replicas.Agree(collective, joining, owns_replicas(), requested,
+                            nanos);
 }
 
 namespace {
 
-// Finds the index of the output that asked[at] refers to: by its name, or by
-// its place `at` if it has no name.
-Status FindOutput(const std::vector<OutputLoss>& asked, size_t at,
+// Finds the index of the output that output_losses[at] refers to: by its name,
+// or by its place `at` if it has no name.
+Status FindOutput(const std::vector<OutputLoss>& output_losses, size_t at,
                   const Graph& graph, size_t* number) {
-  const std::string& name = asked[at].output;
+  const std::string& name = output_losses[at].output;
   const std::vector<int>& outputs = graph.outputs();
   *number = at;
   if (name.empty()) return Status();
@@ -51,37 +52,37 @@ Status FindOutput(const std::vector<OutputLoss>& asked, size_t at,
 
 }  // namespace
 
-Status CompileConfig::SetOutputs(const std::vector<OutputLoss>& asked,
+Status CompileConfig::SetOutputs(const std::vector<OutputLoss>& output_losses,
                                  const Graph& graph) {
   const size_t count = graph.outputs().size();
-  if (asked.size() != count) {
+  if (output_losses.size() != count) {
     return InvalidArgument(
         "model '%s': has %zu outputs, but is compiled with losses for %zu; "
         "NoLoss means no loss",
-        graph.name().c_str(), count, asked.size());
+        graph.name().c_str(), count, output_losses.size());
   }
-  std::vector<bool> given(count, false);
+  std::vector<bool> has_entry(count, false);
   losses.assign(count, OutputLoss());
   outputs.assign(count, Output());
   bool any = false;
   for (size_t i = 0; i < count; ++i) {
     size_t k = 0;
-    RINGLET_RETURN_IF_ERROR(FindOutput(asked, i, graph, &k));
+    RINGLET_RETURN_IF_ERROR(FindOutput(output_losses, i, graph, &k));
     const std::string name = graph.OutputName(k);
-    if (given[k]) {
+    if (has_entry[k]) {
       return InvalidArgument("model '%s': output '%s' is given twice",
                              graph.name().c_str(), name.c_str());
     }
-    given[k] = true;
-    losses[k] = asked[i];
+    has_entry[k] = true;
+    losses[k] = output_losses[i];
     losses[k].output = name;
     Output& output = outputs[k];
     output.node = graph.outputs()[k];
-    output.has_loss = asked[i].trains;
-    output.weight = asked[i].weight;
-    output.loss = asked[i].loss;
+    output.has_loss = output_losses[i].trains;
+    output.weight = output_losses[i].weight;
+    output.loss = output_losses[i].loss;
     any |= output.has_loss;
-    if (!output.has_loss && !asked[i].metrics.empty()) {
+    if (!output.has_loss && !output_losses[i].metrics.empty()) {
       return InvalidArgument(
           "output '%s': has metrics, but no loss, which defines the form of "
           "its targets; give it a loss, with loss_weight 0 to train nothing",
@@ -176,9 +177,9 @@ void WarnOfLinearOutput(const Loss& loss, const Layer& layer,
 // output, the output is computed anyway, and the loss takes it instead.
 void CompileConfig::ChooseLosses(const Graph& graph) {
   static std::atomic<bool> warned{false};
-  std::vector<bool> taken(graph.nodes().size(), false);
+  std::vector<bool> is_read(graph.nodes().size(), false);
   for (const GraphNode& node : graph.nodes()) {
-    for (const int input : node.inputs) taken[graph.node(input).root] = true;
+    for (const int input : node.inputs) is_read[graph.node(input).root] = true;
   }
   takes_logits = false;
   int64_t targets = 0;
@@ -191,7 +192,7 @@ void CompileConfig::ChooseLosses(const Graph& graph) {
     output.step_loss = output.output_loss = output.loss;
     const bool logits = output.has_loss && activation != kLinear &&
                         output.loss.logits_activation() == activation;
-    output.takes_logits = logits && !taken[node.root];
+    output.takes_logits = logits && !is_read[node.root];
     takes_logits |= output.takes_logits;
     if (!logits) continue;
     output.step_loss.from_logits = output.takes_logits;
@@ -221,13 +222,13 @@ Status CompileConfig::ResolveMetrics(const Graph& graph) {
   metric_outputs.clear();
   metric_names = {"loss"};
   first_states = {0, 1};
-  const auto taken = [this](const std::string& name) {
+  const auto is_used = [this](const std::string& name) {
     return std::count(metric_names.begin(), metric_names.end(), name) > 0;
   };
   const auto add = [&](const std::string& name, size_t states) {
     // Keras names a second "mean" "mean_1".
     std::string unique = name;
-    for (int i = 1; taken(unique);) {
+    for (int i = 1; is_used(unique);) {
       unique = name + "_" + std::to_string(i++);
     }
     metric_names.push_back(unique);
@@ -256,7 +257,7 @@ Status CompileConfig::ResolveMetrics(const Graph& graph) {
           metric_outputs.push_back(static_cast<int>(k));
           // Keras gives this prefix to a weighted metric if its name is used.
           const char* const second =
-              weighted && taken(prefix + logged.name) ? "weighted_" : "";
+              weighted && is_used(prefix + logged.name) ? "weighted_" : "";
           add(prefix + second + logged.name,
               static_cast<size_t>(NumStates(logged, output)));
         }

@@ -45,10 +45,11 @@ struct CompileConfig {
   void Set(const Optimizer& optimizer, const CompileOptions& options);
   // Agrees with the other ranks on the number of replicas and assigns them.
   // Every rank calls it.
-  Status AgreeReplicas(int asked, int64_t nanos = 0);
-  // Matches `asked` to the graph's outputs. Each then has its name and its own
-  // loss.
-  Status SetOutputs(const std::vector<OutputLoss>& asked, const Graph& graph);
+  Status AgreeReplicas(int requested, int64_t nanos = 0);
+  // Matches `output_losses` to the graph's outputs. Each then has its name and
+  // its own loss.
+  Status SetOutputs(const std::vector<OutputLoss>& output_losses,
+                    const Graph& graph);
   std::vector<bool> Losses() const;  // by output: whether it has a loss
   // Checks that the arguments are well formed, and that the losses fit the
   // outputs of the complete graph.

@@ -26,8 +26,9 @@ constexpr int kMaxOf16Bits = 1023;  // 32 levels
 // The layout of `integers_per_word` numbers in a word, for so many replicas.
 struct Packing {
   Packing(int n, int replicas) : integers_per_word(n), bits(32 / n) {
-    const auto most = static_cast<int32_t>((int64_t{1} << (bits - 1)) - 1);
-    const int32_t levels = most / replicas;
+    const auto max_in_word =
+        static_cast<int32_t>((int64_t{1} << (bits - 1)) - 1);
+    const int32_t levels = max_in_word / replicas;
     max_integer = integers_per_word == 1 ? GridLimit(replicas)
                                          : static_cast<float>(levels);
     // The grid may round the greatest number of a block to max_integer, so a
@@ -36,18 +37,18 @@ struct Packing {
     offset = integers_per_word == 1 ? 0 : static_cast<uint32_t>(levels);
   }
 
-  void Add(const int32_t* whole, int64_t count, bool first,
+  void Add(const int32_t* integers, int64_t count, bool first,
            uint32_t* words) const {
     for (int64_t i = 0; i < count; i += integers_per_word, ++words) {
       uint32_t word = 0;
       for (int k = 0; k < integers_per_word && i + k < count; ++k) {
-        word |= (static_cast<uint32_t>(whole[i + k]) + offset) << (bits * k);
+        word |= (static_cast<uint32_t>(integers[i + k]) + offset) << (bits * k);
       }
       *words = first ? word : *words + word;
     }
   }
   void Take(const uint32_t* words, int64_t count, int contributions,
-            int32_t* whole) const {
+            int32_t* integers) const {
     const uint32_t offset_of_all =
         offset * static_cast<uint32_t>(contributions);
     const uint32_t mask = integers_per_word == 1 ? ~0u : (1u << bits) - 1;
@@ -55,7 +56,7 @@ struct Packing {
       const uint32_t integer =
           words[i / integers_per_word] >> (bits * (i % integers_per_word)) &
           mask;
-      whole[i] = static_cast<int32_t>(integer - offset_of_all);
+      integers[i] = static_cast<int32_t>(integer - offset_of_all);
     }
   }
   int integers_per_word, bits;
@@ -194,17 +195,17 @@ int64_t DeltaExchange::Pack() {
     const float* const from =
         r + 1 == replicas_ ? contribution_ : earlier_ + r * stride_;
     words = 0;
-    layout_.ForEach(0, layout_.numbers(),
-                    [&](int64_t b, int64_t begin, int64_t end) {
-                      const Packing& packing = PackingOf(begin);
-                      int32_t whole[kGridBlock];
-                      uint8_t exponent = 0;
-                      (void)ToGrid(GridMode::kSet, from + begin, end - begin,
-                                   ScaleOf(b, begin), packing.max_integer,
-                                   whole, &exponent);
-                      packing.Add(whole, end - begin, r == 0, words_ + words);
-                      words += WordsOf(end - begin, packing.integers_per_word);
-                    });
+    layout_.ForEach(
+        0, layout_.numbers(), [&](int64_t b, int64_t begin, int64_t end) {
+          const Packing& packing = PackingOf(begin);
+          int32_t integers[kGridBlock];
+          uint8_t exponent = 0;
+          (void)ToGrid(GridMode::kSet, from + begin, end - begin,
+                       ScaleOf(b, begin), packing.max_integer, integers,
+                       &exponent);
+          packing.Add(integers, end - begin, r == 0, words_ + words);
+          words += WordsOf(end - begin, packing.integers_per_word);
+        });
   }
   return words;
 }
@@ -226,15 +227,15 @@ void DeltaExchange::Unpack(float* mean) {
   layout_.ForEach(
       0, layout_.numbers(), [&](int64_t b, int64_t begin, int64_t end) {
         const Packing& packing = PackingOf(begin);
-        int32_t whole[kGridBlock];
-        packing.Take(words, end - begin, contributions_, whole);
+        int32_t integers[kGridBlock];
+        packing.Take(words, end - begin, contributions_, integers);
         words += WordsOf(end - begin, packing.integers_per_word);
         if (sent_[b] == kNotFinite) {
           std::fill(mean + begin, mean + end,
                     std::numeric_limits<float>::quiet_NaN());
           return;
         }
-        (void)FromGrid(whole, end - begin, ScaleOf(b, begin), mean + begin);
+        (void)FromGrid(integers, end - begin, ScaleOf(b, begin), mean + begin);
       });
 }
 

@@ -220,10 +220,11 @@ Status ExactExchange::GatherExponents() {
   for (int64_t at = 0; at < blocks; at += kGatheredExponents) {
     const auto n =
         static_cast<size_t>(std::min(kGatheredExponents, blocks - at));
-    uint8_t* const mine = exponents_.data() + at;
-    RINGLET_RETURN_IF_ERROR(collective_.AllGather(mine, n, gathered_.data()));
+    uint8_t* const own_exponents = exponents_.data() + at;
+    RINGLET_RETURN_IF_ERROR(
+        collective_.AllGather(own_exponents, n, gathered_.data()));
     for (size_t i = 0; i < ranks * n; ++i) {
-      mine[i % n] = std::max(mine[i % n], gathered_[i]);
+      own_exponents[i % n] = std::max(own_exponents[i % n], gathered_[i]);
     }
   }
   return Status();

@@ -37,8 +37,8 @@ class NoExchange final : public GradientExchange {
   }
   Status Sum(float*, int64_t) override { return Status(); }
   void Drop() override {}
-  Status StartReport(const void* mine, size_t bytes, void* all) override {
-    std::memcpy(all, mine, bytes);
+  Status StartReport(const void* report, size_t bytes, void* reports) override {
+    std::memcpy(reports, report, bytes);
     return Status();
   }
   Status FinishReport() override { return Status(); }

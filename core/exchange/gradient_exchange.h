@@ -55,10 +55,12 @@ class GradientExchange {
   // error is not lost: the next call of the collective returns it.
   virtual void Drop() = 0;
 
-  // Gathers the reports: all[r * bytes …] becomes rank r's mine[0 … bytes).
-  // `mine` is read before Start returns. The exchange owns `all` until Finish
-  // or Drop.
-  virtual Status StartReport(const void* mine, size_t bytes, void* all) = 0;
+  // Gathers the reports: reports[r * bytes …] becomes rank r's
+  // report[0 … bytes).
+  // `report` is read before Start returns. The exchange owns `reports` until
+  // Finish or Drop.
+  virtual Status StartReport(const void* report, size_t bytes,
+                             void* reports) = 0;
   virtual Status FinishReport() = 0;
 };
 

@@ -9,51 +9,51 @@
 namespace ringlet {
 
 Status JobReplicas::Agree(Collective* collective, const JoiningMembers& joining,
-                          bool owned, int asked, int64_t nanos) {
+                          bool owned, int requested, int64_t nanos) {
   const int workers = collective->size();
   std::vector<int64_t> rows(3 * static_cast<size_t>(workers));
-  const int64_t mine[] = {asked, nanos, collective->worker()};
+  const int64_t own_row[] = {requested, nanos, collective->worker()};
   RINGLET_RETURN_IF_ERROR(
-      AllGatherNumbers(collective, mine, sizeof(int64_t), 3, rows.data()));
-  std::vector<int64_t> all, times, numbers;
+      AllGatherNumbers(collective, own_row, sizeof(int64_t), 3, rows.data()));
+  std::vector<int64_t> counts, nanos_by_rank, workers_by_rank;
   for (size_t i = 0; i < rows.size(); i += 3) {
-    all.push_back(rows[i]);
-    times.push_back(rows[i + 1]);
-    numbers.push_back(rows[i + 2]);
+    counts.push_back(rows[i]);
+    nanos_by_rank.push_back(rows[i + 1]);
+    workers_by_rank.push_back(rows[i + 2]);
   }
-  int64_t number = 0;
-  int from = 0;
+  int64_t count = 0;
+  int count_rank = 0;
   for (int i = 0; i < workers; ++i) {
     const int r = (joining.reference_rank() + i) % workers;
-    const int64_t said = all[static_cast<size_t>(r)];
-    if (said == 0 || said == number) continue;
-    if (number != 0) {
+    const int64_t rank_count = counts[static_cast<size_t>(r)];
+    if (rank_count == 0 || rank_count == count) continue;
+    if (count != 0) {
       const Status differs = InvalidArgument(
           "replicas: %" PRId64 " on rank %d, %" PRId64
           " on rank %d; all workers of a job must have the same number",
-          number, from, said, r);
+          count, count_rank, rank_count, r);
       return joining.Refuse(collective, r, differs);
     }
-    number = said;
-    from = r;
+    count = rank_count;
+    count_rank = r;
   }
-  if (number == 0) number = workers;
-  if (number < workers || number > kMaxReplicas) {
+  if (count == 0) count = workers;
+  if (count < workers || count > kMaxReplicas) {
     const Status wrong = InvalidArgument(
         "replicas: %" PRId64
         " for %d workers; each worker computes at least one, and there are at "
         "most %d",
-        number, workers, kMaxReplicas);
+        count, workers, kMaxReplicas);
     return joining.Refuse(collective, joining.last_joiner(), wrong);
   }
-  count_ = static_cast<int>(number);
+  count_ = static_cast<int>(count);
   assignment_ = ReplicaAssignment(workers, count_);
   assigned_by_speed_ = measures_soon_ = false;
   if (owned) {
     RINGLET_RETURN_IF_ERROR(AssignOwn(collective));
   } else if (collective->elastic()) {
-    RINGLET_RETURN_IF_ERROR(
-        AssignByTime(collective, std::move(numbers), std::move(times)));
+    RINGLET_RETURN_IF_ERROR(AssignByTime(collective, std::move(workers_by_rank),
+                                         std::move(nanos_by_rank)));
   }
   own_ = assignment_.range(collective->rank());
   return Status();
@@ -81,11 +81,11 @@ Status JobReplicas::AssignByTime(Collective* collective,
 }
 
 Status JobReplicas::AssignOwn(Collective* collective) {
-  std::vector<int64_t> all(static_cast<size_t>(collective->size()));
-  const int64_t mine = collective->worker();
-  RINGLET_RETURN_IF_ERROR(
-      AllGatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
-  for (const int64_t worker : all) {
+  std::vector<int64_t> workers(static_cast<size_t>(collective->size()));
+  const int64_t own_worker = collective->worker();
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(
+      collective, &own_worker, sizeof(own_worker), 1, workers.data()));
+  for (const int64_t worker : workers) {
     if (worker >= 0 && worker < count_) continue;
     return InvalidArgument(
         "replicas: %d, but worker %" PRId64
@@ -93,7 +93,8 @@ Status JobReplicas::AssignOwn(Collective* collective) {
         "replicas out",
         count_, worker);
   }
-  assignment_ = ReplicaAssignment::FixedPerRank({all.begin(), all.end()});
+  assignment_ =
+      ReplicaAssignment::FixedPerRank({workers.begin(), workers.end()});
   return Status();
 }
 

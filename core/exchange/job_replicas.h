@@ -21,8 +21,8 @@ class JobReplicas {
   // Agrees on the number of replicas, and assigns them. Every rank calls it.
   //
   // - `owned`: each worker owns the replica with its number in the job's list.
-  // - `asked`: the number of replicas that this rank requests. 0 accepts the
-  //   number of the other ranks; if all ranks pass 0, there are as many
+  // - `requested`: the number of replicas that this rank requests. 0 accepts
+  //   the number of the other ranks; if all ranks pass 0, there are as many
   //   replicas as workers.
   // - `nanos`: the time of a replica on this rank
   //   (WorkerThroughput::NanosPerReplica), 0 if unknown.
@@ -31,7 +31,7 @@ class JobReplicas {
   // its time from an earlier view, else the median of the known times, and sets
   // measures_soon(). Without any known time the assignment is even.
   Status Agree(Collective* collective, const JoiningMembers& joining,
-               bool owned, int asked, int64_t nanos);
+               bool owned, int requested, int64_t nanos);
   // Changes the assignment. Every rank makes the same change.
   void Assign(ReplicaAssignment assignment, int rank);
 

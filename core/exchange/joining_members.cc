@@ -10,12 +10,12 @@ Status JoiningMembers::ExchangeIncumbents(Collective* collective,
                                           bool incumbent) {
   incumbents_.clear();
   if (!collective->elastic() || collective->size() == 1) return Status();
-  const uint8_t mine = incumbent ? 1 : 0;
-  std::vector<uint8_t> all(static_cast<size_t>(collective->size()));
-  RINGLET_RETURN_IF_ERROR(collective->AllGather(&mine, 1, all.data()));
-  const auto came = std::count(all.begin(), all.end(), 0);
-  const bool some = came > 0 && static_cast<size_t>(came) < all.size();
-  if (some) incumbents_ = std::move(all);
+  const uint8_t own_flag = incumbent ? 1 : 0;
+  std::vector<uint8_t> flags(static_cast<size_t>(collective->size()));
+  RINGLET_RETURN_IF_ERROR(collective->AllGather(&own_flag, 1, flags.data()));
+  const auto joiners = std::count(flags.begin(), flags.end(), 0);
+  const bool some = joiners > 0 && static_cast<size_t>(joiners) < flags.size();
+  if (some) incumbents_ = std::move(flags);
   return Status();
 }
 

@@ -36,10 +36,11 @@ void RankExchange::Drop() {
   status_ = Status();
 }
 
-Status RankExchange::StartReport(const void* mine, size_t bytes, void* all) {
+Status RankExchange::StartReport(const void* report, size_t bytes,
+                                 void* reports) {
   RINGLET_CHECK(!reporting_);
   RINGLET_RETURN_IF_ERROR(
-      collective_.StartAllGather(mine, bytes, all, &report_));
+      collective_.StartAllGather(report, bytes, reports, &report_));
   reporting_ = true;
   return Status();
 }

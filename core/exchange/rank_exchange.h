@@ -18,7 +18,7 @@ class RankExchange : public GradientExchange {
   bool failed() const override { return !status_.ok(); }
   Status Sum(float* values, int64_t count) override;
   void Drop() override;
-  Status StartReport(const void* mine, size_t bytes, void* all) override;
+  Status StartReport(const void* report, size_t bytes, void* reports) override;
   Status FinishReport() override;
 
  protected:

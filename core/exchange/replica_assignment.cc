@@ -60,11 +60,11 @@ bool ReplicaAssignment::Assign(const std::vector<int64_t>& nanos) {
   // another. This makes the shortest step.
   std::vector<int> counts(counts_.size(), 1);
   const int replicas = std::accumulate(counts_.begin(), counts_.end(), 0);
-  const int most = 4 * ((replicas + workers() - 1) / workers());
+  const int max_count = 4 * ((replicas + workers() - 1) / workers());
   for (int left = replicas - workers(); left > 0; --left) {
     size_t best = counts.size();
     for (size_t r = 0; r < counts.size(); ++r) {
-      if (counts[r] == most) continue;
+      if (counts[r] == max_count) continue;
       if (best == counts.size() ||
           (counts[r] + 1) * replica_nanos[r] <
               (counts[best] + 1) * replica_nanos[best]) {

@@ -56,10 +56,10 @@ void ChooseLargest(const float* x, const BlockLayout& shape, int* positions) {
   uint32_t sorted[kSparseBlock];
   for (int64_t i = 0; i < shape.count; ++i) sorted[i] = MagnitudeBits(x[i]);
   uint32_t* const end = sorted + shape.count;
-  uint32_t* const least = end - shape.kept;
-  std::nth_element(sorted, least, end);
-  const uint32_t threshold = *least;
-  int64_t ties = std::count(least, end, threshold);
+  uint32_t* const smallest_kept = end - shape.kept;
+  std::nth_element(sorted, smallest_kept, end);
+  const uint32_t threshold = *smallest_kept;
+  int64_t ties = std::count(smallest_kept, end, threshold);
   for (int64_t i = 0; i < shape.count; ++i) {
     const uint32_t magnitude = MagnitudeBits(x[i]);
     if (magnitude < threshold) continue;
@@ -120,17 +120,17 @@ void EncodeSparse(const float* delta, int64_t count, float* error,
   ChooseLargest(error, shape, positions);
   if (!shape.all()) PutPositions(positions, shape, bits);
   float values[kSparseKept];
-  int32_t whole[kSparseKept];
+  int32_t integers[kSparseKept];
   for (int64_t i = 0; i < shape.kept; ++i) values[i] = error[positions[i]];
   const uint8_t scale = ScaleThatHolds(message[0], kHolds);
   uint8_t exponent = 0;
-  (void)ToGrid(GridMode::kSet, values, shape.kept, scale, kLimit, whole,
+  (void)ToGrid(GridMode::kSet, values, shape.kept, scale, kLimit, integers,
                &exponent);
-  (void)FromGrid(whole, shape.kept, scale, values);
+  (void)FromGrid(integers, shape.kept, scale, values);
   for (int64_t i = 0; i < shape.kept; ++i) {
     error[positions[i]] -= values[i];
     PutBits(bits, shape.values_at() + i * kValueBits, kValueBits,
-            static_cast<uint32_t>(whole[i]));
+            static_cast<uint32_t>(integers[i]));
   }
 }
 
@@ -144,14 +144,15 @@ bool AddSparse(const unsigned char* message, int64_t count, float* sum) {
   int positions[kSparseKept];
   if (!shape.all() && !GetPositions(bits, shape, positions)) return false;
   float values[kSparseKept];
-  int32_t whole[kSparseKept];
+  int32_t integers[kSparseKept];
   for (int64_t i = 0; i < shape.kept; ++i) {
     const auto value = static_cast<int32_t>(
         GetBits(bits, shape.values_at() + i * kValueBits, kValueBits));
-    whole[i] = value < 8 ? value : value - 16;
+    integers[i] = value < 8 ? value : value - 16;
     if (shape.all()) positions[i] = static_cast<int>(i);
   }
-  (void)FromGrid(whole, shape.kept, ScaleThatHolds(message[0], kHolds), values);
+  (void)FromGrid(integers, shape.kept, ScaleThatHolds(message[0], kHolds),
+                 values);
   for (int64_t i = 0; i < shape.kept; ++i) sum[positions[i]] += values[i];
   return true;
 }

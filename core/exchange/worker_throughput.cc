@@ -32,14 +32,15 @@ Status WorkerThroughput::BeginView(Collective* collective,
   for (size_t r = 0; r < workers_.size(); ++r) RecordTime(r, (*nanos)[r]);
   if (std::count(nanos->begin(), nanos->end(), 0) == 0) return Status();
   const size_t size = workers_.size();
-  std::vector<int64_t> mine, all(size * size);
-  for (const int64_t worker : workers_) mine.push_back(NanosPerReplica(worker));
-  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(collective, mine.data(),
-                                           sizeof(int64_t),
-                                           static_cast<int>(size), all.data()));
-  for (size_t i = 0; i < all.size(); ++i) {
-    int64_t& known = (*nanos)[i % size];
-    if (known == 0) known = all[i];
+  std::vector<int64_t> own_nanos, nanos_of_all(size * size);
+  for (const int64_t worker : workers_)
+    own_nanos.push_back(NanosPerReplica(worker));
+  RINGLET_RETURN_IF_ERROR(
+      AllGatherNumbers(collective, own_nanos.data(), sizeof(int64_t),
+                       static_cast<int>(size), nanos_of_all.data()));
+  for (size_t i = 0; i < nanos_of_all.size(); ++i) {
+    int64_t& replica_nanos = (*nanos)[i % size];
+    if (replica_nanos == 0) replica_nanos = nanos_of_all[i];
   }
   return Status();
 }
@@ -63,17 +64,17 @@ void WorkerThroughput::Set(const std::vector<int64_t>& nanos) {
   for (size_t r = 0; r < nanos.size(); ++r) RecordTime(r, nanos[r]);
 }
 
-bool WorkerThroughput::HasAll(size_t least) const {
+bool WorkerThroughput::HasAll(size_t min_steps) const {
   return std::all_of(recent_.begin(), recent_.end(),
                      [&](const std::vector<int64_t>& recent) {
-                       return !recent.empty() && recent.size() >= least;
+                       return !recent.empty() && recent.size() >= min_steps;
                      });
 }
 
 std::vector<int64_t> WorkerThroughput::Shortest(size_t steps,
-                                                size_t least) const {
+                                                size_t min_steps) const {
   std::vector<int64_t> shortest;
-  if (!HasAll(least)) return shortest;
+  if (!HasAll(min_steps)) return shortest;
   for (const std::vector<int64_t>& recent : recent_) {
     const auto begin = recent.end() - static_cast<std::ptrdiff_t>(
                                           std::min(steps, recent.size()));

@@ -35,12 +35,12 @@ class WorkerThroughput {
   void Add(const std::vector<int64_t>& nanos);
   void Set(const std::vector<int64_t>& nanos);
   // By rank the shortest of the last `steps` measured steps. Empty if a rank
-  // has measured fewer than `least`.
-  std::vector<int64_t> Shortest(size_t steps, size_t least) const;
+  // has measured fewer than `min_steps`.
+  std::vector<int64_t> Shortest(size_t steps, size_t min_steps) const;
 
  private:
   void RecordTime(size_t rank, int64_t nanos);
-  bool HasAll(size_t least) const;
+  bool HasAll(size_t min_steps) const;
 
   std::vector<int64_t> workers_;              // by rank
   std::vector<std::vector<int64_t>> recent_;  // by rank, oldest first

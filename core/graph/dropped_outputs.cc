@@ -97,9 +97,9 @@ uint64_t Chooser::Peak(const Dropped& dropped) const {
     now(forward_[i], schedule.recompute_time(i));
     now(backward_[i], schedule.backward(i));
   }
-  uint64_t sum = 0, most = 0;
-  for (const uint64_t c : change) most = std::max(most, sum += c);
-  return most;
+  uint64_t living = 0, peak = 0;
+  for (const uint64_t c : change) peak = std::max(peak, living += c);
+  return peak;
 }
 
 Dropped Chooser::DropAll(const Candidates& candidates) const {
@@ -123,20 +123,20 @@ Dropped Chooser::DropBetweenCheckpoints(uint64_t between) const {
 // Changes one choice at a time if that lowers the peak, or saves computation at
 // almost no memory.
 Dropped Chooser::Refine(const Candidates& candidates, Dropped dropped) const {
-  uint64_t peak = Peak(dropped), least = peak;
+  uint64_t peak = Peak(dropped), lowest = peak;
   for (int round = 0; round < 2; ++round) {
     for (auto i = candidates.rbegin(); i != candidates.rend(); ++i) {
       dropped[*i] = !dropped[*i];
       const uint64_t other = Peak(dropped);
       const bool saves_work = !dropped[*i];
       const uint64_t bound =
-          saves_work ? least + least / 128 + 1 : peak - peak / 128;
+          saves_work ? lowest + lowest / 128 + 1 : peak - peak / 128;
       if (other >= bound) {
         dropped[*i] = !dropped[*i];
         continue;
       }
       peak = other;
-      least = std::min(least, peak);
+      lowest = std::min(lowest, peak);
     }
   }
   return dropped;
@@ -173,12 +173,12 @@ StepPlan::Choice Chooser::Choose() const {
   if (StepPlan::forced().keep_every > 0) return {Forced(), in_place};
   const Dropped none(graph_.size(), false);
   StepPlan::Choice best = {none, in_place};
-  uint64_t least = Bytes(best);
+  uint64_t best_bytes = Bytes(best);
   const auto prefer = [&](const StepPlan::Choice& other) {
     const uint64_t bytes = Bytes(other);
-    if (bytes >= least) return;
+    if (bytes >= best_bytes) return;
     best = other;
-    least = bytes;
+    best_bytes = bytes;
   };
   // Values that share memory live long, which may leave gaps.
   prefer({none, false});

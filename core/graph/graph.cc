@@ -29,10 +29,11 @@ constexpr int kMaxNodes = 4096;
 
 // `before`: the elements of the earlier inputs.
 Status CheckInputShape(const Shape& shape, int64_t before) {
-  const int64_t most = std::max<int64_t>((int64_t{1} << 31) - before, 0);
+  const int64_t max_elements =
+      std::max<int64_t>((int64_t{1} << 31) - before, 0);
   int64_t elements = 1;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] < 1 || elements > most / shape[i]) {
+    if (shape[i] < 1 || elements > max_elements / shape[i]) {
       return InvalidArgument(
           "%s is not the shape of an input: sizes must be at least 1, and all "
           "inputs together have at most 2^31 elements",
@@ -88,7 +89,8 @@ Status Graph::CheckTensors(const std::vector<int>& inputs) const {
 // Completes a RecurrentOutput. These are behind their layer in order, so that a
 // model from JSON has the same order of nodes.
 Status Graph::CompleteRecurrentOutput(const std::vector<int>& inputs,
-                                      const Layer& given, Layer* layer) const {
+                                      const Layer& new_layer,
+                                      Layer* layer) const {
   if (inputs.size() != 1) return Status();  // Op::Make has the error
   const Layer& source = nodes_[inputs[0]].layer;
   if (!source.return_state || source.name.find('/') != std::string::npos) {
@@ -101,15 +103,15 @@ Status Graph::CompleteRecurrentOutput(const std::vector<int>& inputs,
       TensorName(source.name, nodes_[inputs[0]].call_index, layer->tensor);
   // A model from JSON has '_' behind the name, if another layer has it.
   const bool is_own =
-      given.name.compare(0, name.size(), name) == 0 &&
-      given.name.find_first_not_of('_', name.size()) == std::string::npos;
-  if (!given.name.empty() && !is_own) {
+      new_layer.name.compare(0, name.size(), name) == 0 &&
+      new_layer.name.find_first_not_of('_', name.size()) == std::string::npos;
+  if (!new_layer.name.empty() && !is_own) {
     return InvalidArgument(
         "a RecurrentOutput has the name '%s': its model's file keeps no other; "
         "leave out Name",
         name.c_str());
   }
-  if (given.name.empty()) layer->name = name;
+  if (new_layer.name.empty()) layer->name = name;
   layer->layer = std::make_shared<Layer>(source);
   int64_t tensor = layer->tensor;
   for (int node = size() - 1; node != inputs[0]; --node) {
@@ -259,20 +261,21 @@ Status Graph::Call(int layer, const std::vector<int>& inputs, int* node) {
 
 Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
   const NestedModel& model = *layers_[layer].layer.model;
-  const auto wanted = static_cast<size_t>(model.num_inputs);
-  if (inputs.size() != wanted) {
-    return InvalidArgument("takes %s, not %zu",
-                           wanted == 1
-                               ? "one input"
-                               : (std::to_string(wanted) + " inputs").c_str(),
-                           inputs.size());
+  const auto num_inputs = static_cast<size_t>(model.num_inputs);
+  if (inputs.size() != num_inputs) {
+    return InvalidArgument(
+        "takes %s, not %zu",
+        num_inputs == 1 ? "one input"
+                        : (std::to_string(num_inputs) + " inputs").c_str(),
+        inputs.size());
   }
-  for (size_t k = 0; k < wanted; ++k) {
-    const Shape& given = nodes_[inputs[k]].output;
+  for (size_t k = 0; k < num_inputs; ++k) {
+    const Shape& input_shape = nodes_[inputs[k]].output;
     const Shape& shape = model.calls[k].output;
-    if (given == shape) continue;
+    if (input_shape == shape) continue;
     return InvalidArgument("takes an input of %s, not of %s",
-                           shape.ToString().c_str(), given.ToString().c_str());
+                           shape.ToString().c_str(),
+                           input_shape.ToString().c_str());
   }
   if (size() + model.num_nodes > kMaxNodes) {
     return InvalidArgument(
@@ -281,16 +284,17 @@ Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
         static_cast<long long>(size() + model.num_nodes), kMaxNodes);
   }
   const std::vector<int> own = LayersOf(layer);
-  std::vector<int> made = inputs;
-  for (size_t c = wanted; c < model.calls.size(); ++c) {
-    std::vector<int> taken;
-    for (int input : model.calls[c].inputs) taken.push_back(made[input]);
-    made.push_back(-1);
+  std::vector<int> outputs = inputs;
+  for (size_t c = num_inputs; c < model.calls.size(); ++c) {
+    std::vector<int> call_inputs;
+    for (int input : model.calls[c].inputs)
+      call_inputs.push_back(outputs[input]);
+    outputs.push_back(-1);
     RINGLET_RETURN_IF_ERROR(
-        Call(own[model.calls[c].layer], taken, &made.back()));
+        Call(own[model.calls[c].layer], call_inputs, &outputs.back()));
   }
   ++layers_[layer].calls;
-  *node = made[model.outputs[0]];
+  *node = outputs[model.outputs[0]];
   return Status();
 }
 
@@ -436,49 +440,49 @@ void Graph::RestoreTrainedLayers() {
 // If a max pool is the only reader of a node's output, the op computes it too,
 // where it can.
 void Graph::JoinPools() {
-  std::vector<int> takers(nodes_.size(), 0);
+  std::vector<int> num_readers(nodes_.size(), 0);
   for (const GraphNode& node : nodes_) {
-    for (int input : node.inputs) ++takers[input];
+    for (int input : node.inputs) ++num_readers[input];
   }
-  for (int output : outputs_) ++takers[output];
+  for (int output : outputs_) ++num_readers[output];
   for (int i = num_inputs_; i < size(); ++i) {
     GraphNode& node = nodes_[i];
-    GraphNode& made = nodes_[node.inputs[0]];
+    GraphNode& source = nodes_[node.inputs[0]];
     const MaxPool* const pool = node.op->max_pool();
-    if (pool != nullptr && takers[node.inputs[0]] == 1 && made.op != nullptr &&
-        made.op->FusePool(*pool)) {
+    if (pool != nullptr && num_readers[node.inputs[0]] == 1 &&
+        source.op != nullptr && source.op->FusePool(*pool)) {
       node.op->set_fused_into_previous();
     }
-    if (node.op->is_view()) node.root = made.root;
+    if (node.op->is_view()) node.root = source.root;
   }
 }
 
 // Chooses the nodes that write the gradient of their input over the input.
 void Graph::ChooseReplaced() {
-  std::vector<int> takers(nodes_.size(), 0), taker(nodes_.size(), -1);
+  std::vector<int> num_readers(nodes_.size(), 0), reader(nodes_.size(), -1);
   for (int i = 0; i < size(); ++i) {
     if (nodes_[i].op == nullptr || nodes_[i].op->is_view()) continue;
     for (int input : nodes_[i].inputs) {
-      ++takers[nodes_[input].root];
-      taker[nodes_[input].root] = i;
+      ++num_readers[nodes_[input].root];
+      reader[nodes_[input].root] = i;
     }
   }
   for (int i = 0; i < size(); ++i) {
-    const bool replaces = takers[i] == 1 && MayBeReplaced(i) &&
-                          nodes_[taker[i]].op->dx_may_overwrite_x();
-    nodes_[i].overwriting_reader = replaces ? taker[i] : -1;
+    const bool replaces = num_readers[i] == 1 && MayBeReplaced(i) &&
+                          nodes_[reader[i]].op->dx_may_overwrite_x();
+    nodes_[i].overwriting_reader = replaces ? reader[i] : -1;
   }
 }
 
 bool Graph::MayBeReplaced(int root) const {
-  const GraphNode& made = nodes_[root];
-  if (made.op == nullptr || !made.needs_gradient || made.root != root ||
+  const GraphNode& source = nodes_[root];
+  if (source.op == nullptr || !source.needs_gradient || source.root != root ||
       is_output_root(root)) {
     return false;
   }
-  const Activation activation = made.op->fused_activation();
+  const Activation activation = source.op->fused_activation();
   if (IsOverRow(activation)) return false;
-  return activation != kLinear || !made.op->backward_reads_output();
+  return activation != kLinear || !source.op->backward_reads_output();
 }
 
 void Graph::DrawWeights(uint64_t seed, float* weights) const {
@@ -503,7 +507,8 @@ void Graph::DrawWeights(uint64_t seed, float* weights) const {
 
 // Copies the weights that came with model `layer` to `weights`.
 void Graph::CopyWeights(int layer, float* weights) const {
-  const std::vector<float>& given = *layers_[layer].layer.model->weights;
+  const std::vector<float>& model_weights =
+      *layers_[layer].layer.model->weights;
   const auto is_its = [&](const GraphNode& node) {
     return node.call_index == 0 && node.layer_index > layer &&
            node.layer_index < layers_[layer].end;
@@ -515,13 +520,14 @@ void Graph::CopyWeights(int layer, float* weights) const {
         const Variable& variable = variables_[node.first_variable + v];
         if (variable.is_layer_state != state) continue;
         const auto size = static_cast<size_t>(variable.size());
-        RINGLET_CHECK(from + size <= given.size());
-        std::copy_n(given.data() + from, size, weights + variable.offset);
+        RINGLET_CHECK(from + size <= model_weights.size());
+        std::copy_n(model_weights.data() + from, size,
+                    weights + variable.offset);
         from += size;
       }
     }
   }
-  RINGLET_CHECK(from == given.size());
+  RINGLET_CHECK(from == model_weights.size());
 }
 
 uint64_t Graph::TableBytes() const {

@@ -170,7 +170,7 @@ class Graph {
   std::string UniqueName(const Layer& layer);
   Status CheckTensors(const std::vector<int>& inputs) const;
   Status CompleteRecurrentOutput(const std::vector<int>& inputs,
-                                 const Layer& given, Layer* layer) const;
+                                 const Layer& new_layer, Layer* layer) const;
   Status CheckNewCall(const std::vector<int>& inputs) const;
   Status CheckNewLayer(const Layer& layer, size_t inputs) const;
   Status Expand(const std::vector<int>& inputs, Layer* layer) const;

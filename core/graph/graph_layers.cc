@@ -94,11 +94,11 @@ Status Graph::SetNormalization(int node, const std::vector<float>& mean,
   RINGLET_RETURN_IF_ERROR(MakeNormalization(node, mean, variance, &op));
   GraphNode& normalization = nodes_[node];
   normalization.op = std::move(op);
-  for (Layer* each :
+  for (Layer* layer :
        {&layers_[normalization.layer_index].layer, &normalization.layer}) {
-    each->means = mean;
-    each->variances = variance;
-    each->adapt = true;  // they are those of data, and others may follow
+    layer->means = mean;
+    layer->variances = variance;
+    layer->adapt = true;  // they are those of data, and others may follow
   }
   return Status();
 }

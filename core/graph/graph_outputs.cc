@@ -57,19 +57,19 @@ Status Graph::CheckWhole() const {
     return InvalidArgument("model '%s': needs an Input and at least one layer",
                            name_.c_str());
   }
-  std::vector<bool> taken(nodes_.size(), false);
+  std::vector<bool> is_read(nodes_.size(), false);
   for (const GraphNode& node : nodes_) {
-    for (int input : node.inputs) taken[input] = true;
+    for (int input : node.inputs) is_read[input] = true;
   }
-  for (const auto& mask : masks_) taken[mask.second] = true;
-  for (const int output : outputs_) taken[output] = true;
+  for (const auto& mask : masks_) is_read[mask.second] = true;
+  for (const int output : outputs_) is_read[output] = true;
   RINGLET_RETURN_IF_ERROR(CheckTensors(outputs_));
   RINGLET_RETURN_IF_ERROR(CheckSamplingRates());
-  const auto unused = std::find(taken.begin(), taken.end(), false);
-  if (unused == taken.end()) return Status();
+  const auto unused = std::find(is_read.begin(), is_read.end(), false);
+  if (unused == is_read.end()) return Status();
   return InvalidArgument(
       "layer '%s': no layer takes its output, and it is not %s",
-      nodes_[unused - taken.begin()].layer.name.c_str(),
+      nodes_[unused - is_read.begin()].layer.name.c_str(),
       outputs_set_ ? "one of the model's" : "the last layer");
 }
 

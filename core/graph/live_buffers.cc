@@ -21,21 +21,21 @@ void LiveBuffers::Watch(const Graph& graph, const StepPlan& plan, int threads,
 size_t LiveBuffers::BytesOf(const StepPlan::Use& use, int64_t examples) const {
   const GraphNode& node = graph_->node(use.node);
   size_t floats = 0;
-  switch (use.what) {
-    case StepPlan::What::kOutput:
-    case StepPlan::What::kGradient:
+  switch (use.kind) {
+    case StepPlan::UseKind::kOutput:
+    case StepPlan::UseKind::kGradient:
       floats = static_cast<size_t>(examples * node.floats());
       break;
-    case StepPlan::What::kForwardScratch:
+    case StepPlan::UseKind::kForwardScratch:
       floats = node.op->forward_scratch(examples, threads_);
       break;
-    case StepPlan::What::kBackwardScratch:
+    case StepPlan::UseKind::kBackwardScratch:
       floats = node.op->backward_scratch(examples, threads_);
       break;
-    case StepPlan::What::kWeights:
+    case StepPlan::UseKind::kWeights:
       floats = StepPlan::SharedFloats(*graph_, use.node);
       break;
-    case StepPlan::What::kSaved:
+    case StepPlan::UseKind::kSaved:
       floats = node.op->saved_floats(examples);
       break;
   }

@@ -31,13 +31,13 @@ ModelMemory::Block ModelMemory::AllocateBlock(uint64_t bytes) {
 }
 
 Status ModelMemory::CheckLimit(const Options& options, uint64_t bytes,
-                               const char* what) const {
+                               const char* subject) const {
   if (options.memory_bytes == 0 && options.memory == nullptr) return Status();
   if (bytes <= options.memory_bytes) return Status();
   return ResourceExhausted("model '%s': %s take %" PRIu64
                            " bytes, but only %zu were given; give more "
                            "memory, a smaller batch or fewer units",
-                           graph_.name().c_str(), what, bytes,
+                           graph_.name().c_str(), subject, bytes,
                            options.memory_bytes);
 }
 
@@ -193,13 +193,13 @@ Status ModelMemory::CheckCountable(int64_t batch, bool training) const {
 // except for the choice of recomputed outputs. If they are well above the
 // limit, no larger batch fits.
 Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
-  const uint64_t asked = StepBytes(*batch, *training);
-  const Status fits = CheckLimit(options_, persistent_bytes_ + asked,
+  const uint64_t step_bytes = StepBytes(*batch, *training);
+  const Status fits = CheckLimit(options_, persistent_bytes_ + step_bytes,
                                  *training ? "training" : "evaluation");
   if (fits.ok()) return fits;
-  const int64_t most = *batch + std::min<int64_t>(*batch, 1000);
+  const int64_t max_batch = *batch + std::min<int64_t>(*batch, 1000);
   bool hopeless = false;
-  for (int64_t larger = *batch; larger <= most && !hopeless; ++larger) {
+  for (int64_t larger = *batch; larger <= max_batch && !hopeless; ++larger) {
     hopeless = true;
     for (const bool trains : {*training, true}) {
       const StepPlan plan = PlanOf(larger, trains);
@@ -209,8 +209,9 @@ Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
         *training = trains;
         return Status();
       }
-      const uint64_t least = bytes - (plan.bytes() - plan.buffers().Peak());
-      hopeless &= least - least / 32 > options_.memory_bytes;
+      const uint64_t peak_bytes =
+          bytes - (plan.bytes() - plan.buffers().Peak());
+      hopeless &= peak_bytes - peak_bytes / 32 > options_.memory_bytes;
       if (*training) break;
     }
   }

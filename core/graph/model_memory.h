@@ -173,7 +173,7 @@ class ModelMemory {
     return StepBytes(batch, PlanOf(batch, training));
   }
   Status CheckLimit(const Options& options, uint64_t bytes,
-                    const char* what) const;
+                    const char* subject) const;
   Status CheckCountable(int64_t batch, bool training) const;
   Status FitLimit(int64_t* batch, bool* training) const;
   Status AllocateStep(uint64_t bytes, const StepPlan& plan, void** place);

@@ -60,8 +60,8 @@ void StepPlan::AddValues(const StepValues& values) {
   }
   for (const StepValue& v : all) {
     if (v.first < 0 || buffer[v.home] < 0) continue;
-    const What what = v.gradient ? What::kGradient : What::kOutput;
-    uses_.push_back({buffer[v.home], what, v.node, v.first, v.last});
+    const UseKind kind = v.gradient ? UseKind::kGradient : UseKind::kOutput;
+    uses_.push_back({buffer[v.home], kind, v.node, v.first, v.last});
   }
   const auto buffer_of = [&](int value) {
     return value < 0 || all[value].first < 0 ? -1 : buffer[all[value].home];
@@ -76,11 +76,11 @@ void StepPlan::AddValues(const StepValues& values) {
   }
 }
 
-int StepPlan::AddScratch(What what, int node, uint64_t floats, int first,
+int StepPlan::AddScratch(UseKind kind, int node, uint64_t floats, int first,
                          int last) {
   if (floats == 0 || first < 0) return -1;
   const int buffer = buffers_.Add(floats * sizeof(float), first, last);
-  uses_.push_back({buffer, what, node, first, last});
+  uses_.push_back({buffer, kind, node, first, last});
   return buffer;
 }
 
@@ -92,19 +92,19 @@ void StepPlan::AddScratch() {
     if (node.op == nullptr || node.root != i) continue;
     const uint64_t forward = node.op->forward_scratch(batch, threads);
     nodes_[i].forward_scratch =
-        AddScratch(What::kForwardScratch, i, forward, schedule_.forward(i));
+        AddScratch(UseKind::kForwardScratch, i, forward, schedule_.forward(i));
     if (!options_.training) continue;
     nodes_[i].saved = AddScratch(
-        What::kSaved, i, node.op->saved_floats(batch), schedule_.forward(i),
+        UseKind::kSaved, i, node.op->saved_floats(batch), schedule_.forward(i),
         std::max({schedule_.forward(i), schedule_.recompute_time(i),
                   schedule_.backward(i)}));
-    nodes_[i].recompute_scratch = AddScratch(What::kForwardScratch, i, forward,
-                                             schedule_.recompute_time(i));
+    nodes_[i].recompute_scratch = AddScratch(
+        UseKind::kForwardScratch, i, forward, schedule_.recompute_time(i));
     nodes_[i].backward_scratch = AddScratch(
-        What::kBackwardScratch, i, node.op->backward_scratch(batch, threads),
+        UseKind::kBackwardScratch, i, node.op->backward_scratch(batch, threads),
         schedule_.backward(i));
-    nodes_[i].d_weights = AddScratch(What::kWeights, i, SharedFloats(graph_, i),
-                                     schedule_.backward(i));
+    nodes_[i].d_weights = AddScratch(
+        UseKind::kWeights, i, SharedFloats(graph_, i), schedule_.backward(i));
   }
 }
 
@@ -116,17 +116,17 @@ void StepPlan::Count(MemoryPlan* sizes) const {
     if (seen[buffer]) continue;
     seen[buffer] = true;
     const uint64_t bytes = buffers_.bytes(use.buffer);
-    switch (use.what) {
-      case What::kOutput:
+    switch (use.kind) {
+      case UseKind::kOutput:
         sizes->activations += bytes;
         break;
-      case What::kGradient:
+      case UseKind::kGradient:
         sizes->activation_gradients += bytes;
         break;
-      case What::kForwardScratch:
-      case What::kBackwardScratch:
-      case What::kWeights:
-      case What::kSaved:
+      case UseKind::kForwardScratch:
+      case UseKind::kBackwardScratch:
+      case UseKind::kWeights:
+      case UseKind::kSaved:
         sizes->scratch += bytes;
         break;
     }
@@ -140,30 +140,33 @@ void StepPlan::Count(MemoryPlan* sizes) const {
 }
 
 Status StepPlan::NoMemory(uint64_t bytes) const {
-  constexpr const char* kWhat[] = {"the output", "the gradient", "scratch",
-                                   "scratch",    "gradients",    "statistics"};
+  constexpr const char* kKindNames[] = {"the output", "the gradient",
+                                        "scratch",    "scratch",
+                                        "gradients",  "statistics"};
   const char* model = graph_.name().c_str();
   if (uses_.empty()) {
     return ResourceExhausted("model '%s': no memory for the %" PRIu64
                              " bytes of a step",
                              model, bytes);
   }
-  const Use& most = *std::max_element(
+  const Use& largest = *std::max_element(
       uses_.begin(), uses_.end(), [&](const Use& a, const Use& b) {
         return buffers_.bytes(a.buffer) < buffers_.bytes(b.buffer);
       });
-  const Layer& layer = graph_.node(most.node).layer;
+  const Layer& layer = graph_.node(largest.node).layer;
   Options one = options_;
   one.batch = 1;
-  const uint64_t least = StepPlan(graph_, one).bytes();
+  const uint64_t bytes_of_one = StepPlan(graph_, one).bytes();
   return ResourceExhausted(
       "model '%s': no memory for the %" PRIu64
       " bytes of a step of batch %" PRId64 ", of which %" PRIu64
       " are %s of layer '%s' (%s); %s: one example takes %" PRIu64,
-      model, bytes, options_.batch, buffers_.bytes(most.buffer),
-      kWhat[static_cast<int>(most.what)], layer.name.c_str(), ClassName(layer),
-      least < bytes / 2 ? "use a smaller batch" : "no smaller batch would fit",
-      least);
+      model, bytes, options_.batch, buffers_.bytes(largest.buffer),
+      kKindNames[static_cast<int>(largest.kind)], layer.name.c_str(),
+      ClassName(layer),
+      bytes_of_one < bytes / 2 ? "use a smaller batch"
+                               : "no smaller batch would fit",
+      bytes_of_one);
 }
 
 }  // namespace ringlet

@@ -44,7 +44,7 @@ class StepPlan {
     std::vector<int> extra_dx;  // one for each input; -1: written directly
   };
   // The use of a buffer in a part of its life.
-  enum class What : uint8_t {
+  enum class UseKind : uint8_t {
     kOutput,
     kGradient,
     kForwardScratch,
@@ -54,7 +54,7 @@ class StepPlan {
   };
   struct Use {
     int buffer;
-    What what;
+    UseKind kind;
     int node;         // the node with this output or scratch
     int first, last;  // its lifetime
   };
@@ -91,9 +91,9 @@ class StepPlan {
  private:
   void AddValues(const StepValues& values);
   void AddScratch();
-  int AddScratch(What what, int node, uint64_t floats, int first, int last);
-  int AddScratch(What what, int node, uint64_t floats, int now) {
-    return AddScratch(what, node, floats, now, now);
+  int AddScratch(UseKind kind, int node, uint64_t floats, int first, int last);
+  int AddScratch(UseKind kind, int node, uint64_t floats, int now) {
+    return AddScratch(kind, node, floats, now, now);
   }
   uint64_t OutputFloats(int node) const;
 

@@ -11,13 +11,13 @@ StepSchedule::StepSchedule(const Graph& graph, const std::vector<bool>& dropped)
   for (int i = n_ - 1; i > 0; --i) {
     const GraphNode& node = graph.node(i);
     if (!node.has_backward()) continue;
-    std::vector<int> wanted;
-    if (BackwardReadsOutput(graph, i)) wanted.push_back(i);
+    std::vector<int> needed;
+    if (BackwardReadsOutput(graph, i)) needed.push_back(i);
     for (const int input : node.inputs) {
       if (!BackwardReadsInput(graph, i, input)) continue;
-      wanted.push_back(graph.node(input).root);
+      needed.push_back(graph.node(input).root);
     }
-    AddRecomputation(graph, dropped, std::move(wanted));
+    AddRecomputation(graph, dropped, std::move(needed));
     backward_[i] = Append(i, false);
   }
 }
@@ -27,21 +27,21 @@ int StepSchedule::Append(int node, bool is_recompute) {
   return n_ + static_cast<int>(passes_.size());
 }
 
-// Appends the repeated passes of the dropped outputs in `wanted` that do not
+// Appends the repeated passes of the dropped outputs in `needed` that do not
 // exist yet, and of their dropped inputs. They have the order of the nodes, in
 // which inputs come first.
 void StepSchedule::AddRecomputation(const Graph& graph,
                                     const std::vector<bool>& dropped,
-                                    std::vector<int> wanted) {
+                                    std::vector<int> needed) {
   std::vector<int> missing;
-  while (!wanted.empty()) {
-    const int root = wanted.back();
-    wanted.pop_back();
+  while (!needed.empty()) {
+    const int root = needed.back();
+    needed.pop_back();
     if (!dropped[root] || recompute_[root] >= 0) continue;
     recompute_[root] = 0;  // the time is set below
     missing.push_back(root);
     for (const int input : graph.node(root).inputs) {
-      wanted.push_back(graph.node(input).root);
+      needed.push_back(graph.node(input).root);
     }
   }
   std::sort(missing.begin(), missing.end());
@@ -52,8 +52,9 @@ bool StepSchedule::BackwardReadsInput(const Graph& graph, int i, int input) {
   const GraphNode& node = graph.node(i);
   if (node.op->backward_reads_input()) return true;
   // The reader computes the activation's gradient too.
-  const GraphNode& made = graph.node(graph.node(input).root);
-  return made.overwriting_reader == i && made.op->fused_activation() != kLinear;
+  const GraphNode& source = graph.node(graph.node(input).root);
+  return source.overwriting_reader == i &&
+         source.op->fused_activation() != kLinear;
 }
 
 bool StepSchedule::BackwardReadsOutput(const Graph& graph, int i) {

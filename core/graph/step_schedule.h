@@ -43,7 +43,7 @@ class StepSchedule {
 
  private:
   void AddRecomputation(const Graph& graph, const std::vector<bool>& dropped,
-                        std::vector<int> wanted);
+                        std::vector<int> needed);
   int Append(int node, bool is_recompute);
 
   int n_;

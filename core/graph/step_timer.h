@@ -18,8 +18,8 @@ struct StepTimer {
   int64_t Now() const {
     return observer == nullptr ? 0 : Clock::System()->MonotonicNanos();
   }
-  void Report(const char* what, const char* phase, int64_t begin) const {
-    if (observer != nullptr) observer->OnPart(what, phase, begin, Now());
+  void Report(const char* part, const char* phase, int64_t begin) const {
+    if (observer != nullptr) observer->OnPart(part, phase, begin, Now());
   }
 };
 

@@ -135,14 +135,14 @@ void StepValues::ShareBackwardMemory(int i, bool in_place) {
   bool free = in_place;
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     const int root = graph_.node(node.inputs[k]).root;
-    const GraphNode& made = graph_.node(root);
-    if (!made.needs_gradient) continue;
+    const GraphNode& source = graph_.node(root);
+    if (!source.needs_gradient) continue;
     const bool reads = StepSchedule::BackwardReadsInput(graph_, i, root);
     const int value = extras_[i][k] >= 0 ? extras_[i][k] : gradient(root);
-    if (made.overwriting_reader == i && reads) {
+    if (source.overwriting_reader == i && reads) {
       values_[value].home = values_[y_for_backward(root)].home;
     } else if (free && node.op->dx_may_overwrite_dy(k) &&
-               node.floats() == made.floats()) {
+               node.floats() == source.floats()) {
       values_[value].home = values_[gradient(i)].home;
       free = false;
     }

@@ -25,17 +25,17 @@ void Recovery::SetMode(RecoveryMode mode) {
 // --- a view forms ---------------------------------------------------------
 
 StateSummary Recovery::Summarize() const {
-  StateSummary mine;
-  mine.has_trained = begun_ ? 1 : 0;
-  mine.valid = state_.valid() ? 1 : 0;
-  mine.progress = state_.progress();
-  mine.epoch = *parts_.epoch;
-  if (state_.valid()) mine.digest = model_parts_.consistency().StateDigest();
-  if (!state_.has_point()) return mine;
-  mine.point_step = state_.point().step;
-  mine.point_epoch = point_.epoch();
-  mine.point_digest = point_.digest();
-  return mine;
+  StateSummary summary;
+  summary.has_trained = begun_ ? 1 : 0;
+  summary.valid = state_.valid() ? 1 : 0;
+  summary.progress = state_.progress();
+  summary.epoch = *parts_.epoch;
+  if (state_.valid()) summary.digest = model_parts_.consistency().StateDigest();
+  if (!state_.has_point()) return summary;
+  summary.point_step = state_.point().step;
+  summary.point_epoch = point_.epoch();
+  summary.point_digest = point_.digest();
+  return summary;
 }
 
 // Rolls back by the members of the present and of the last view. Call it before
@@ -63,19 +63,19 @@ Status Recovery::EnterView(RestoreSource* source) {
   if (RollBack() == OnViewAction::kRollBack) point_.Restore(&snapshot_);
   if (collective->size() == 1 && !collective->elastic()) return Status();
   if (state_.valid()) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(parts_.all));
-  const StateSummary mine = Summarize();
+  const StateSummary own_summary = Summarize();
   constexpr size_t kNumbers = sizeof(StateSummary) / sizeof(int64_t);
-  std::vector<StateSummary> all(static_cast<size_t>(collective->size()));
-  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(collective, &mine, sizeof(int64_t),
-                                           kNumbers, all.data()));
-  RINGLET_RETURN_IF_ERROR(CheckConflict(all));
-  const int donor = ChooseDonor(all);
+  std::vector<StateSummary> summaries(static_cast<size_t>(collective->size()));
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(
+      collective, &own_summary, sizeof(int64_t), kNumbers, summaries.data()));
+  RINGLET_RETURN_IF_ERROR(CheckConflict(summaries));
+  const int donor = ChooseDonor(summaries);
   if (donor >= 0) {
     *source = RestoreSource::kMemory;
-    return Transfer(donor, all);
+    return Transfer(donor, summaries);
   }
   const bool had_state =
-      std::any_of(all.begin(), all.end(),
+      std::any_of(summaries.begin(), summaries.end(),
                   [](const StateSummary& s) { return s.has_trained != 0; });
   if (had_state) *source = RestoreSource::kMissing;
   return Status();
@@ -100,19 +100,20 @@ Status Recovery::CheckConflict(const std::vector<StateSummary>& all) const {
       all[static_cast<size_t>(first)].point_step);
 }
 
-Status Recovery::Transfer(int donor, const std::vector<StateSummary>& all) {
-  const StateSummary& given = all[static_cast<size_t>(donor)];
+Status Recovery::Transfer(int donor,
+                          const std::vector<StateSummary>& summaries) {
+  const StateSummary& donor_summary = summaries[static_cast<size_t>(donor)];
   const auto rank = static_cast<size_t>(model_.collective()->rank());
   begun_ = true;
   // A rank with this state does not change.
-  if (!HoldsStateOf(given, all[rank])) state_.BeginChange();
-  const bool all_have_model =
-      std::all_of(all.begin(), all.end(), [&](const StateSummary& s) {
-        return s.valid != 0 && s.digest == given.digest;
+  if (!HoldsStateOf(donor_summary, summaries[rank])) state_.BeginChange();
+  const bool all_have_model = std::all_of(
+      summaries.begin(), summaries.end(), [&](const StateSummary& s) {
+        return s.valid != 0 && s.digest == donor_summary.digest;
       });
   Saveable* const state = all_have_model ? parts_.all_but_model : parts_.all;
   RINGLET_RETURN_IF_ERROR(BroadcastState(model_.collective(), {state}, donor));
-  state_.EndTransfer(given.progress);
+  state_.EndTransfer(donor_summary.progress);
   RINGLET_RETURN_IF_ERROR(Begin(/*in_memory=*/true));
   snapshot_
       .CopyLargeSpans();  // callbacks may change their memory in OnTrainBegin

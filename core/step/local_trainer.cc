@@ -14,7 +14,8 @@ void LocalTrainer::SetExchange(RoundExchange* rounds) {
 }
 
 Status LocalTrainer::TrainRound(const Batch& batch, int64_t steps,
-                                BatchLoader* loader, Batch* last, bool* taken) {
+                                BatchLoader* loader, Batch* last,
+                                bool* applied) {
   const IeeeArithmetic ieee;
   RINGLET_CHECK(config_.local() && steps > 0);
   stepper_.WarnOfNothingToTrain();
@@ -22,7 +23,7 @@ Status LocalTrainer::TrainRound(const Batch& batch, int64_t steps,
       stepper_.Reserve(std::max<int64_t>(batch.count, 1), /*training=*/true));
   stepper_.CancelStep();
   *last = batch;
-  *taken = false;
+  *applied = false;
   late_replicas_ = 0;
   round_.Begin();
   Status status = TrainReplicas(last, steps, loader, /*waits=*/false);
@@ -40,11 +41,11 @@ Status LocalTrainer::TrainRound(const Batch& batch, int64_t steps,
   }
   if (status.ok() && !stepper_.report().has_request()) {
     status = ApplyRoundChange();
-    *taken = status.ok();
+    *applied = status.ok();
   }
   stepper_.CancelStep();
   if (!status.ok()) Abandon();
-  if (!*taken) round_.Undo();
+  if (!*applied) round_.Undo();
   return status;
 }
 
@@ -167,24 +168,24 @@ Status LocalTrainer::TrainReplicas(Batch* batch, int64_t steps,
   const ReplicaRange own = config_.job_replicas.own();
   RINGLET_RETURN_IF_ERROR(participation_.Sample(updater_.round_begin()));
   example_fractions_.assign(static_cast<size_t>(own.count), 0);
-  int mine = 0, done = 0;
+  int num_sampled = 0, num_trained = 0;
   for (int k = 0; k < own.count; ++k) {
     stepper_.report().ClearResult(k);
-    mine += participation_.sampled(own.first + k) ? 1 : 0;
+    num_sampled += participation_.sampled(own.first + k) ? 1 : 0;
   }
   stepper_.exchange()->Expect(participation_.count());
   for (int k = 0; k < own.count; ++k) {
     RINGLET_RETURN_IF_ERROR(TrainReplica(k, batch, steps, loader, waits));
     if (!participation_.sampled(own.first + k)) continue;
-    if (++done == mine) {
+    if (++num_trained == num_sampled) {
       RINGLET_RETURN_IF_ERROR(
           stepper_.report().Send(/*request=*/0, stepper_.exchange()));
     }
-    stepper_.exchange()->Begin(done - 1, mine);
+    stepper_.exchange()->Begin(num_trained - 1, num_sampled);
     stepper_.exchange()->OnGradientsFinal(0);
   }
   updater_.EndRound(steps);
-  if (mine > 0) return Status();
+  if (num_sampled > 0) return Status();
   RINGLET_RETURN_IF_ERROR(
       stepper_.report().Send(/*request=*/0, stepper_.exchange()));
   stepper_.exchange()->Begin(0, 0);

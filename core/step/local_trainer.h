@@ -45,7 +45,7 @@ class LocalTrainer {
   // After it participation() has the replicas that took part, and
   // Stepper::report() those in the mean.
   Status TrainRound(const Batch& batch, int64_t steps, BatchLoader* loader,
-                    Batch* last, bool* taken);
+                    Batch* last, bool* applied);
   // The time of a round in nanoseconds: all its steps on this rank, and the
   // exchange.
   struct Times {

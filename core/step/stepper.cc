@@ -72,7 +72,7 @@ void Stepper::BeginStep() {
   config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
 }
 
-Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
+Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* applied) {
   const IeeeArithmetic ieee;
   WarnOfNothingToTrain();
   BeginStep();
@@ -84,8 +84,8 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   RINGLET_RETURN_IF_ERROR(TrainReplicas(/*is_second_try=*/false));
   times_.DropCold();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
-  *taken = !report_.has_request();
-  if (*taken) {
+  *applied = !report_.has_request();
+  if (*applied) {
     RINGLET_RETURN_IF_ERROR(Apply());
   } else {
     CancelStep();

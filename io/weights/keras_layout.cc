@@ -220,13 +220,14 @@ class KerasWeightFinder {
   // Matches the arrays in order, without those of Normalizations (`others`).
   void MatchAround(const std::vector<size_t>& variables,
                    const std::map<std::string, size_t>& others) {
-    std::set<size_t> taken;
+    std::set<size_t> skipped;
     for (const auto& [name, first] : others) {
-      for (size_t i = 0; i < kNormalizationArrays; ++i) taken.insert(first + i);
+      for (size_t i = 0; i < kNormalizationArrays; ++i)
+        skipped.insert(first + i);
     }
     size_t array = 0;
     for (const size_t v : variables) {
-      while (taken.count(array) > 0) ++array;
+      while (skipped.count(array) > 0) ++array;
       found_[v] = FindArray(file_, array++);
     }
   }
@@ -257,10 +258,10 @@ class KerasWeightFinder {
       if (older == older_.end()) continue;
       AddPath(older->second, v, &by_path, &by_end);
     }
-    const std::set<const StoredTensor*> taken(found_.begin(), found_.end());
+    const std::set<const StoredTensor*> found(found_.begin(), found_.end());
     for (const StoredTensor& tensor : file_.tensors()) {
       const std::string name = NameOf(tensor);
-      if (taken.count(&tensor) != 0 || name.empty()) continue;
+      if (found.count(&tensor) != 0 || name.empty()) continue;
       auto path = by_path.find(name);
       for (size_t at = 0; path == by_path.end() && NextPart(name, &at);) {
         path = by_path.find(name.substr(at));
@@ -317,12 +318,12 @@ class KerasWeightFinder {
     return Status();
   }
 
-  Status Ambiguous(const std::string& what, const std::string& a,
+  Status Ambiguous(const std::string& subject, const std::string& a,
                    const std::string& b) const {
     return InvalidArgument(
         "%s: %s may be '%s' or '%s'; name the arrays as ringlet summary and "
         "export do: \"<layer>/<weight>\"",
-        file_.path().c_str(), what.c_str(), Printable(a).c_str(),
+        file_.path().c_str(), subject.c_str(), Printable(a).c_str(),
         Printable(b).c_str());
   }
 

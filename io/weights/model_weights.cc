@@ -171,16 +171,16 @@ std::vector<std::string> FindUnexpected(const WeightsFile& file,
                                         WeightsLayout layout,
                                         const std::vector<Match>& matches,
                                         const Model& model) {
-  std::set<const StoredTensor*> taken;
+  std::set<const StoredTensor*> used;
   for (const StoredNormalization& stored : FindNormalizations(file, model)) {
-    taken.insert({stored.mean, stored.variance, stored.count});
+    used.insert({stored.mean, stored.variance, stored.count});
   }
   for (const Match& match : matches) {
-    taken.insert({match.stored.tensor, match.stored.second});
+    used.insert({match.stored.tensor, match.stored.second});
   }
   std::vector<std::string> names;
   for (const StoredTensor& tensor : file.tensors()) {
-    if (taken.count(&tensor) != 0 || file.is_identity(tensor)) continue;
+    if (used.count(&tensor) != 0 || file.is_identity(tensor)) continue;
     // PyTorch also stores a count of batches, which it needs only without
     // momentum.
     if (layout == WeightsLayout::kTorch &&
@@ -237,10 +237,10 @@ std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
   std::vector<Match> fitting;
   for (const Match& match : matches) {
     const Variable& v = *match.variable;
-    const bool taken = left.count(LayerOf(v)) == 0;
-    if (match.fits && taken) fitting.push_back(match);
-    if (match.fits && !taken) report->skipped.push_back(v.path);
-    if (taken && keeps_lora(v)) report->lora.push_back(v.path);
+    const bool is_complete = left.count(LayerOf(v)) == 0;
+    if (match.fits && is_complete) fitting.push_back(match);
+    if (match.fits && !is_complete) report->skipped.push_back(v.path);
+    if (is_complete && keeps_lora(v)) report->lora.push_back(v.path);
   }
   return fitting;
 }
@@ -258,10 +258,10 @@ std::string ListOfNames(const std::vector<std::string>& names) {
 
 std::string DescribeDifferences(const WeightsReport& report) {
   std::string text;
-  const auto add = [&text](const char* what,
+  const auto add = [&text](const char* heading,
                            const std::vector<std::string>& names) {
     if (names.empty()) return;
-    text += (text.empty() ? "" : "; ") + (what + ListOfNames(names));
+    text += (text.empty() ? "" : "; ") + (heading + ListOfNames(names));
   };
   add("differing ", report.mismatched);
   add("missing in the file ", report.missing);
@@ -434,7 +434,7 @@ Status ReadNormalizations(const WeightsFile& file,
   if (file.is_from_ringlet() || file.metadata().count(kNormalizationsKey) > 0) {
     std::function<void(const std::string&)> skip;
     if (options.skip_mismatch) {
-      skip = [&options](const std::string& what) { Warn(options, what); };
+      skip = [&options](const std::string& message) { Warn(options, message); };
     }
     return FindStatistics(file.metadata(), file.path(), skip, model, found);
   }
@@ -457,10 +457,10 @@ void WarnOfDifferences(const LoadWeightsOptions& options,
                        const WeightsReport& report) {
   constexpr size_t kMax = 10;  // lines of a kind
   std::string counts;
-  const auto add = [&](const std::vector<std::string>& names, const char* what,
-                       const char* counted) {
+  const auto add = [&](const std::vector<std::string>& names,
+                       const char* suffix, const char* counted) {
     for (size_t i = 0; i < names.size() && i < kMax; ++i) {
-      Warn(options, path + ": skipped: " + Printable(names[i]) + what);
+      Warn(options, path + ": skipped: " + Printable(names[i]) + suffix);
     }
     if (names.empty()) return;
     counts += ", " + std::to_string(names.size()) + counted;

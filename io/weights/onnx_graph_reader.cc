@@ -41,21 +41,21 @@ Status ForEachField(ProtobufReader* reader, const Take& take) {
 struct Floats {
   int64_t begin = 0, end = 0, count = 0;
   bool are_fields = false;
-  bool whole = true;  // in one place, without other fields between them
+  bool in_one_piece = true;  // in one place, without other fields between them
 
   void Add(const Field& f) {
     const bool is_field = f.type == ProtobufType::kFixed32;
     const bool follows = is_field && are_fields && f.begin == end + 1;
     if (f.type == ProtobufType::kVarint || f.type == ProtobufType::kFixed64 ||
         (count > 0 && !follows)) {
-      whole = false;
+      in_one_piece = false;
       return;
     }
     if (count == 0) begin = f.begin;
     are_fields = is_field;
     end = f.end;
     count += is_field ? 1 : (f.end - f.begin) / 4;
-    if (!is_field && (f.end - f.begin) % 4 != 0) whole = false;
+    if (!is_field && (f.end - f.begin) % 4 != 0) in_one_piece = false;
   }
 };
 
@@ -346,7 +346,7 @@ Status ReadConstant(const ProtobufReader& reader, const std::string& name,
                     " of a node Constant";
     return AddTensor(std::move(tensor), graph);
   }
-  if (!floats.whole || (!is_list && floats.count != 1)) {
+  if (!floats.in_one_piece || (!is_list && floats.count != 1)) {
     return Corruption("'%s': the floats of %s are not in one place",
                       Printable(name).c_str(), value.attribute.c_str());
   }

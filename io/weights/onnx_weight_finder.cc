@@ -247,8 +247,8 @@ class OnnxWeightFinder {
   // True if the node's output does not depend on the model's input.
   bool IsConstant(const Node& node) const {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool given = !node.inputs[i].empty();
-      if (given && InputOf(node, i).tensor == nullptr) return false;
+      const bool is_present = !node.inputs[i].empty();
+      if (is_present && InputOf(node, i).tensor == nullptr) return false;
     }
     return !node.inputs.empty();
   }

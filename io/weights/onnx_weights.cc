@@ -32,10 +32,10 @@ std::vector<unsigned char> Transposed(const std::vector<unsigned char>& stored,
       step[i] *= static_cast<size_t>(shape[k]);
     }
   }
-  std::vector<unsigned char> made(stored.size());
+  std::vector<unsigned char> permuted_bytes(stored.size());
   size_t from = 0;
-  for (size_t to = 0; to < made.size(); to += size) {
-    std::memcpy(made.data() + to, stored.data() + from, size);
+  for (size_t to = 0; to < permuted_bytes.size(); to += size) {
+    std::memcpy(permuted_bytes.data() + to, stored.data() + from, size);
     for (int i = rank - 1; i >= 0; --i) {
       from += step[i];
       if (++index[i] < permuted[i]) break;
@@ -43,26 +43,26 @@ std::vector<unsigned char> Transposed(const std::vector<unsigned char>& stored,
       index[i] = 0;
     }
   }
-  return made;
+  return permuted_bytes;
 }
 
 // Returns the first `count` numbers of int32_data, each as two bytes.
 std::vector<unsigned char> Unpacked(const std::vector<unsigned char>& varints,
                                     size_t count) {
-  std::vector<unsigned char> made(2 * count);
+  std::vector<unsigned char> unpacked(2 * count);
   size_t at = 0;
   uint32_t value = 0;
   int shift = 0;
   for (const unsigned char byte : varints) {
     if (shift < 16) value |= uint32_t{byte & 0x7fu} << shift;
     shift += 7;
-    if (byte >= 0x80 || at == made.size()) continue;
-    StoreLittle(static_cast<uint16_t>(value), made.data() + at);
+    if (byte >= 0x80 || at == unpacked.size()) continue;
+    StoreLittle(static_cast<uint16_t>(value), unpacked.data() + at);
     at += 2;
     value = 0;
     shift = 0;
   }
-  return made;
+  return unpacked;
 }
 
 // Removes the byte between two floats that are fields of their own.
@@ -79,14 +79,14 @@ std::vector<unsigned char> SelectBlocks(
     const std::vector<unsigned char>& stored, const std::vector<int>& blocks,
     int num_blocks) {
   const size_t size = stored.size() / static_cast<size_t>(num_blocks);
-  std::vector<unsigned char> made;
-  made.reserve(size * blocks.size());
+  std::vector<unsigned char> selected;
+  selected.reserve(size * blocks.size());
   for (const int block : blocks) {
     const unsigned char* const from =
         stored.data() + static_cast<size_t>(block) * size;
-    made.insert(made.end(), from, from + size);
+    selected.insert(selected.end(), from, from + size);
   }
-  return made;
+  return selected;
 }
 
 }  // namespace
@@ -109,10 +109,10 @@ Status OnnxWeights::Open(FileSystem* files, const std::string& path) {
     RINGLET_RETURN_IF_ERROR(
         OpenTensorFile(files, tensor, WeightOf(tensor).location));
   }
-  for (const OnnxZeros& each : zeros) {
+  for (const OnnxZeros& zero_tensor : zeros) {
     RINGLET_RETURN_IF_ERROR(
-        OpenTensorFile(files, each.tensor, each.tensor.location));
-    RINGLET_RETURN_IF_ERROR(CheckZeros(each));
+        OpenTensorFile(files, zero_tensor.tensor, zero_tensor.tensor.location));
+    RINGLET_RETURN_IF_ERROR(CheckZeros(zero_tensor));
   }
   return FindDefaults();
 }

@@ -188,9 +188,9 @@ Status SafetensorsReader::ReadFooter(int64_t file_bytes) {
     return Corruption("%s: a ringlet checkpoint without its footer",
                       path_.c_str());
   }
-  const auto bad = [this](const char* what) {
+  const auto bad = [this](const char* fault) {
     return Corruption("%s: the footer %s; the file is damaged", path_.c_str(),
-                      what);
+                      fault);
   };
   const StoredTensor footer = *found;
   if (footer.name != tensors_.back().name) return bad("is not at the end");

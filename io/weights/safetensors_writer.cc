@@ -59,9 +59,9 @@ Status AppendTensor(const StateSpan& span, Storage storage, Output* output,
   const size_t in_memory = SizeOf(span.dtype), in_file = SizeOf(storage);
   const size_t count = span.bytes() / in_memory;
   std::vector<unsigned char> piece(std::min(count * in_file, kPieceBytes));
-  const size_t most = kPieceBytes / in_file;
+  const size_t max_count = kPieceBytes / in_file;
   for (size_t done = 0; done < count;) {
-    const size_t n = std::min(most, count - done);
+    const size_t n = std::min(max_count, count - done);
     EncodeElements(storage,
                    static_cast<const char*>(span.data) + done * in_memory, n,
                    piece.data());

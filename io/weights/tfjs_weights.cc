@@ -215,8 +215,8 @@ Status TfjsWeights::ReadWeight(const Json& json, const std::string& where,
 
 Status TfjsWeights::ReadQuantization(const Json& json, const std::string& where,
                                      StoredTensor* tensor) {
-  const Json given = json["quantization"];
-  const std::string dtype = given["dtype"].text();
+  const Json quantization = json["quantization"];
+  const std::string dtype = quantization["dtype"].text();
   if (json["dtype"].text() != "float32" ||
       (dtype != "float16" && dtype != "uint8" && dtype != "uint16")) {
     return Corruption(
@@ -235,12 +235,14 @@ Status TfjsWeights::ReadQuantization(const Json& json, const std::string& where,
   if (dtype == "float16") return Status();
   Quantization& values = quantized_[tensor->name];
   values.bytes = dtype == "uint8" ? 1 : 2;
-  values.scale = given["scale"].number();
-  values.min = given["min"].number();
-  const double most = dtype == "uint8" ? 255 : 65535;
-  const bool fits = std::fabs(values.min) <= FLT_MAX &&
-                    std::fabs(values.min + most * values.scale) <= FLT_MAX;
-  if (given["scale"].is_number() && given["min"].is_number() && fits) {
+  values.scale = quantization["scale"].number();
+  values.min = quantization["min"].number();
+  const double max_stored = dtype == "uint8" ? 255 : 65535;
+  const bool fits =
+      std::fabs(values.min) <= FLT_MAX &&
+      std::fabs(values.min + max_stored * values.scale) <= FLT_MAX;
+  if (quantization["scale"].is_number() && quantization["min"].is_number() &&
+      fits) {
     return Status();
   }
   return Corruption("%s: \"scale\" and \"min\" must be numbers within float32",

@@ -126,19 +126,19 @@ Status TorchImages::Flattened(int node, Shape* image) const {
   *image = output.flattened;
   if (output.ambiguous_node < 0) return Status();
   const Layer& layer = model_.layer(output.ambiguous_node);
-  const char* what =
+  const char* problem =
       "merges flattened images, which PyTorch orders in another way, with "
       "others; convert these weights to Keras's layout";
   if (layer.kind == Layer::Kind::kPermute) {
-    what =
+    problem =
         "what it permutes is flattened, in an order that PyTorch may not have; "
         "convert these weights to Keras's layout";
   } else if (layer.kind == Layer::Kind::kConcatenate) {
-    what =
+    problem =
         "joins flattened images, which PyTorch orders in another way; "
         "concatenate them before they are flattened";
   }
-  return InvalidArgument("layer '%s': %s", layer.name.c_str(), what);
+  return InvalidArgument("layer '%s': %s", layer.name.c_str(), problem);
 }
 
 }  // namespace ringlet

@@ -357,8 +357,8 @@ std::vector<Module>::iterator FindAttention(const ModulesByName& by_names,
   const auto output =
       by_names.Find(path, std::string(kAttentionOutput) + "_kernel");
   if (IsOfOutput(own) && output != none) return output;
-  const auto whole = by_names.Find(path, "");
-  if (whole != none && IsAttention(*whole)) return whole;
+  const auto match = by_names.Find(path, "");
+  if (match != none && IsAttention(*match)) return match;
   return by_names.Find(path, own.substr(0, own.rfind('_')) + "_kernel");
 }
 
@@ -395,10 +395,10 @@ void FindInModule(const Module& module, Layer::Kind kind,
     FindInAttention(module, own, weight);
     return;
   }
-  const std::string wanted = EndsWith(own, "kernel") ? "kernel" : own;
+  const std::string keras_role = EndsWith(own, "kernel") ? "kernel" : own;
   for (const Role& role : kRoles) {
     const StoredTensor* const tensor =
-        role.keras == wanted ? module.Find(role.torch) : nullptr;
+        role.keras == keras_role ? module.Find(role.torch) : nullptr;
     if (tensor != nullptr) weight->tensor = tensor;
   }
 }

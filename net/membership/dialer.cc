@@ -51,8 +51,8 @@ void Dialer::RecordSuccess(int peer) {
 }
 
 void Dialer::ExpireHandshakes(int64_t now) {
-  const int64_t least = static_cast<int64_t>(kHandshakeSeconds * 1e9);
-  const int64_t limit = by_relay_ ? std::max(least, timeout_) : least;
+  const int64_t min_limit = static_cast<int64_t>(kHandshakeSeconds * 1e9);
+  const int64_t limit = by_relay_ ? std::max(min_limit, timeout_) : min_limit;
   links_->DropUnauthenticated(now - limit);
   for (const int r : links_->linked()) {
     const FramedLink* const link = links_->link(r);

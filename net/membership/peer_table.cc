@@ -163,11 +163,11 @@ std::vector<int> PeerTable::TickStuck(bool counts) {
 
 bool PeerTable::UpdateStuck(Peer* peer, bool counts) {
   const FramedLink* const link = peer->link.get();
-  const uint64_t taken = link == nullptr ? 0 : link->taken_bytes();
+  const uint64_t taken_bytes = link == nullptr ? 0 : link->taken_bytes();
   const bool is_stalled = counts && link != nullptr && link->up() &&
-                          !link->drained() && taken == peer->taken_bytes;
+                          !link->drained() && taken_bytes == peer->taken_bytes;
   peer->stuck_ticks = is_stalled ? peer->stuck_ticks + 1 : 0;
-  peer->taken_bytes = taken;
+  peer->taken_bytes = taken_bytes;
   const bool overflowed = link != nullptr && link->overflowed();
   return peer->stuck_ticks > kMaxStuckTicks || overflowed;
 }

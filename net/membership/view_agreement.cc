@@ -89,13 +89,13 @@ uint64_t ViewAgreement::WorkersHearingEachOther() const {
   }
   for (;;) {
     int worst = -1;
-    int most = 1;
+    int most_misses = 1;
     for (int w = 0; w < options_.size; ++w) {
       if (!HasWorker(group & ~self, w)) continue;
       const uint64_t both = peers_[w].hears & heard_by[w];
       const int misses = CountWorkers(group & ~both & ~self & ~MaskOf(w));
-      if (misses < most) continue;
-      most = misses;
+      if (misses < most_misses) continue;
+      most_misses = misses;
       worst = w;
     }
     if (worst < 0) return group;

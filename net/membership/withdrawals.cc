@@ -94,17 +94,18 @@ Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
       DecodeWithdraw(payload, header.payload_bytes, &withdraw));
   const int peer = withdraw.identity.worker;
   const Status member = CheckMember(identity_, withdraw.identity);
-  const bool asked = link->phase() == LinkPhase::kAwaitWelcome;
+  const bool awaits_welcome = link->phase() == LinkPhase::kAwaitWelcome;
   const bool known = member.ok() && peer != options_.worker &&
-                     peer < options_.size() && (!asked || peer == link->peer);
-  if (asked && !known) {
+                     peer < options_.size() &&
+                     (!awaits_welcome || peer == link->peer);
+  if (awaits_welcome && !known) {
     return Corruption("worker %d has withdrawn on the link of worker %d", peer,
                       link->peer);
   }
   if (known && (state_->connecting() || state_->keeps_outside_links()) &&
       links_->IsMissing(peer)) {
     const Status why = Answer(link, peer, withdraw.reason, now);
-    return asked ? why : Status();
+    return awaits_welcome ? why : Status();
   }
   const Status why =
       member.ok() ? InvalidArgument("worker %d is connected here already", peer)

@@ -44,9 +44,10 @@ class RepeatsSteps final : public GradientExchange {
     done_ = 0;
     inner_->Drop();
   }
-  Status StartReport(const void* mine, size_t bytes, void* all) override {
+  Status StartReport(const void* report, size_t bytes,
+                     void* all_reports) override {
     ++reports;
-    return inner_->StartReport(mine, bytes, all);
+    return inner_->StartReport(report, bytes, all_reports);
   }
   Status FinishReport() override { return inner_->FinishReport(); }
 
