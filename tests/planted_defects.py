@@ -38,10 +38,10 @@ DEFECTS = {
           "StackTest.Threads_OfTheLibrary_UseAQuarterOfTheirStacks")),
     "pool: the last of equal pixels takes the gradient":
         ("core/compute/pool_loops.cc",
-         "(v > most) | (v != v);  // NOLINT: of NaN\n"
-         "          most = wins",
-         "(v >= most) | (v != v);  // NOLINT: of NaN\n"
-         "          most = wins",
+         "(v > max) | (v != v);  // NOLINT: of NaN\n"
+         "          max = wins",
+         "(v >= max) | (v != v);  // NOLINT: of NaN\n"
+         "          max = wins",
          ("core_compute",
           "PoolLoops.MaximaAndGradients_AnyWindow_EqualTheReference")),
     # core/data
@@ -197,8 +197,8 @@ DEFECTS = {
           "EarlyStoppingTest.StartFromEpoch_EarlierEpochs_AreIgnored")),
     "progress: the time of a step is a thousand times too long":
         ("core/fit/progress.cc",
-         "         1e-9 / static_cast<double>(made);",
-         "         1e-6 / static_cast<double>(made);",
+         "         1e-9 / static_cast<double>(steps_since);",
+         "         1e-6 / static_cast<double>(steps_since);",
          ("core_training", "SampleTest.MnistFit_SmallSet_PrintsKerasLines")),
     "stop requests: an interruption is not passed on":
         ("core/fit/stop_requests.cc",

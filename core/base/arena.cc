@@ -20,9 +20,9 @@ uint64_t LifetimePlan::Place() {
   const uint64_t largest = PlaceBy([](const Buffer& b) { return b.bytes; });
   if (largest == Peak()) return largest;
   const uint64_t longest = PlaceBy([&](const Buffer& b) { return time(b); });
-  const uint64_t most =
+  const uint64_t by_area =
       PlaceBy([&](const Buffer& b) { return b.bytes * time(b); });
-  if (most < largest && most <= longest) return most;
+  if (by_area < largest && by_area <= longest) return by_area;
   if (longest < largest) {
     return PlaceBy([&](const Buffer& b) { return time(b); });
   }
@@ -39,9 +39,9 @@ uint64_t LifetimePlan::Peak() const {
     change[static_cast<size_t>(b.first)] += b.bytes;
     change[static_cast<size_t>(b.last) + 1] -= b.bytes;
   }
-  uint64_t sum = 0, most = 0;
-  for (const uint64_t c : change) most = std::max(most, sum += c);
-  return most;
+  uint64_t living = 0, peak = 0;
+  for (const uint64_t c : change) peak = std::max(peak, living += c);
+  return peak;
 }
 
 template <typename Key>

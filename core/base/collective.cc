@@ -27,27 +27,28 @@ Status AllGatherNumbers(Collective* collective, const void* in,
   const size_t bytes = element_bytes * count;
   if (!kBigEndian) return collective->AllGather(in, bytes, out);
   const auto* from = static_cast<const uint8_t*>(in);
-  std::vector<uint8_t> mine(from, from + bytes);
-  SwapToLittle(mine.data(), element_bytes, count);
-  RINGLET_RETURN_IF_ERROR(collective->AllGather(mine.data(), bytes, out));
+  std::vector<uint8_t> little_endian(from, from + bytes);
+  SwapToLittle(little_endian.data(), element_bytes, count);
+  RINGLET_RETURN_IF_ERROR(
+      collective->AllGather(little_endian.data(), bytes, out));
   SwapToLittle(out, element_bytes,
                count * static_cast<size_t>(collective->size()));
   return Status();
 }
 
-Status ExchangeStatus(Collective* collective, const Status& mine) {
-  if (collective->size() == 1) return mine;
+Status ExchangeStatus(Collective* collective, const Status& own) {
+  if (collective->size() == 1) return own;
   std::vector<uint8_t> codes(static_cast<size_t>(collective->size()));
-  const auto code = static_cast<uint8_t>(mine.code());
+  const auto code = static_cast<uint8_t>(own.code());
   RINGLET_RETURN_IF_ERROR(collective->AllGather(&code, 1, codes.data()));
   const auto failed = std::find_if(codes.begin(), codes.end(),
                                    [](uint8_t c) { return c != 0; });
   if (failed == codes.end()) return Status();
   const auto rank = static_cast<int>(failed - codes.begin());
   char text[400] = "";
-  std::snprintf(text, sizeof(text), "%s", mine.message());
+  std::snprintf(text, sizeof(text), "%s", own.message());
   RINGLET_RETURN_IF_ERROR(collective->Broadcast(text, sizeof(text), rank));
-  if (!mine.ok()) return mine;
+  if (!own.ok()) return own;
   text[sizeof(text) - 1] = '\0';
   const auto last = static_cast<uint8_t>(kLastCode);
   return Error(static_cast<Code>(std::min(*failed, last)), "rank %d failed: %s",

@@ -98,11 +98,12 @@ Status CallLoss(const CustomLoss& loss, const Shape& output, int64_t count,
                 const float* predictions, const void* targets, float scale,
                 float* per_example, float* d_predictions,
                 const float* weights) {
-  const int64_t width = output.elements(), each = loss.targets(output);
+  const int64_t width = output.elements(),
+                targets_per_example = loss.targets(output);
   try {
     for (int64_t i = 0; i < count; ++i) {
       const Targets example_targets =
-          TargetsFrom(targets, loss.takes_classes(), i * each);
+          TargetsFrom(targets, loss.takes_classes(), i * targets_per_example);
       float* const gradient =
           d_predictions == nullptr ? nullptr : d_predictions + i * width;
       if (gradient != nullptr) std::fill_n(gradient, width, 0.0f);

@@ -263,16 +263,17 @@ void MakeLauncherKey(int* fd, std::string* path) {
   std::string text;
   // With vm.memfd_noexec = 2 the system requires this flag.
   constexpr unsigned kNoExecSeal = 8;  // Linux 6.3
-  int made = memfd_create("ringlet.key", MFD_CLOEXEC | kNoExecSeal);
-  if (made < 0) made = memfd_create("ringlet.key", MFD_CLOEXEC);
+  int memory_file = memfd_create("ringlet.key", MFD_CLOEXEC | kNoExecSeal);
+  if (memory_file < 0) memory_file = memfd_create("ringlet.key", MFD_CLOEXEC);
   const ssize_t size =
       NewKeyText(&text).ok() ? static_cast<ssize_t>(text.size()) : -1;
-  if (made >= 0 && fchmod(made, 0600) == 0 &&
-      write(made, text.data(), text.size()) == size) {
-    *fd = made;
-    *path = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(made);
-  } else if (made >= 0) {
-    close(made);
+  if (memory_file >= 0 && fchmod(memory_file, 0600) == 0 &&
+      write(memory_file, text.data(), text.size()) == size) {
+    *fd = memory_file;
+    *path = "/proc/" + std::to_string(getpid()) + "/fd/" +
+            std::to_string(memory_file);
+  } else if (memory_file >= 0) {
+    close(memory_file);
   }
   Wipe(&text);
 #endif

@@ -39,8 +39,9 @@ size_t StackBytes() {
 #ifdef RINGLET_SANITIZED
   return size_t{8} << 20;  // its frames are many times larger
 #else
-  const long least = sysconf(_SC_THREAD_STACK_MIN);
-  return std::max(Thread::kStackBytes, least > 0 ? 2 * size_t(least) : 0);
+  const long min_bytes = sysconf(_SC_THREAD_STACK_MIN);
+  return std::max(Thread::kStackBytes,
+                  min_bytes > 0 ? 2 * size_t(min_bytes) : 0);
 #endif
 }
 
@@ -48,7 +49,7 @@ size_t StackBytes() {
 
 Thread::~Thread() { Join(); }
 
-Status Thread::Start(const char* what, std::function<void()> body) {
+Status Thread::Start(const char* purpose, std::function<void()> body) {
   RINGLET_CHECK(!started_);
   body_ = std::move(body);
   pthread_attr_t attributes;
@@ -63,7 +64,7 @@ Status Thread::Start(const char* what, std::function<void()> body) {
   if (error != 0) {
     return ResourceExhausted(
         "%s; raise the limit of memory, processes or tasks",
-        OsError(error, "no thread %s", what).message());
+        OsError(error, "no thread %s", purpose).message());
   }
   started_ = true;
   return Status();
@@ -138,12 +139,12 @@ std::vector<std::string> GroupFolders(const std::string& memberships,
 }
 
 double CpuQuota(const std::string& memberships, const std::string& root) {
-  double least = 0;
+  double lowest = 0;
   for (const std::string& folder : GroupFolders(memberships, "cpu", root)) {
     const double quota = QuotaOf(folder);
-    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+    if (quota > 0 && (lowest == 0 || quota < lowest)) lowest = quota;
   }
-  return least;
+  return lowest;
 }
 
 int UsableCores() {

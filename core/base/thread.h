@@ -28,8 +28,8 @@ class Thread {
   Thread& operator=(const Thread&) = delete;
 
   // Runs `body` on a new thread; kResourceExhausted if the system has none.
-  // `what` is for that message: "for reading batches". Call it once.
-  Status Start(const char* what, std::function<void()> body);
+  // `purpose` is for that message: "for reading batches". Call it once.
+  Status Start(const char* purpose, std::function<void()> body);
   // Waits until the body has returned. Does nothing if no thread was started.
   void Join();
   bool joinable() const { return started_; }

@@ -31,9 +31,9 @@ uint8_t ScaleOf(int exponent) {
 }  // namespace
 
 float GridLimit(int replicas) {
-  const auto most = INT32_MAX / std::max(replicas, 1);
-  auto limit = static_cast<float>(most);
-  if (static_cast<int64_t>(limit) > most) {
+  const auto max_integer = INT32_MAX / std::max(replicas, 1);
+  auto limit = static_cast<float>(max_integer);
+  if (static_cast<int64_t>(limit) > max_integer) {
     limit = BitCast<float>(BitCast<uint32_t>(limit) - 1);
   }
   return limit;
@@ -54,25 +54,26 @@ int64_t GridLayout::TensorOf(int64_t number) const {
 }
 
 bool ToGrid(GridMode mode, const float* x, int64_t count, uint8_t scale,
-            float limit, void* whole, uint8_t* exponent) {
+            float limit, void* integers, uint8_t* exponent) {
   const ExactLoops& loops = BestExactLoops();
   const float inverse = PowerOf2(kBias - scale);
   const int32_t greatest =
       mode == GridMode::kInPlace
-          ? loops.quantize_in_place(whole, count, inverse, limit)
+          ? loops.quantize_in_place(integers, count, inverse, limit)
           : (mode == GridMode::kSet ? loops.quantize : loops.quantize_and_add)(
-                x, count, inverse, limit, static_cast<int32_t*>(whole));
+                x, count, inverse, limit, static_cast<int32_t*>(integers));
   const auto greatest_exponent = static_cast<uint8_t>(greatest >> 23);
   *exponent = std::max(*exponent, greatest_exponent);
   return greatest_exponent == kNotFinite ||
          BitCast<float>(greatest) * inverse <= limit;
 }
 
-uint32_t FromGrid(const void* whole, int64_t count, uint8_t scale, float* x) {
+uint32_t FromGrid(const void* integers, int64_t count, uint8_t scale,
+                  float* x) {
   const float unit = PowerOf2(scale - kBias);
-  if (whole == x) return BestExactLoops().to_floats_in_place(x, count, unit);
-  return BestExactLoops().to_floats(static_cast<const int32_t*>(whole), count,
-                                    unit, x);
+  if (integers == x) return BestExactLoops().to_floats_in_place(x, count, unit);
+  return BestExactLoops().to_floats(static_cast<const int32_t*>(integers),
+                                    count, unit, x);
 }
 
 uint8_t ExponentOf(const float* x, int64_t count) {

@@ -85,15 +85,15 @@ enum class GridMode : uint8_t {
   kAdd   // added to the integers in other memory
 };
 
-// whole[i] = x[i] / 2^(scale - 126), or += that, for numbers of one block. With
-// kInPlace `whole` is x. *exponent becomes the maximum of itself and the
-// numbers' exponents. False if a finite number was clamped. Infinity and NaN
-// are treated as any number; the exponent shows them.
+// integers[i] = x[i] / 2^(scale - 126), or += that, for numbers of one block.
+// With kInPlace `integers` is x. *exponent becomes the maximum of itself and
+// the numbers' exponents. False if a finite number was clamped. Infinity and
+// NaN are treated as any number; the exponent shows them.
 bool ToGrid(GridMode mode, const float* x, int64_t count, uint8_t scale,
-            float limit, void* whole, uint8_t* exponent);
-// x[i] = whole[i] * 2^(scale - 126), rounded once; `whole` may be x. Returns
-// the greatest magnitude of `whole`.
-uint32_t FromGrid(const void* whole, int64_t count, uint8_t scale, float* x);
+            float limit, void* integers, uint8_t* exponent);
+// x[i] = integers[i] * 2^(scale - 126), rounded once; `integers` may be x.
+// Returns the greatest magnitude of `integers`.
+uint32_t FromGrid(const void* integers, int64_t count, uint8_t scale, float* x);
 // The greatest exponent of numbers of one block.
 uint8_t ExponentOf(const float* x, int64_t count);
 

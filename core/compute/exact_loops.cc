@@ -60,24 +60,25 @@ int32_t QuantizeInPlace(void* x, int64_t n, float inverse, float limit) {
   return QuantizeTo<false>(x, n, inverse, limit, x);
 }
 
-inline uint32_t ConvertTo(const void* whole, int64_t n, float unit, void* x) {
-  int32_t most = 0, least = 0;
+inline uint32_t ConvertTo(const void* integers, int64_t n, float unit,
+                          void* x) {
+  int32_t greatest = 0, lowest = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const auto q = LoadAt<int32_t>(whole, i);
-    most = q > most ? q : most;
-    least = q < least ? q : least;
+    const auto q = LoadAt<int32_t>(integers, i);
+    greatest = q > greatest ? q : greatest;
+    lowest = q < lowest ? q : lowest;
     StoreAt(static_cast<float>(q) * unit, x, i);
   }
-  const uint32_t below = 0 - static_cast<uint32_t>(least);
-  const auto above = static_cast<uint32_t>(most);
+  const uint32_t below = 0 - static_cast<uint32_t>(lowest);
+  const auto above = static_cast<uint32_t>(greatest);
   return above > below ? above : below;
 }
-uint32_t ToFloats(const int32_t* __restrict whole, int64_t n, float unit,
+uint32_t ToFloats(const int32_t* __restrict integers, int64_t n, float unit,
                   float* __restrict x) {
-  return ConvertTo(whole, n, unit, x);
+  return ConvertTo(integers, n, unit, x);
 }
-uint32_t ToFloatsInPlace(void* whole, int64_t n, float unit) {
-  return ConvertTo(whole, n, unit, whole);
+uint32_t ToFloatsInPlace(void* integers, int64_t n, float unit) {
+  return ConvertTo(integers, n, unit, integers);
 }
 
 int32_t MaxMagnitudeBits(const float* x, int64_t n) {

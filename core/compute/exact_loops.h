@@ -19,10 +19,11 @@ struct ExactLoops {
   // Writes q(x[i]) over x[i].
   int32_t (*quantize_in_place)(void* x, int64_t n, float inverse, float limit);
 
-  // x[i] = whole[i] * unit. Returns the greatest magnitude in `whole`.
-  uint32_t (*to_floats)(const int32_t* whole, int64_t n, float unit, float* x);
-  // Writes whole[i] * unit over whole[i]. Returns the same.
-  uint32_t (*to_floats_in_place)(void* whole, int64_t n, float unit);
+  // x[i] = integers[i] * unit. Returns the greatest magnitude in `integers`.
+  uint32_t (*to_floats)(const int32_t* integers, int64_t n, float unit,
+                        float* x);
+  // Writes integers[i] * unit over integers[i]. Returns the same.
+  uint32_t (*to_floats_in_place)(void* integers, int64_t n, float unit);
 
   // The greatest magnitude in x, as the bits of a float.
   int32_t (*max_magnitude_bits)(const float* x, int64_t n);

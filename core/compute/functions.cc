@@ -95,9 +95,10 @@ Pair LogPair(double x) {
   const Pair third =
       Sum(kThird.high, square.high * AtanhRest(square.high, 4) + kThird.low);
   const Pair cube = Product(Product(square, third), s);
-  const Pair most = Sum(n * kLn2High, 2 * s.high);
-  return Sum(most.high, most.low + (2 * cube.high +
-                                    (2 * (s.low + cube.low) + n * kLn2Low)));
+  const Pair main_part = Sum(n * kLn2High, 2 * s.high);
+  return Sum(
+      main_part.high,
+      main_part.low + (2 * cube.high + (2 * (s.low + cube.low) + n * kLn2Low)));
 }
 
 // e^x = 2^n (1 + rise) for x = high + low.

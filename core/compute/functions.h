@@ -181,8 +181,9 @@ inline Normal NormalAt(float x) {
   constexpr double kLn2 = 0x1.62e42fefa39efp-1;
   constexpr double kRound = 0x1.8p+52;
   // Outside, both are less than any float.
-  const float magnitude = std::fabs(x), least = magnitude > 15 ? 15 : magnitude;
-  const double a = least, power = -0.5 * a * a;
+  const float magnitude = std::fabs(x),
+              limited = magnitude > 15 ? 15 : magnitude;
+  const double a = limited, power = -0.5 * a * a;
   const double shifted = power * kOneOverLn2 + kRound;
   const double r = power - (shifted - kRound) * kLn2;
   double e = 1.0 / 40320;  // to the 8th power, error 2e-10

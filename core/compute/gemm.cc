@@ -302,20 +302,20 @@ class Multiplier {
   float* b_panels_ = nullptr;
 };
 
-void MultiplyPart(const Product& whole, Range rows, Range cols) {
-  Product part = whole;
-  part.a = whole.a.Rows(rows.begin, rows.end);
-  part.b = whole.b.Cols(cols.begin, cols.end);
-  part.c = whole.c.Rows(rows.begin, rows.end).Cols(cols.begin, cols.end);
-  if (whole.bias != nullptr) part.bias = whole.bias + cols.begin;
+void MultiplyPart(const Product& product, Range rows, Range cols) {
+  Product part = product;
+  part.a = product.a.Rows(rows.begin, rows.end);
+  part.b = product.b.Cols(cols.begin, cols.end);
+  part.c = product.c.Rows(rows.begin, rows.end).Cols(cols.begin, cols.end);
+  if (product.bias != nullptr) part.bias = product.bias + cols.begin;
   Multiplier(part, ChosenKernels()).Run();
 }
 
 // The cost of one term: multiply-adds, and copies of both operands. The thread
 // has 1 / parts of the n side, in whole tiles, and all of the m side.
 int64_t PartCost(int64_t n, int64_t tile, int parts, int64_t m) {
-  const int64_t mine = Split(n, parts, parts - 1, tile).size();
-  return mine * m / 16 + mine + m;
+  const int64_t own_size = Split(n, parts, parts - 1, tile).size();
+  return own_size * m / 16 + own_size + m;
 }
 
 // An equal product with C stored by rows, if `p` has C stored by columns and

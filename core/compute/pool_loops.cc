@@ -73,16 +73,16 @@ inline RINGLET_INLINE void ForEachWindow(const PoolWindows& w, bool writes_next,
 
 template <int kSide>
 void ComputeMaxima(const PoolWindows w, const float* x, float* y) {
-  ForEachWindow(
-      w, true, [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
-        const float* const from = x + p * w.step + c;
-        Lanes most = here.Load(from);
-        ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
-          const Lanes v = here.Load(from + at);
-          most = ((v > most) | (v != v)) ? v : most;  // NOLINT: of NaN
-        });
-        here.Store(most, y + p * w.channels + c);
-      });
+  ForEachWindow(w, true,
+                [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
+                  const float* const from = x + p * w.step + c;
+                  Lanes max = here.Load(from);
+                  ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
+                    const Lanes v = here.Load(from + at);
+                    max = ((v > max) | (v != v)) ? v : max;  // NOLINT: of NaN
+                  });
+                  here.Store(max, y + p * w.channels + c);
+                });
 }
 
 template <int kSide>
@@ -92,12 +92,12 @@ void ComputeGradient(const PoolWindows w, const float* x, const float* y,
   ForEachWindow(w, meets_next,
                 [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
                   const int64_t first = p * w.step + c;
-                  const Lanes most = here.Load(y + p * w.channels + c);
+                  const Lanes max = here.Load(y + p * w.channels + c);
                   Lanes rest = here.Load(dy + p * w.channels + c);
                   ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
                     const Lanes v = here.Load(x + first + at);
-                    here.Store(v == most ? rest : Lanes{}, dx + first + at);
-                    rest = v == most ? Lanes{} : rest;  // assigned
+                    here.Store(v == max ? rest : Lanes{}, dx + first + at);
+                    rest = v == max ? Lanes{} : rest;  // assigned
                   });
                 });
 }
@@ -167,18 +167,18 @@ void ComputeIndexedMaxima(const PoolWindows w, const float* x, bool above_zero,
       w, true,
       [&](int64_t p, int64_t c, auto here, int64_t count) RINGLET_INLINE {
         const float* const from = x + p * w.step + c;
-        Lanes most = here.Load(from);
+        Lanes max = here.Load(from);
         Mask index = {};
         int32_t pixel = 0;
         ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
           const Lanes v = here.Load(from + at);
-          const Mask wins = (v > most) | (v != v);  // NOLINT: of NaN
-          most = wins ? v : most;
+          const Mask wins = (v > max) | (v != v);  // NOLINT: of NaN
+          max = wins ? v : max;
           index = wins ? pixel - Mask{} : index;
           ++pixel;
         });
-        const Mask holds = above_zero ? most > 0.0f : most == most;  // NOLINT
-        here.Store(most, y + p * w.channels + c);
+        const Mask holds = above_zero ? max > 0.0f : max == max;  // NOLINT
+        here.Store(max, y + p * w.channels + c);
         StoreIndices(holds ? index : kNoIndex - Mask{}, count,
                      indices + p * w.channels + c);
       });
@@ -223,15 +223,15 @@ void IndexedMaxima(const PoolWindows& w, const float* x, bool above_zero,
   for (int64_t p = 0; p < w.positions; ++p) {
     for (int64_t c = 0; c < w.channels; ++c, ++y, ++indices) {
       const float* const from = x + p * w.step + c;
-      float most = *from;
+      float max = *from;
       int index = 0, pixel = 0;
       ForEachPixel<0>(w, [&](int64_t at) {
         const float v = from[at];
-        if (v > most || v != v) most = v, index = pixel;  // NOLINT: of NaN
+        if (v > max || v != v) max = v, index = pixel;  // NOLINT: of NaN
         ++pixel;
       });
-      const bool holds = above_zero ? most > 0 : most == most;  // NOLINT
-      *y = most;
+      const bool holds = above_zero ? max > 0 : max == max;  // NOLINT
+      *y = max;
       *indices = static_cast<uint8_t>(holds ? index : kNoIndex);
     }
   }

@@ -24,11 +24,11 @@ constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 // The limit of examples and of passes. One more batch does not overflow.
 constexpr int64_t kMaxExamples = int64_t{1} << 60;
 
-Status TooLate(const char* what) {
+Status TooLate(const char* call) {
   return InvalidArgument(
       "call %s before Shuffle, Repeat and Batch: it is of single examples of "
       "the source",
-      what);
+      call);
 }
 
 }  // namespace
@@ -246,15 +246,16 @@ Status Dataset::status() const {
 
 Status Dataset::CheckMemory() const {
   if (memory_ == 0) return Status();
-  const int64_t fit = ShuffleBlocks(*this, 1).examples();
+  const int64_t num_examples = ShuffleBlocks(*this, 1).examples();
   const int64_t batch = std::min(batch_, size_);
-  if (fit >= batch) return Status();
-  const int64_t each = example_bytes_ + ShuffleBlocks::kListBytes;
+  if (num_examples >= batch) return Status();
+  const int64_t bytes_per_example = example_bytes_ + ShuffleBlocks::kListBytes;
   return InvalidArgument(
       "%s: a memory of %" PRId64 " bytes holds %" PRId64 " examples of %" PRId64
       " bytes, and a batch has %" PRId64 "; give at least %" PRId64
       " bytes, or a smaller batch",
-      source_->name().c_str(), memory_, fit, each, batch, each * batch);
+      source_->name().c_str(), memory_, num_examples, bytes_per_example, batch,
+      bytes_per_example * batch);
 }
 
 bool Dataset::HasReplicaStreams(int replicas) const {
@@ -330,17 +331,18 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
 }
 
 int64_t Dataset::LargestPart(int replicas) const {
-  int64_t most = size_;
+  int64_t max_examples = size_;
   if (HasReplicaStreams(replicas)) {
-    most = 0;
+    max_examples = 0;
     const int streams = own_.empty() ? replicas : static_cast<int>(own_.size());
     for (int r = 0; r < streams; ++r) {
-      most = std::max(most, ReplicaStreams(*this, replicas).Size(r));
+      max_examples =
+          std::max(max_examples, ReplicaStreams(*this, replicas).Size(r));
     }
   } else if (batches_cross_passes_) {
-    most = passes_ < 0 ? kEndless : size_ * passes_;
+    max_examples = passes_ < 0 ? kEndless : size_ * passes_;
   }
-  return (std::min(batch_, most) + replicas - 1) / replicas;
+  return (std::min(batch_, max_examples) + replicas - 1) / replicas;
 }
 
 DataPosition Dataset::Advance(const DataPosition& at, int64_t examples) const {

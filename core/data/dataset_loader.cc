@@ -26,16 +26,16 @@ namespace ringlet {
 namespace {
 
 // "input 2 of ", if there are several.
-std::string PartName(const char* what, size_t i, size_t count) {
+std::string PartName(const char* kind, size_t i, size_t count) {
   if (count == 1) return "";
-  return std::string(what) + " " + std::to_string(i + 1) + " of ";
+  return std::string(kind) + " " + std::to_string(i + 1) + " of ";
 }
 
 // As in Keras 3, a last axis of 1 may be missing, or be too many. The values
 // are the same.
-bool Fits(const Shape& given, const Shape& wanted) {
-  const Shape& longer = given.rank() > wanted.rank() ? given : wanted;
-  const Shape& shorter = given.rank() > wanted.rank() ? wanted : given;
+bool Fits(const Shape& shape, const Shape& expected) {
+  const Shape& longer = shape.rank() > expected.rank() ? shape : expected;
+  const Shape& shorter = shape.rank() > expected.rank() ? expected : shape;
   if (longer.rank() - shorter.rank() > 1) return false;
   for (int i = 0; i < longer.rank(); ++i) {
     if (longer[i] != (i < shorter.rank() ? shorter[i] : 1)) return false;
@@ -74,31 +74,31 @@ Status CheckInputShapes(const Source& source,
 namespace {
 
 Status CheckTargets(const DatasetLoader::Options& o, const Source& source) {
-  const std::vector<ExampleSpec> given = source.Targets();
+  const std::vector<ExampleSpec> specs = source.Targets();
   const std::string name = source.y_name();
   const size_t count = o.outputs.size();
   int64_t all = 0;
   for (const DatasetLoader::TargetsOf& t : o.outputs) all += t.count;
-  if (count > 1 && given.size() == 1 && given[0].shape.elements() == all) {
+  if (count > 1 && specs.size() == 1 && specs[0].shape.elements() == all) {
     return Status();
   }
-  if (given.size() != count) {
+  if (specs.size() != count) {
     return InvalidArgument(
         "%s: labels of %zu output%s, but %zu of the model's have a loss; give "
         "each its labels (in RUN.json \"y\" is a list of files then, in C++ "
         "Zip)",
-        name.c_str(), given.size(), given.size() == 1 ? "" : "s", count);
+        name.c_str(), specs.size(), specs.size() == 1 ? "" : "s", count);
   }
   for (size_t i = 0; i < count; ++i) {
-    const DatasetLoader::TargetsOf& wanted = o.outputs[i];
-    const int64_t targets = given[i].shape.elements();
-    if (targets == wanted.count) continue;
+    const DatasetLoader::TargetsOf& expected = o.outputs[i];
+    const int64_t targets = specs[i].shape.elements();
+    if (targets == expected.count) continue;
     return InvalidArgument(
         "%s%s: labels of shape %s (%" PRId64
         " values), but the model's loss takes %" PRId64 " an example%s",
         PartName("target", i, count).c_str(), name.c_str(),
-        given[i].shape.ToString().c_str(), targets, wanted.count,
-        targets == 1 && !wanted.classes && wanted.count > 1
+        specs[i].shape.ToString().c_str(), targets, expected.count,
+        targets == 1 && !expected.classes && expected.count > 1
             ? "; for class numbers use SparseCategoricalCrossentropy"
             : "");
   }
@@ -167,21 +167,21 @@ DatasetLoader::DatasetLoader(const Options& options)
       read_cursor_(cursor_),
       batch_cursor_(cursor_),
       ahead_(cursor_) {
-  const auto most =
+  const auto max_examples =
       static_cast<size_t>(options.dataset.LargestPart(options.cursor.world));
-  indices_.resize(most);
+  indices_.resize(max_examples);
   if (options.read_examples &&
       (options.background || x_spec_.dtype != DType::kFloat32 ||
        options.x_shapes.size() > 1)) {
-    raw_x_.resize(most * x_spec_.bytes());
+    raw_x_.resize(max_examples * x_spec_.bytes());
   }
-  if (options.read_targets) raw_y_.resize(most * y_spec_.bytes());
+  if (options.read_targets) raw_y_.resize(max_examples * y_spec_.bytes());
   const bool weighted =
       options.read_targets && (options.dataset.sample_weight() != nullptr ||
                                !options.class_weight.empty());
   const int64_t weights_per_example = options.dataset.weights_per_example();
   if (weighted)
-    weights_.resize(most * static_cast<size_t>(weights_per_example));
+    weights_.resize(max_examples * static_cast<size_t>(weights_per_example));
 }
 
 DatasetLoader::~DatasetLoader() {

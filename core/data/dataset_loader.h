@@ -83,7 +83,8 @@ class DatasetLoader final : public BatchLoader {
   void Continue();
   Status ReadExamples(void* x, void* y);
   Status MakeBuffer();
-  void NextGroup(int64_t most, bool needed, std::vector<int64_t>* index);
+  void NextGroup(int64_t max_examples, bool needed,
+                 std::vector<int64_t>* index);
 
   const Options options_;
   const ExampleSpec x_spec_, y_spec_;

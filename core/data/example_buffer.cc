@@ -37,17 +37,18 @@ ExampleBuffer::ExampleBuffer(Options options)
 Status ExampleBuffer::Make(Options options,
                            std::unique_ptr<ExampleBuffer>* buffer) {
   buffer->reset(new ExampleBuffer(std::move(options)));
-  ExampleBuffer& made = **buffer;
-  if (made.options_.threads > 1 && made.options_.block == 1) {
-    made.threads_ = std::make_unique<ThreadPool>(made.options_.threads);
-    RINGLET_RETURN_IF_ERROR(made.threads_->status());
+  ExampleBuffer& new_buffer = **buffer;
+  if (new_buffer.options_.threads > 1 && new_buffer.options_.block == 1) {
+    new_buffer.threads_ =
+        std::make_unique<ThreadPool>(new_buffer.options_.threads);
+    RINGLET_RETURN_IF_ERROR(new_buffer.threads_->status());
   }
-  if (made.x_ != nullptr && made.y_ != nullptr) return Status();
+  if (new_buffer.x_ != nullptr && new_buffer.y_ != nullptr) return Status();
   return ResourceExhausted(
       "%s: no memory for %" PRId64
       " examples of %zu bytes; give the data less \"memory\"",
-      made.options_.source->name().c_str(), made.options_.slots,
-      made.x_bytes_ + made.y_bytes_);
+      new_buffer.options_.source->name().c_str(), new_buffer.options_.slots,
+      new_buffer.x_bytes_ + new_buffer.y_bytes_);
 }
 
 void ExampleBuffer::Load(bool needed, Group* group) {

@@ -68,20 +68,21 @@ Status DatasetLoader::MakeBuffer() {
   buffer.block = blocks.block();
   buffer.threads = options_.threads;
   buffer.by_index = shuffled && blocks.block() > 1;
-  const int64_t most = shuffled ? dataset.size() * cursor.parts
-                                : 2 * static_cast<int64_t>(indices_.size());
-  buffer.slots = std::min(blocks.examples(), most + buffer.block);
-  buffer.next_group = [this, most = buffer.slots](bool needed,
-                                                  std::vector<int64_t>* index) {
-    NextGroup(most, needed, index);
+  const int64_t max_examples = shuffled
+                                   ? dataset.size() * cursor.parts
+                                   : 2 * static_cast<int64_t>(indices_.size());
+  buffer.slots = std::min(blocks.examples(), max_examples + buffer.block);
+  buffer.next_group = [this, max_examples = buffer.slots](
+                          bool needed, std::vector<int64_t>* index) {
+    NextGroup(max_examples, needed, index);
   };
   return ExampleBuffer::Make(std::move(buffer), &buffer_);
 }
 
 // A group of the buffer has this worker's examples of the batches that begin in
-// one group of blocks, up to `most`. If `needed`, it has at least one batch: a
-// worker may have no example of many batches.
-void DatasetLoader::NextGroup(int64_t most, bool needed,
+// one group of blocks, up to `max_examples`. If `needed`, it has at least one
+// batch: a worker may have no example of many batches.
+void DatasetLoader::NextGroup(int64_t max_examples, bool needed,
                               std::vector<int64_t>* index) {
   if (ahead_.over() && !needed) return;
   const Dataset& dataset = options_.dataset;
@@ -95,7 +96,7 @@ void DatasetLoader::NextGroup(int64_t most, bool needed,
   do {
     const BatchPlan plan = ahead_.Plan(dataset);
     const auto count = static_cast<int64_t>(index->size());
-    const bool full = count > 0 && count + plan.count > most;
+    const bool full = count > 0 && count + plan.count > max_examples;
     const bool ended = number_of_group() != number && (count > 0 || !needed);
     if (full || ended) return;
     index->resize(static_cast<size_t>(count + plan.count));

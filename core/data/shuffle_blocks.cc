@@ -41,9 +41,10 @@ int64_t ShuffleBlocks::ExampleAt(uint64_t seed, int64_t pass, int64_t n,
   const int64_t number = i / group_, first = number * group_;
   i = first + Permute(seed + static_cast<uint64_t>(number + 1) * kGroups, pass,
                       std::min(group_, n - first), i - first);
-  const int64_t whole = n / block_;
+  const int64_t whole_blocks = n / block_;
   int64_t block = i / block_;
-  if (block < whole) block = Permute(seed + kBlocks, pass, whole, block);
+  if (block < whole_blocks)
+    block = Permute(seed + kBlocks, pass, whole_blocks, block);
   const int64_t begin = Permute(seed + kBegin, pass, n, 0);
   return (begin + block * block_ + i % block_) % n;
 }

@@ -30,15 +30,16 @@ class CheckPace {
   void BeginCheck(int64_t step, int64_t now) {
     begun_ = now;
     if (ended_ > 0 && step > checked_) {
-      mine_.step = std::max<int64_t>((now - ended_) / (step - checked_), 1);
+      own_times_.step =
+          std::max<int64_t>((now - ended_) / (step - checked_), 1);
     }
   }
   void EndCheck(int64_t step, int64_t now) {
-    mine_.check = std::max<int64_t>(now - begun_, 1);
+    own_times_.check = std::max<int64_t>(now - begun_, 1);
     checked_ = step;
     ended_ = now;
   }
-  const CheckTimes& mine() const { return mine_; }
+  const CheckTimes& own_times() const { return own_times_; }
 
   // Call it when a view has formed: the time of the loss is not a step's.
   void EnterView() { ended_ = 0; }
@@ -66,7 +67,7 @@ class CheckPace {
   int64_t begun_ = 0, ended_ = 0;
   int64_t checked_ = 0;
   int64_t every_ = kFirst;
-  CheckTimes mine_;
+  CheckTimes own_times_;
 };
 
 }  // namespace ringlet

@@ -36,13 +36,13 @@ void SetEpochMetrics(const Model& model, const std::vector<MetricState>& states,
   }
 }
 
-Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
+Status CheckEndless(const Dataset& dataset, int64_t steps, const char* option) {
   if (steps < 0) {
-    return InvalidArgument("%s is %lld; it must be 0 or more", what,
+    return InvalidArgument("%s is %lld; it must be 0 or more", option,
                            static_cast<long long>(steps));
   }
   if (dataset.endless() && steps == 0) {
-    return InvalidArgument("the dataset repeats without end: set %s", what);
+    return InvalidArgument("the dataset repeats without end: set %s", option);
   }
   return Status();
 }
@@ -174,7 +174,8 @@ void AppendOutputs(const Batch& batch, int64_t width, int64_t before,
                    const Predicted& predicted, std::vector<float>* outputs) {
   const int ranks = predicted.model.collective()->size();
   const int replicas = predicted.model.num_replicas();
-  const auto most = static_cast<size_t>(predicted.assignment.max_per_rank());
+  const auto max_per_rank =
+      static_cast<size_t>(predicted.assignment.max_per_rank());
   const int64_t piece = (batch.global_count + replicas - 1) / replicas;
   for (int r = 0; r < ranks; ++r) {
     const ReplicaRange range = predicted.assignment.range(r);
@@ -182,7 +183,8 @@ void AppendOutputs(const Batch& batch, int64_t width, int64_t before,
       const int64_t first =
           std::min(batch.global_count, piece * (range.first + k));
       const int64_t count = std::min(piece, batch.global_count - first);
-      const size_t row = static_cast<size_t>(r) * most + static_cast<size_t>(k);
+      const size_t row =
+          static_cast<size_t>(r) * max_per_rank + static_cast<size_t>(k);
       const float* const from =
           predicted.all.data() + predicted.stride * row + before * count;
       outputs->insert(outputs->end(), from, from + count * width);
@@ -241,9 +243,9 @@ Status PredictTogether(Model* model, const ReplicaAssignment& assignment,
   // replicas together have no limit.
   const auto largest = static_cast<uint64_t>(
       dataset.LargestPart(model->num_replicas()) * OutputWidth(*model));
-  const auto most = static_cast<size_t>(assignment.max_per_rank());
+  const auto max_replicas = static_cast<size_t>(assignment.max_per_rank());
   const uint64_t floats =
-      largest * most * static_cast<uint64_t>(collective->size());
+      largest * max_replicas * static_cast<uint64_t>(collective->size());
   constexpr uint64_t kMax = PTRDIFF_MAX / sizeof(float) / 4;
   if (largest > kMax || floats > kMax) {
     return ResourceExhausted(
@@ -252,18 +254,19 @@ Status PredictTogether(Model* model, const ReplicaAssignment& assignment,
         dataset.batch_size(), floats);
   }
   const auto stride = static_cast<size_t>(largest);
-  std::vector<float> mine(stride * most);
+  std::vector<float> own_outputs(stride * max_replicas);
   Predicted predicted = {*model, assignment, stride, {}};
-  predicted.all.resize(mine.size() * static_cast<size_t>(collective->size()));
+  predicted.all.resize(own_outputs.size() *
+                       static_cast<size_t>(collective->size()));
   Batch batch;
   while (!batch.last) {
     for (int k = 0; k < assignment.range(collective->rank()).count; ++k) {
       RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
-      RINGLET_RETURN_IF_ERROR(
-          PredictBatch(model, batch, &mine[stride * static_cast<size_t>(k)]));
+      RINGLET_RETURN_IF_ERROR(PredictBatch(
+          model, batch, &own_outputs[stride * static_cast<size_t>(k)]));
     }
-    RINGLET_RETURN_IF_ERROR(AllGatherNumbers(collective, mine.data(),
-                                             sizeof(float), mine.size(),
+    RINGLET_RETURN_IF_ERROR(AllGatherNumbers(collective, own_outputs.data(),
+                                             sizeof(float), own_outputs.size(),
                                              predicted.all.data()));
     int64_t before = 0;
     for (int k = 0; k < model->num_outputs(); ++k) {

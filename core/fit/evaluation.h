@@ -25,8 +25,8 @@ void SetMetrics(const Model& model, const std::vector<MetricState>& states,
 void SetEpochMetrics(const Model& model, const std::vector<MetricState>& states,
                      Logs* logs);
 
-// An error if `steps`, called `what`, is 0 for an endless dataset.
-Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what);
+// An error if `steps`, called `option`, is 0 for an endless dataset.
+Status CheckEndless(const Dataset& dataset, int64_t steps, const char* option);
 
 struct Evaluation {
   int64_t steps = 0;  // 0: all of the dataset

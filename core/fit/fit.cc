@@ -143,7 +143,7 @@ Status ComputeStatistics(const Graph& graph, int node, const Dataset& dataset,
   RINGLET_RETURN_IF_ERROR(data.ForEach([&](double value, int64_t j) {
     mean[static_cast<size_t>(j % channels)] += value;
   }));
-  for (double& each : mean) each /= count;
+  for (double& value : mean) value /= count;
   RINGLET_RETURN_IF_ERROR(data.ForEach([&](double value, int64_t j) {
     const size_t c = static_cast<size_t>(j % channels);
     sum[c] += (value - mean[c]) * (value - mean[c]);

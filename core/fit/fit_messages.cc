@@ -30,12 +30,12 @@ void FitMessages::ReportNewView(const Status& status,
         "newest state",
         status.message());
   }
-  const int least = collective.min_workers();
-  Notice(
-      "warning: %s; continuing with the present workers%s", status.message(),
-      least <= 1
-          ? ""
-          : (", once they are " + std::to_string(least) + " or more").c_str());
+  const int min_workers = collective.min_workers();
+  Notice("warning: %s; continuing with the present workers%s", status.message(),
+         min_workers <= 1
+             ? ""
+             : (", once they are " + std::to_string(min_workers) + " or more")
+                   .c_str());
 }
 
 Status FitMessages::PermanentLossError(const FitState& fit,
@@ -122,27 +122,28 @@ constexpr double kLargeInput = 100;
 double LargestInput(const Dataset& dataset, const Batch& batch,
                     int64_t elements) {
   double ends[2] = {};
-  double most = 0;
+  double largest = 0;
   const Scale& scale = dataset.scale();
   const Source& source = *dataset.source();
   // For bytes the source gives the possible values, not the actual ones.
   if (source.x().dtype != DType::kUint8 && source.XRange(&ends[0], &ends[1])) {
     for (const double end : ends) {
-      most = std::max(most, std::fabs(end * scale.factor + scale.offset));
+      largest = std::max(largest, std::fabs(end * scale.factor + scale.offset));
     }
-    return most;
+    return largest;
   }
   const int64_t n = batch.count * elements;
   for (int64_t i = 0; i < n; ++i) {
-    most = std::max(most, std::fabs(static_cast<double>(batch.x[i])));
+    largest = std::max(largest, std::fabs(static_cast<double>(batch.x[i])));
   }
-  return most;
+  return largest;
 }
 
 bool HasCallback(const FitState& fit, const char* name) {
-  return std::any_of(
-      fit.callbacks->begin(), fit.callbacks->end(),
-      [&](const auto& each) { return std::strcmp(each->name(), name) == 0; });
+  return std::any_of(fit.callbacks->begin(), fit.callbacks->end(),
+                     [&](const auto& callback) {
+                       return std::strcmp(callback->name(), name) == 0;
+                     });
 }
 
 }  // namespace
@@ -156,8 +157,8 @@ void FitMessages::ReportRange(const FitState& fit, const Batch& batch) {
   for (int i = 0; i < model_.num_inputs(); ++i) {
     elements += model_.output_shape(i).elements();
   }
-  const double most = LargestInput(*fit.dataset, batch, elements);
-  if (most <= kLargeInput) return;
+  const double largest = LargestInput(*fit.dataset, batch, elements);
+  if (largest <= kLargeInput) return;
   for (int i = 0; i < model_.num_nodes(); ++i) {
     const Layer& layer = model_.layer(i);
     if (layer.kind == Layer::Kind::kNormalization && layer.adapt) return;
@@ -168,7 +169,7 @@ void FitMessages::ReportRange(const FitState& fit, const Batch& batch) {
       "offset, with scale %g and offset %g); networks learn from values near "
       "1. Scale multiplies: for bytes it is 1/255 = 0.00392156862745098, not "
       "255",
-      most, scale.factor, scale.offset);
+      largest, scale.factor, scale.offset);
 }
 
 // A dataset's scale changes only x. Targets keep the file's values.
@@ -184,15 +185,15 @@ void FitMessages::WarnOfImageTargets(const FitState& fit,
   }
   const float* const y = static_cast<const float*>(batch.y);
   const int64_t n = batch.count * targets[0].shape.elements();
-  const float most = n == 0 ? 0 : *std::max_element(y, y + n);
-  if (most <= kLargeInput) return;
+  const float largest = n == 0 ? 0 : *std::max_element(y, y + n);
+  if (largest <= kLargeInput) return;
   Notice(
       "warning: the targets in %s are bytes that reach %g, and a dataset's "
       "scale does not change them; networks learn from values near 1. Scale "
       "them by 1/255 too: in C++ Zip({x}, {y.Map(Scale(1 / 255.f))}), in "
       "RUN.json \"y\": {\"%s\": {\"file\": ..., \"scale\": "
       "0.00392156862745098}}",
-      source.y_name().c_str(), double{most}, model_.output_name(0).c_str());
+      source.y_name().c_str(), double{largest}, model_.output_name(0).c_str());
 }
 
 void FitMessages::ReportSameOrder(const FitState& fit) const {

@@ -85,9 +85,9 @@ std::string TextOf(const ClassWeights& class_weight) {
   return text;
 }
 
-// `what`: "classes" or "columns". The position of a name in the worker's own
+// `kind`: "classes" or "columns". The position of a name in the worker's own
 // file gives a class its number, and a value its place.
-void AddNames(const std::string& what, const std::vector<std::string>& names,
+void AddNames(const std::string& kind, const std::vector<std::string>& names,
               const std::string& suffix, bool own, Fingerprint* f) {
   constexpr size_t kMaxShown = 1000;  // bytes
   std::string text;
@@ -96,14 +96,14 @@ void AddNames(const std::string& what, const std::vector<std::string>& names,
     text += (text.empty() ? "" : ", ") + name;
     all.Add(name);
   }
-  f->Add("the names of the " + what + suffix,
+  f->Add("the names of the " + kind + suffix,
          text.empty() ? "none" : text.substr(0, kMaxShown));
   if (own) {
-    f->Advise("the names of the " + what + suffix,
+    f->Advise("the names of the " + kind + suffix,
               "each worker learns them from its own examples; begin with a "
               "saved model that has them, or use numbers");
   }
-  f->AddChecksum("names of the " + what + suffix, all.value());
+  f->AddChecksum("names of the " + kind + suffix, all.value());
 }
 
 // Adds the means and variances, which a rank has adapted to the data that it
@@ -173,8 +173,8 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
       {"columns", ValueNames(source.Columns())},
       {"categories and means", TextsOf(source.Encoding())},
       {"tokens", text ? text->vocabulary : std::vector<std::string>()}};
-  for (const auto& [what, names] : all) {
-    AddNames(what, names, suffix, !own.empty(), f);
+  for (const auto& [kind, names] : all) {
+    AddNames(kind, names, suffix, !own.empty(), f);
   }
   if (!own.empty()) return;  // other ranks do not have its weights either
   f->AddChecksum(std::string("sizes of the files") + suffix,

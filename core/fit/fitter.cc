@@ -364,9 +364,9 @@ Status Fitter::StepOrLeaveEpoch(Progress* progress) {
         WithStep(parts_.stepper().GiveUp(requests_.request())));
     return HandleStepGivenUp();
   }
-  bool taken = false;
-  RINGLET_RETURN_IF_ERROR(TrainNextBatch(&taken));
-  if (!taken) return HandleStepGivenUp();
+  bool applied = false;
+  RINGLET_RETURN_IF_ERROR(TrainNextBatch(&applied));
+  if (!applied) return HandleStepGivenUp();
   epoch_ends_early_ = false;
   if (progress != nullptr) progress->Update(fit_.step, step_logs_);
   return ReachStepBoundary();
@@ -377,7 +377,7 @@ Status Fitter::WithStep(const Status& status) const {
                          fit_.step + 1);
 }
 
-Status Fitter::TrainNextBatch(bool* taken) {
+Status Fitter::TrainNextBatch(bool* applied) {
   // A callback may use the batch's memory (CheckReplicas).
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBatchBegin));
   Batch batch;
@@ -386,8 +386,8 @@ Status Fitter::TrainNextBatch(bool* taken) {
   RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
   parts_.stepper().times().AddReading(clock->MonotonicNanos() - begin);
   messages_.ReportRange(fit_, batch);
-  RINGLET_RETURN_IF_ERROR(WithStep(TrainStepOrRound(&batch, taken)));
-  if (!*taken) return Status();
+  RINGLET_RETURN_IF_ERROR(WithStep(TrainStepOrRound(&batch, applied)));
+  if (!*applied) return Status();
   SetEpochMetrics(*model_, fit_.metrics, &step_logs_);
   fit_.step += fit_.steps_taken - 1;
   return AdvancePosition(batch.next);

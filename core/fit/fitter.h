@@ -73,14 +73,14 @@ class Fitter {
   static void RecordEpoch(int64_t epoch, const Logs& logs, History* history);
   // Trains the next batch, or a round from it on, with the callbacks of a step.
   // *taken: see Stepper::Train.
-  Status TrainNextBatch(bool* taken);
+  Status TrainNextBatch(bool* applied);
   Status WithStep(const Status& status) const;  // adds the step
   // Notifies of the step's end, and moves the position to the next one.
   Status AdvancePosition(const DataPosition& next);
   // After a step: the check, the agreement on stops and the save point.
   Status ReachStepBoundary();
   // Trains one step, or a round of steps: *batch becomes the last one.
-  Status TrainStepOrRound(Batch* batch, bool* taken);
+  Status TrainStepOrRound(Batch* batch, bool* applied);
   void RecordContributors();
   int64_t RoundSteps() const;  // 1 without local updates
   // Chooses the length of a round from the measured times, if it is not chosen

@@ -71,8 +71,8 @@ void Fitter::RecordCheck(const Status& status) {
 
 Status Fitter::ChooseCheckPace() {
   constexpr size_t kNumbers = 3;
-  const CheckTimes& mine = check_pace_.mine();
-  const int64_t numbers[kNumbers] = {mine.step, mine.check,
+  const CheckTimes& own_times = check_pace_.own_times();
+  const int64_t numbers[kNumbers] = {own_times.step, own_times.check,
                                      check_pace_.every()};
   std::vector<int64_t> all(kNumbers *
                            static_cast<size_t>(model_->collective()->size()));

@@ -37,7 +37,7 @@ Status Fitter::MeasureRounds(int64_t* chosen) {
   *chosen = kFewestAutoSteps;
   if (steps <= 0) return Status();  // the data end here
   fit_.local_steps = steps;         // for the loader
-  LocalTrainer::Times least = {INT64_MAX, INT64_MAX};
+  LocalTrainer::Times shortest = {INT64_MAX, INT64_MAX};
   Status status;
   for (int i = 0; i < 2 && status.ok(); ++i) {
     Batch batch;
@@ -48,16 +48,16 @@ Status Fitter::MeasureRounds(int64_t* chosen) {
       status = parts_.local_trainer().MeasureRound(batch, steps, loader_.get(),
                                                    &times);
     }
-    least.steps = std::min(least.steps, times.steps);
-    least.exchange = std::min(least.exchange, times.exchange);
+    shortest.steps = std::min(shortest.steps, times.steps);
+    shortest.exchange = std::min(shortest.exchange, times.exchange);
   }
   CloseData();
   fit_.local_steps = 0;
   RINGLET_RETURN_IF_ERROR(WithStep(status));
-  const int64_t mine[] = {least.steps / steps, least.exchange};
+  const int64_t own_times[] = {shortest.steps / steps, shortest.exchange};
   std::vector<int64_t> all(2 * static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(
-      AllGatherNumbers(collective, mine, sizeof(int64_t), 2, all.data()));
+      AllGatherNumbers(collective, own_times, sizeof(int64_t), 2, all.data()));
   int64_t step = 1, exchange = 0;
   for (size_t i = 0; i < all.size(); i += 2) {
     step = std::max(step, all[i]);

@@ -35,7 +35,7 @@ int64_t Fitter::RoundSteps() const {
   return parts_.config().local() ? fit_.local_steps : 1;
 }
 
-Status Fitter::TrainStepOrRound(Batch* batch, bool* taken) {
+Status Fitter::TrainStepOrRound(Batch* batch, bool* applied) {
   CompileConfig& config = parts_.config();
   Stepper& stepper = parts_.stepper();
   RINGLET_RETURN_IF_ERROR(parts_.CheckUsable());
@@ -44,11 +44,11 @@ Status Fitter::TrainStepOrRound(Batch* batch, bool* taken) {
         std::min(RoundSteps(), plan_.StepsLeft(fit_.epoch, fit_.step));
     const Batch first = *batch;
     RINGLET_RETURN_IF_ERROR(parts_.local_trainer().TrainRound(
-        first, fit_.steps_taken, loader_.get(), batch, taken));
+        first, fit_.steps_taken, loader_.get(), batch, applied));
   } else {
-    RINGLET_RETURN_IF_ERROR(stepper.Train(*batch, loader_.get(), taken));
+    RINGLET_RETURN_IF_ERROR(stepper.Train(*batch, loader_.get(), applied));
   }
-  if (!*taken) return Status();
+  if (!*applied) return Status();
   if (config.local()) {
     RecordContributors();
   } else if (config.collective->elastic() &&

@@ -136,10 +136,10 @@ void Progress::Finish(int64_t done, const Logs& logs) {
 // as in Keras.
 double Progress::StepSeconds(int64_t done, int64_t now) const {
   const bool first_known = first_step_ != 0 && done > first_done_;
-  const int64_t made = done - (first_known ? first_done_ : done_);
-  if (made < 1) return 0;
+  const int64_t steps_since = done - (first_known ? first_done_ : done_);
+  if (steps_since < 1) return 0;
   return static_cast<double>(now - (first_known ? first_step_ : start_)) *
-         1e-9 / static_cast<double>(made);
+         1e-9 / static_cast<double>(steps_since);
 }
 
 void Progress::AppendTime(double elapsed, double remaining, bool final) {

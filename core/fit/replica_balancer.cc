@@ -55,9 +55,9 @@ bool ReplicaBalancer::BalanceBySteps(ReplicaAssignment* next) {
   constexpr size_t kSteps = 5;
   CompileConfig& config = parts_.config();
   // A worker that has just joined may have measured few steps.
-  const size_t least = config.job_replicas.measures_soon() ? 2 : kSteps;
+  const size_t min_steps = config.job_replicas.measures_soon() ? 2 : kSteps;
   const std::vector<int64_t> nanos =
-      config.job_replicas.throughput().Shortest(kSteps, least);
+      config.job_replicas.throughput().Shortest(kSteps, min_steps);
   if (nanos.empty()) return false;
   config.job_replicas.StopMeasuring();
   return next->Assign(nanos);
@@ -79,12 +79,12 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
                               before / kStepsBetweenAssignments;
   if (!due) return Status();
   config.job_replicas.StopMeasuring();
-  const int64_t mine = parts_.stepper().times().Average(soon);
-  std::vector<int64_t> all(static_cast<size_t>(config.collective->size()));
-  RINGLET_RETURN_IF_ERROR(
-      AllGatherNumbers(config.collective, &mine, sizeof(mine), 1, all.data()));
-  config.job_replicas.throughput().Set(all);
-  *moved = next->Assign(all);
+  const int64_t own_nanos = parts_.stepper().times().Average(soon);
+  std::vector<int64_t> nanos(static_cast<size_t>(config.collective->size()));
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(config.collective, &own_nanos,
+                                           sizeof(own_nanos), 1, nanos.data()));
+  config.job_replicas.throughput().Set(nanos);
+  *moved = next->Assign(nanos);
   return Status();
 }
 

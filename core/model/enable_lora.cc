@@ -95,11 +95,11 @@ Status AddLayers(const NestedModel& from, Functional* to) {
     }
     int& node = first[static_cast<size_t>(call.layer)];
     const bool again = node >= 0;
-    const int made =
+    const int new_node =
         again ? to->CallAgain(node, inputs)
               : to->Add(from.layers[static_cast<size_t>(call.layer)], inputs);
-    if (!again) node = made;
-    node_of_call.push_back(made);
+    if (!again) node = new_node;
+    node_of_call.push_back(new_node);
   }
   std::vector<int> outputs;
   for (const int call : from.outputs) {
@@ -112,10 +112,10 @@ Status AddLayers(const NestedModel& from, Functional* to) {
 template <typename Class>
 Status BuildModel(const NestedModel& from, const std::string& name,
                   std::unique_ptr<Model>* model) {
-  auto made = std::make_unique<Class>();
-  made->set_name(name);
-  RINGLET_RETURN_IF_ERROR(AddLayers(from, made.get()));
-  *model = std::move(made);
+  auto new_model = std::make_unique<Class>();
+  new_model->set_name(name);
+  RINGLET_RETURN_IF_ERROR(AddLayers(from, new_model.get()));
+  *model = std::move(new_model);
   return Status();
 }
 

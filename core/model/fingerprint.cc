@@ -63,8 +63,8 @@ std::vector<Field> FieldsOf(const std::string& text) {
 }
 
 // Makes the error for the difference of rank `rank`'s text from the text of
-// `first`. `mine` has the advice.
-Status DifferenceError(const char* what, const Fingerprint& mine, int first,
+// `first`. `own` has the advice.
+Status DifferenceError(const char* subject, const Fingerprint& own, int first,
                        int rank, const std::string& firsts,
                        const std::string& theirs) {
   const std::vector<Field> a = FieldsOf(firsts), b = FieldsOf(theirs);
@@ -75,28 +75,29 @@ Status DifferenceError(const char* what, const Fingerprint& mine, int first,
         return InvalidArgument(
             "%s: rank %d has other %s than rank %d; run the same program with "
             "the same options and data on every worker",
-            what, rank, a[i].name.c_str(), first);
+            subject, rank, a[i].name.c_str(), first);
       }
-      const std::string advice = mine.AdviceOf(a[i].name);
+      const std::string advice = own.AdviceOf(a[i].name);
       return InvalidArgument(
           "%s: %s is %s on rank %d, but %s on rank %d; it must be the same on "
           "every worker%s%s",
-          what, a[i].name.c_str(), b[i].value.c_str(), rank, a[i].value.c_str(),
-          first, advice.empty() ? "" : ": ", advice.c_str());
+          subject, a[i].name.c_str(), b[i].value.c_str(), rank,
+          a[i].value.c_str(), first, advice.empty() ? "" : ": ",
+          advice.c_str());
     }
     const bool first_lacks = i >= a.size();
     const Field& field = first_lacks ? b[i] : a[i];
     return InvalidArgument(
         "%s: rank %d has %s (%s) where rank %d has %s; run the same program "
         "with the same options on every worker",
-        what, first_lacks ? rank : first, field.name.c_str(),
+        subject, first_lacks ? rank : first, field.name.c_str(),
         field.value.c_str(), first_lacks ? first : rank,
         first_lacks || i >= b.size() ? "nothing" : b[i].name.c_str());
   }
   return InvalidArgument(
       "%s: rank %d was given other options than rank %d; run the same program "
       "with the same options on every worker",
-      what, rank, first);
+      subject, rank, first);
 }
 
 // A text's length and checksum.
@@ -110,11 +111,11 @@ size_t ReferenceOf(const std::vector<Sum>& all, const JoiningMembers& joining) {
   const auto alike = [&all](size_t r) {
     return std::count(all.begin(), all.end(), all[r]);
   };
-  size_t most = first;
+  size_t best = first;
   for (size_t r = 0; r < all.size(); ++r) {
-    if (alike(r) > alike(most)) most = r;
+    if (alike(r) > alike(best)) best = r;
   }
-  return most;
+  return best;
 }
 
 }  // namespace
@@ -226,9 +227,9 @@ void AddLoss(const Loss& loss, const std::string& suffix,
       fingerprint->Add(name, loss.**number);
     } else if (const auto* flag = std::get_if<bool Loss::*>(&field.value)) {
       fingerprint->Add(name, int64_t{loss.**flag});
-    } else if (const auto* whole =
+    } else if (const auto* integer =
                    std::get_if<std::optional<int> Loss::*>(&field.value)) {
-      if (loss.**whole) fingerprint->Add(name, int64_t{*(loss.**whole)});
+      if (loss.**integer) fingerprint->Add(name, int64_t{*(loss.**integer)});
     }
   }
 }
@@ -242,8 +243,8 @@ std::string DescribeMetric(const Metric& metric) {
   if (metric.weighted) text += ", weighted";
   for (const MetricField& field : ClassOf(metric)) {
     const std::string name = std::string(", ") + field.name + " ";
-    if (const auto* whole = std::get_if<MetricInt>(&field.value)) {
-      text += name + std::to_string(metric.*whole->value);
+    if (const auto* integer = std::get_if<MetricInt>(&field.value)) {
+      text += name + std::to_string(metric.*integer->value);
     } else if (const auto* number = std::get_if<MetricFloat>(&field.value)) {
       text += name + ShortestText(metric.*number->value);
     } else if (const auto* word = std::get_if<MetricWord>(&field.value)) {
@@ -258,7 +259,7 @@ std::string DescribeMetric(const Metric& metric) {
   return text;
 }
 
-Status Agree(Collective* collective, const char* what,
+Status Agree(Collective* collective, const char* subject,
              const Fingerprint& fingerprint, const JoiningMembers& joining) {
   if (collective->size() == 1) return Status();
   const std::string& text = fingerprint.text();
@@ -266,15 +267,16 @@ Status Agree(Collective* collective, const char* what,
   const uint32_t crc = Crc32c(text.data(), text.size());
   // Two checksums of a text: the second begins where the first ended.
   const uint32_t more = Crc32c(text.data(), text.size(), ~crc);
-  const Sum mine = {text.size(), uint64_t{crc} << 32 | more};
-  std::vector<Sum> all(ranks);
-  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(
-      collective, mine.data(), sizeof(uint64_t), mine.size(), all.data()));
+  const Sum own_sum = {text.size(), uint64_t{crc} << 32 | more};
+  std::vector<Sum> sums(ranks);
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(collective, own_sum.data(),
+                                           sizeof(uint64_t), own_sum.size(),
+                                           sums.data()));
   uint64_t longest = 0;
   bool alike = true;
-  for (const Sum& sum : all) {
+  for (const Sum& sum : sums) {
     longest = std::max(longest, sum[0]);
-    alike &= sum == all[0];
+    alike &= sum == sums[0];
   }
   if (alike) return Status();
   const size_t width =
@@ -285,16 +287,16 @@ Status Agree(Collective* collective, const char* what,
   RINGLET_RETURN_IF_ERROR(
       collective->AllGather(padded.data(), width, &texts[0]));
   const auto text_of = [&](size_t r) {
-    return texts.substr(width * r, std::min<uint64_t>(all[r][0], width));
+    return texts.substr(width * r, std::min<uint64_t>(sums[r][0], width));
   };
-  const size_t first = ReferenceOf(all, joining);
+  const size_t first = ReferenceOf(sums, joining);
   for (size_t i = 1; i < ranks; ++i) {
     const size_t r = (first + i) % ranks;
-    if (all[r] == all[first]) continue;
+    if (sums[r] == sums[first]) continue;
     const int rank = static_cast<int>(r);
     return joining.Refuse(
         collective, rank,
-        DifferenceError(what, fingerprint, static_cast<int>(first), rank,
+        DifferenceError(subject, fingerprint, static_cast<int>(first), rank,
                         text_of(first), text_of(r)));
   }
   return Status();

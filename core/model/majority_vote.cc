@@ -56,7 +56,7 @@ Status MakeVoteError(const Collective& collective, const Vote& vote,
       [&](const CheckDigests& digests) { return digests != reference; });
   const auto first =
       std::mismatch(reference.begin(), reference.end(), other->begin()).first;
-  const char* const what =
+  const char* const part =
       parts[static_cast<size_t>(first - reference.begin())];
   const std::vector<int>& faulty = vote.faulty;
   if (!vote.has_majority) {
@@ -66,19 +66,20 @@ Status MakeVoteError(const Collective& collective, const Vote& vote,
                  "its program was compiled otherwise%s. All stop; what was "
                  "saved before is right. Find that machine (ringlet verify), "
                  "and start without it",
-                 where.c_str(), NamesOf(collective, faulty).c_str(), what,
+                 where.c_str(), NamesOf(collective, faulty).c_str(), part,
                  kOwnParts);
   }
-  const bool mine = std::find(faulty.begin(), faulty.end(),
-                              collective.rank()) != faulty.end();
+  const bool is_own = std::find(faulty.begin(), faulty.end(),
+                                collective.rank()) != faulty.end();
   const std::string text = NamesOf(collective, faulty) +
                            (faulty.size() == 1 ? " has" : " have") + " other " +
-                           what + " than the other workers: the processor or " +
-                           "the memory of " + (mine ? "this" : "that") +
+                           part + " than the other workers: the processor or " +
+                           "the memory of " + (is_own ? "this" : "that") +
                            " machine is at fault, or "
                            "its program was compiled otherwise" +
                            kOwnParts;
-  if (!mine) return PeerLost(faulty[0], "%s: %s", where.c_str(), text.c_str());
+  if (!is_own)
+    return PeerLost(faulty[0], "%s: %s", where.c_str(), text.c_str());
   return Error(
       Code::kOutOfSync,
       "%s: %s. The other workers continue without it; do not start it again",

@@ -30,8 +30,8 @@ Model::Model(Model&& other) noexcept
 
 Model& Model::operator=(Model&& other) noexcept {
   if (this == &other) return *this;
-  Model taken(std::move(other));
-  impl_.swap(taken.impl_);
+  Model source(std::move(other));
+  impl_.swap(source.impl_);
   return *this;
 }
 
@@ -286,8 +286,8 @@ Status Model::TrainStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(CheckAdapted());
   RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
   impl_->config.WarnOfLinearOutputs(impl_->graph);
-  bool taken = false;  // no rank has a request
-  return impl_->stepper.Train(batch, nullptr, &taken);
+  bool applied = false;  // no rank has a request
+  return impl_->stepper.Train(batch, nullptr, &applied);
 }
 
 Status Model::TestStep(const Batch& batch) {

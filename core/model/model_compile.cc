@@ -160,7 +160,7 @@ Status Model::Impl::CheckInitialWeights() const {
 }
 
 Status Model::Impl::CopyWeights(
-    std::shared_ptr<const std::vector<float>>* given) const {
+    std::shared_ptr<const std::vector<float>>* copy) const {
   RINGLET_RETURN_IF_ERROR(CheckInitialWeights());
   std::vector<float> weights = initial_weights;
   if (compiled) {
@@ -168,7 +168,7 @@ Status Model::Impl::CopyWeights(
     weights.assign(begin, begin + graph.num_weights());
   }
   if (weights.empty()) return Status();
-  *given = std::make_shared<const std::vector<float>>(std::move(weights));
+  *copy = std::make_shared<const std::vector<float>>(std::move(weights));
   return Status();
 }
 

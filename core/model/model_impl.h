@@ -70,7 +70,7 @@ struct Model::Impl {
   void MakeExchange();
   std::unique_ptr<RoundExchange> MakeRoundExchange();
   // The weights for AsLayer; null if there are none yet.
-  Status CopyWeights(std::shared_ptr<const std::vector<float>>* given) const;
+  Status CopyWeights(std::shared_ptr<const std::vector<float>>* copy) const;
   Status CheckInitialWeights() const;
 
   Status status;

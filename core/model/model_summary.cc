@@ -46,8 +46,8 @@ std::string FormatRow(const char* bar, const std::string& a,
          " " + bar + "\n";
 }
 
-std::string Count(const char* what, int64_t floats) {
-  return what + WithCommas(floats) + " (" +
+std::string Count(const char* label, int64_t floats) {
+  return label + WithCommas(floats) + " (" +
          ReadableSize(floats * int64_t{sizeof(float)}) + ")\n";
 }
 

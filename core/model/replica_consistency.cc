@@ -147,19 +147,19 @@ Status ReplicaConsistency::BroadcastStart(int root) {
 // of machines.
 Status ReplicaConsistency::CompareArithmetic() const {
   Collective* const c = config_.collective;
-  const int64_t mine = UsesFusedMultiplyAdd();
-  std::vector<int64_t> all(static_cast<size_t>(c->size()));
+  const int64_t own_fuses = UsesFusedMultiplyAdd();
+  std::vector<int64_t> fuses(static_cast<size_t>(c->size()));
   RINGLET_RETURN_IF_ERROR(
-      AllGatherNumbers(c, &mine, sizeof(int64_t), 1, all.data()));
-  const auto other = std::find(all.begin(), all.end(), all[0] == 0);
-  if (other == all.end() || c->rank() != 0) return Status();
+      AllGatherNumbers(c, &own_fuses, sizeof(int64_t), 1, fuses.data()));
+  const auto other = std::find(fuses.begin(), fuses.end(), fuses[0] == 0);
+  if (other == fuses.end() || c->rank() != 0) return Status();
   const char* const has[] = {"no fused multiply-adds", "fused multiply-adds"};
   Notice(
       "note: worker %d computes with %s, worker 0 with %s: they stay in step, "
       "but machines of one kind alone would end with other last digits; "
       "RINGLET_KERNELS=unfused on all makes them one kind (docs/one_result.md)",
-      static_cast<int>(other - all.begin()), has[*other != 0],
-      has[all[0] != 0]);
+      static_cast<int>(other - fuses.begin()), has[*other != 0],
+      has[fuses[0] != 0]);
   return Status();
 }
 
@@ -170,9 +170,9 @@ Status ReplicaConsistency::Join(bool has_state) {
   }
   members_ = {{c->worker(), state_incarnation_}};
   if (c->size() == 1) return Status();
-  const std::string what = "model '" + graph_.name() + "'";
+  const std::string subject = "model '" + graph_.name() + "'";
   RINGLET_RETURN_IF_ERROR(
-      Agree(c, what.c_str(), MakeFingerprint(), config_.joining));
+      Agree(c, subject.c_str(), MakeFingerprint(), config_.joining));
   RINGLET_RETURN_IF_ERROR(CompareArithmetic());
   std::vector<Start> all;
   RINGLET_RETURN_IF_ERROR(GatherStarts(has_state, &all));
@@ -223,29 +223,29 @@ Status ReplicaConsistency::CompareStarts(const std::vector<Start>& all) const {
 }
 
 Status ReplicaConsistency::GatherStarts(bool has_state,
-                                        std::vector<Start>* all) {
+                                        std::vector<Start>* starts) {
   Collective* const c = config_.collective;
-  Start mine = {};
-  mine.has_state = has_state ? 1 : 0;
-  mine.digest = has_state ? 0 : StateDigest();
-  mine.loaded = LoadedDigest();
-  mine.member = {c->worker(), state_incarnation_};
-  all->resize(static_cast<size_t>(c->size()));
-  return AllGatherNumbers(c, &mine, sizeof(int64_t),
-                          sizeof(Start) / sizeof(int64_t), all->data());
+  Start own_start = {};
+  own_start.has_state = has_state ? 1 : 0;
+  own_start.digest = has_state ? 0 : StateDigest();
+  own_start.loaded = LoadedDigest();
+  own_start.member = {c->worker(), state_incarnation_};
+  starts->resize(static_cast<size_t>(c->size()));
+  return AllGatherNumbers(c, &own_start, sizeof(int64_t),
+                          sizeof(Start) / sizeof(int64_t), starts->data());
 }
 
 Status ReplicaConsistency::Check() const {
   if (config_.collective->size() == 1) return Status();
-  const std::string what = "model '" + graph_.name() + "' after " +
-                           std::to_string(updater_.iterations()) + " steps";
+  const std::string subject = "model '" + graph_.name() + "' after " +
+                              std::to_string(updater_.iterations()) + " steps";
   Fingerprint f;
   f.Add("the number of steps", updater_.iterations());
   f.Add("the learning rate", updater_.LearningRate());
   f.AddChecksum("weights",
                 Digest(memory_.persistent().weights, graph_.num_weights(), 0));
   f.AddChecksum("optimizer slots", SlotsDigest(0));
-  const Status status = Agree(config_.collective, what.c_str(), f);
+  const Status status = Agree(config_.collective, subject.c_str(), f);
   if (status.code() != Code::kInvalidArgument) return status;
   return Error(
       Code::kOutOfSync,

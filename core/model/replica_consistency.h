@@ -59,7 +59,7 @@ class ReplicaConsistency {
   // In elastic jobs: compares the ranks' states, and the digests of the pass
   // that all ranks have made. MakeVoteError (majority_vote.h) makes the error
   // of a difference.
-  Status CrossCheck(const PassDigests& mine);
+  Status CrossCheck(const PassDigests& own_digests);
   // True if the members of this view have passed a CrossCheck of the present
   // state.
   bool PassedCheck() const;

@@ -27,13 +27,13 @@ bool ReplicaConsistency::PassedCheck() const {
          passed_.digest == StateDigest();
 }
 
-Status ReplicaConsistency::CrossCheck(const PassDigests& mine) {
+Status ReplicaConsistency::CrossCheck(const PassDigests& own_digests) {
   Collective* const c = config_.collective;
   const int64_t rate = FloatBits(updater_.LearningRate());
   const Passed now = {updater_.iterations(), StateDigest()};
   const CheckDigests own = {now.step << 32 ^ rate, now.digest,
-                            static_cast<int64_t>(mine.metrics),
-                            static_cast<int64_t>(mine.gradients)};
+                            static_cast<int64_t>(own_digests.metrics),
+                            static_cast<int64_t>(own_digests.gradients)};
   const size_t n = own.size();
   std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * n);
   RINGLET_RETURN_IF_ERROR(

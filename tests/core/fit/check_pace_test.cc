@@ -51,13 +51,13 @@ TEST(CheckPaceTest, Due_AfterARollback_CountsFromTheLastCheck) {
   EXPECT_FALSE(pace.due(100 + CheckPace::kFirst - 1));
   EXPECT_TRUE(pace.due(100 + CheckPace::kFirst));
   pace.BeginCheck(110, 1101 * kMs);
-  EXPECT_EQ(pace.mine().step, 10 * kMs);
+  EXPECT_EQ(pace.own_times().step, 10 * kMs);
   pace.EndCheck(110, 1103 * kMs);
-  EXPECT_EQ(pace.mine().check, 2 * kMs);
+  EXPECT_EQ(pace.own_times().check, 2 * kMs);
   // A view forms after a loss, with fewer steps.
   pace.BeginCheck(50, 1200 * kMs);
   pace.EndCheck(50, 1201 * kMs);
-  EXPECT_EQ(pace.mine().step, 10 * kMs);
+  EXPECT_EQ(pace.own_times().step, 10 * kMs);
   EXPECT_FALSE(pace.due(59));
   EXPECT_TRUE(pace.due(60));
 }
