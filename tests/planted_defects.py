@@ -241,8 +241,8 @@ DEFECTS = {
     # io/pictures
     "pictures: the product of the sizes is not checked":
         ("io/pictures/decoders.cc",
-         "height <= most / width)",
-         "height <= most)",
+         "height <= max_pixels / width)",
+         "height <= max_pixels)",
          ("io_pictures", "PngTest.Decode_HugeSize_IsRefusedBeforeAllocation")),
     "pictures: the centres of pixels are at whole numbers":
         ("io/pictures/resize.cc",

@@ -71,15 +71,15 @@ std::string Inflated(const std::string& head) {
   if ((flags & 2) != 0) at += 2;
   if (at >= head.size()) return "";
   std::string content(kHeadBytes, '\0');
-  size_t made = 0;
+  size_t content_bytes = 0;
   bool ended = false;
   if (!InflateRaw(reinterpret_cast<const unsigned char*>(head.data()) + at,
                   head.size() - at,
                   reinterpret_cast<unsigned char*>(&content[0]), kHeadBytes,
-                  &made, &ended)) {
+                  &content_bytes, &ended)) {
     return "";
   }
-  content.resize(made);
+  content.resize(content_bytes);
   return content;
 }
 
@@ -111,7 +111,7 @@ bool IsText(const std::string& head) {
 // True if all lines have the same number of separators.
 bool IsCsv(const std::string& head) {
   for (const char separator : {',', ';', '\t'}) {
-    int64_t least = INT64_MAX, most = 0, lines = 0;
+    int64_t fewest = INT64_MAX, largest = 0, lines = 0;
     for (size_t at = 0; at < head.size() && lines < 5; ++lines) {
       const size_t end = head.find('\n', at);
       if (end == std::string::npos && lines > 0) break;  // may be cut
@@ -119,11 +119,11 @@ bool IsCsv(const std::string& head) {
       const int64_t n =
           std::count(head.begin() + static_cast<ptrdiff_t>(at),
                      head.begin() + static_cast<ptrdiff_t>(stop), separator);
-      least = std::min(least, n);
-      most = std::max(most, n);
+      fewest = std::min(fewest, n);
+      largest = std::max(largest, n);
       at = stop + 1;
     }
-    if (lines > 0 && least == most && most > 0) return true;
+    if (lines > 0 && fewest == largest && largest > 0) return true;
   }
   return false;
 }
@@ -347,12 +347,12 @@ Status FindFileKind(FileSystem* files, const std::string& path,
 }
 
 Status WrongKindError(FileSystem* files, const std::string& path,
-                      std::initializer_list<FileKind::Format> wanted,
+                      std::initializer_list<FileKind::Format> expected,
                       const Status& error) {
   FileKind kind;
   if (error.ok() || !FindFileKind(files, path, &kind).ok()) return error;
-  const bool unpacks =
-      std::find(wanted.begin(), wanted.end(), Format::kGzip) != wanted.end();
+  const bool unpacks = std::find(expected.begin(), expected.end(),
+                                 Format::kGzip) != expected.end();
   const bool packed = kind.format == Format::kGzip && !unpacks;
   // There is no better error for unknown or empty content, nor for gzip, which
   // may be a damaged file of a wanted format.
@@ -361,13 +361,13 @@ Status WrongKindError(FileSystem* files, const std::string& path,
     if (kind.content == format && !packed) return error;
   }
   const bool may_be_text =
-      std::any_of(wanted.begin(), wanted.end(), [](Format format) {
+      std::any_of(expected.begin(), expected.end(), [](Format format) {
         return format == Format::kCsv || format == Format::kRun ||
                format == Format::kKerasJson || format == Format::kJson;
       });
   if (kind.content == Format::kText && may_be_text && !packed) return error;
   std::string names;
-  for (const Format format : wanted) {
+  for (const Format format : expected) {
     if (format == Format::kGzip) continue;
     if (kind.content == format && !packed) return error;
     if (format == Format::kSafetensorsIndex) continue;  // as safetensors

@@ -22,21 +22,21 @@ FileVersion VersionOf(const struct stat& info) {
 Status CheckUnchanged(File* file, const FileVersion& before) {
   FileVersion now;
   RINGLET_RETURN_IF_ERROR(file->Version(&now));
-  std::string what;
+  std::string change;
   if (now.device != before.device || now.inode != before.inode) {
-    what = "another file has its name now";
+    change = "another file has its name now";
   } else if (now.bytes != before.bytes) {
-    what = "it had " + std::to_string(before.bytes) + " bytes and has " +
-           std::to_string(now.bytes);
+    change = "it had " + std::to_string(before.bytes) + " bytes and has " +
+             std::to_string(now.bytes);
   } else if (now.written_ns != before.written_ns) {
-    what = "it was written to, though its size is the same";
+    change = "it was written to, though its size is the same";
   } else {
     return Status();
   }
   return Corruption(
       "%s: was changed while it is in use: %s; start again, and leave the file "
       "alone until the end (a copy is safe)",
-      file->path().c_str(), what.c_str());
+      file->path().c_str(), change.c_str());
 }
 
 Status ChecksumParts(File* file, int64_t bytes, uint32_t* sample) {

@@ -118,7 +118,7 @@ Status InputFile::ReadSome(void* data, size_t bytes, size_t* got) {
   return Status();
 }
 
-Status InputFile::Read(void* data, size_t bytes, const char* what) {
+Status InputFile::Read(void* data, size_t bytes, const char* part) {
   const int64_t begin = offset_;
   size_t got = 0;
   RINGLET_RETURN_IF_ERROR(ReadSome(data, bytes, &got));
@@ -126,7 +126,7 @@ Status InputFile::Read(void* data, size_t bytes, const char* what) {
   return Corruption("%s: ends at offset %" PRId64
                     ", within %s (%zu bytes from "
                     "offset %" PRId64 "); fetch the file again",
-                    path_.c_str(), offset_, what, bytes, begin);
+                    path_.c_str(), offset_, part, bytes, begin);
 }
 
 Status CheckMemoryFor(const std::string& path, uint64_t bytes) {
@@ -163,16 +163,16 @@ Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
 
 // Checks a compressed file; the size of a plain one is known.
 Status InputFile::CheckLength(uint64_t bytes) const {
-  const uint64_t begin = static_cast<uint64_t>(offset_), whole = begin + bytes;
-  if (!compressed_ || static_cast<uint32_t>(whole) == last_length_) {
+  const uint64_t begin = static_cast<uint64_t>(offset_), end = begin + bytes;
+  if (!compressed_ || static_cast<uint32_t>(end) == last_length_) {
     return Status();
   }
   InputFile again;
   RINGLET_RETURN_IF_ERROR(again.Open(path_));
   std::vector<char> buffer(64 << 10);
-  for (uint64_t at = 0; at < whole;) {
+  for (uint64_t at = 0; at < end;) {
     const size_t want =
-        std::min<uint64_t>(buffer.size(), at < begin ? begin - at : whole - at);
+        std::min<uint64_t>(buffer.size(), at < begin ? begin - at : end - at);
     RINGLET_RETURN_IF_ERROR(again.Read(
         buffer.data(), want, at < begin ? "its header" : "the elements"));
     at += want;
@@ -195,31 +195,31 @@ uint32_t Crc32(const void* data, size_t bytes, uint32_t before) {
       crc32_z(before, static_cast<const unsigned char*>(data), bytes));
 }
 
-bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
-                uint32_t* crc, uint64_t* made) {
+bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t max_bytes,
+                uint32_t* crc, uint64_t* num_bytes) {
   unsigned char buffer[16 << 10];
   z_stream stream = {};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
   stream.next_in = const_cast<unsigned char*>(data);  // zlib only reads it
   stream.avail_in = static_cast<uInt>(bytes);
   *crc = 0;
-  *made = 0;
+  *num_bytes = 0;
   int code = Z_OK;
-  while (code == Z_OK && *made <= most) {
+  while (code == Z_OK && *num_bytes <= max_bytes) {
     stream.next_out = buffer;
     stream.avail_out = sizeof(buffer);
     code = inflate(&stream, Z_NO_FLUSH);
     const size_t n = sizeof(buffer) - stream.avail_out;
     *crc = static_cast<uint32_t>(crc32_z(*crc, buffer, n));
-    *made += n;
+    *num_bytes += n;
   }
   const bool is_whole = code == Z_STREAM_END && stream.avail_in == 0;
   inflateEnd(&stream);
-  return is_whole || *made > most;
+  return is_whole || *num_bytes > max_bytes;
 }
 
 bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
-                size_t most, size_t* made, bool* ended, size_t skip) {
+                size_t max_bytes, size_t* num_bytes, bool* ended, size_t skip) {
   z_stream stream = {};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
   stream.next_in = const_cast<unsigned char*>(data);  // zlib only reads it
@@ -234,9 +234,9 @@ bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
     skip -= piece - stream.avail_out;
   }
   stream.next_out = out;
-  stream.avail_out = static_cast<uInt>(most);
+  stream.avail_out = static_cast<uInt>(max_bytes);
   if (code == Z_OK) code = inflate(&stream, Z_FINISH);
-  *made = most - stream.avail_out;
+  *num_bytes = max_bytes - stream.avail_out;
   *ended = code == Z_STREAM_END && stream.avail_in == 0;
   inflateEnd(&stream);
   return code == Z_STREAM_END || code == Z_BUF_ERROR || code == Z_OK;

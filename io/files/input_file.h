@@ -26,8 +26,8 @@ class InputFile {
 
   Status Open(const std::string& path);
 
-  // Reads exactly `bytes` more. The error names `what` was read.
-  Status Read(void* data, size_t bytes, const char* what);
+  // Reads exactly `bytes` more. The error names the `part` of the file.
+  Status Read(void* data, size_t bytes, const char* part);
   // Reads up to `bytes`; *got < bytes only at the end.
   Status ReadSome(void* data, size_t bytes, size_t* got);
   // Reads the last `bytes` of the file into `data`. Their number is checked
@@ -65,17 +65,18 @@ Status CheckMemoryFor(const std::string& path, uint64_t bytes);
 uint32_t Crc32(const void* data, size_t bytes, uint32_t before = 0);
 
 // Computes the CRC-32 and the number of bytes of inflated raw deflate data,
-// without memory for them. Stops at `most` + 1 bytes. False: damaged, or no
-// memory.
-bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
-                uint32_t* crc, uint64_t* made);
+// without memory for them. Stops at `max_bytes` + 1 bytes. False: damaged, or
+// no memory.
+bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t max_bytes,
+                uint32_t* crc, uint64_t* num_bytes);
 
 // Inflates raw deflate data, as in zip. Leaves out the first `skip` bytes.
-// Stops when `out` has `most` bytes (> 0), or at the end of the data. *made is
-// their number. *ended: the stream ended there, and all of `data` was used.
-// False: damaged, or no memory. Both sizes are below 4 GiB.
+// Stops when `out` has `max_bytes` bytes (> 0), or at the end of the data.
+// *num_bytes is their number. *ended: the stream ended there, and all of `data`
+// was used. False: damaged, or no memory. Both sizes are below 4 GiB.
 bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
-                size_t most, size_t* made, bool* ended, size_t skip = 0);
+                size_t max_bytes, size_t* num_bytes, bool* ended,
+                size_t skip = 0);
 
 }  // namespace ringlet
 

@@ -5,17 +5,17 @@
 
 namespace ringlet {
 
-Status ProtobufReader::Damaged(const char* what) const {
-  return Corruption("byte %" PRId64 ": %s", at_, what);
+Status ProtobufReader::Damaged(const char* fault) const {
+  return Corruption("byte %" PRId64 ": %s", at_, fault);
 }
 
 Status ProtobufReader::Byte(unsigned char* byte) {
   if (at_ >= end_) return Damaged("a field goes beyond its message");
   if (at_ < window_begin_ || at_ >= window_end_) {
     size_t got = 0;
-    const auto most =
+    const auto max_bytes =
         static_cast<size_t>(std::min<int64_t>(sizeof(window_), end_ - at_));
-    RINGLET_RETURN_IF_ERROR(file_->ReadSome(at_, window_, most, &got));
+    RINGLET_RETURN_IF_ERROR(file_->ReadSome(at_, window_, max_bytes, &got));
     if (got == 0) return Damaged("the file ends within a field");
     window_begin_ = at_;
     window_end_ = at_ + static_cast<int64_t>(got);
@@ -86,19 +86,19 @@ Status ProtobufReader::Text(const Field& field, std::string* text) const {
   return file_->Read(field.begin, &(*text)[0], text->size());
 }
 
-Status ProtobufReader::Ints(const Field& field, size_t most,
+Status ProtobufReader::Ints(const Field& field, size_t max_count,
                             std::vector<int64_t>* ints) {
   if (field.type == ProtobufType::kVarint) {
     ints->push_back(static_cast<int64_t>(field.value));
   } else if (field.type == ProtobufType::kBytes) {
     ProtobufReader packed(*this, field);
-    while (packed.at_ < packed.end_ && ints->size() <= most) {
+    while (packed.at_ < packed.end_ && ints->size() <= max_count) {
       uint64_t value = 0;
       RINGLET_RETURN_IF_ERROR(packed.Varint(&value));
       ints->push_back(static_cast<int64_t>(value));
     }
   }
-  return ints->size() <= most ? Status() : Damaged("too many numbers");
+  return ints->size() <= max_count ? Status() : Damaged("too many numbers");
 }
 
 Status ProtobufReader::CountInts(const Field& field, int64_t* count) const {

@@ -38,8 +38,8 @@ class ProtobufReader {
   Status Next(Field* field, bool* has);
   // Reads up to 4096 bytes; kCorruption if there are more.
   Status Text(const Field& field, std::string* text) const;
-  // Reads a field with one number or, packed, several, at most `most`.
-  Status Ints(const Field& field, size_t most, std::vector<int64_t>* ints);
+  // Reads a field with one number or, packed, several, at most `max_count`.
+  Status Ints(const Field& field, size_t max_count, std::vector<int64_t>* ints);
   // Counts the numbers that are packed in a field of bytes.
   Status CountInts(const Field& field, int64_t* count) const;
 
@@ -47,7 +47,7 @@ class ProtobufReader {
   Status Byte(unsigned char* byte);
   Status Varint(uint64_t* value);
   Status Fixed(int bytes, Field* field);
-  Status Damaged(const char* what) const;
+  Status Damaged(const char* fault) const;
 
   File* const file_;
   int64_t at_, end_;

@@ -125,9 +125,10 @@ Status DecodeBmp(std::string_view file, bool size_only, Picture* picture) {
   if (size_only) return Status();
   std::string_view palette;
   if (header.bits <= 8) {
-    const uint32_t most = 1u << header.bits;
-    const uint32_t colors =
-        header.colors == 0 || header.colors > most ? most : header.colors;
+    const uint32_t max_colors = 1u << header.bits;
+    const uint32_t colors = header.colors == 0 || header.colors > max_colors
+                                ? max_colors
+                                : header.colors;
     palette = file.substr(bytes.at(), colors * header.color_bytes);
   }
   const uint64_t row_bytes =

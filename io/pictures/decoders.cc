@@ -15,12 +15,12 @@ Status CheckSize(uint64_t width, uint64_t height) {
                            " pixels, a side of more than %d; cut it into parts",
                            width, height, kMaxPictureSide);
   }
-  const auto most = static_cast<uint64_t>(kMaxPixels);
-  if (width <= most && height <= most / width) return Status();
+  const auto max_pixels = static_cast<uint64_t>(kMaxPixels);
+  if (width <= max_pixels && height <= max_pixels / width) return Status();
   return InvalidArgument("is %" PRIu64 " x %" PRIu64
                          " pixels, more than the %" PRIu64
                          " that are read; make it smaller",
-                         width, height, most);
+                         width, height, max_pixels);
 }
 
 Status AllocatePixels(uint64_t extra_bytes, Picture* picture) {

@@ -184,13 +184,13 @@ class PngReader {
         (data[0] * 256 + data[1]) % 31 != 0) {
       return Corruption("is damaged: its pixels are no zlib data");
     }
-    size_t made = 0;
+    size_t inflated_bytes = 0;
     bool ended = false;
-    if (!InflateRaw(data + 2, idat_.size() - 2, raw->data(), raw->size(), &made,
-                    &ended)) {
+    if (!InflateRaw(data + 2, idat_.size() - 2, raw->data(), raw->size(),
+                    &inflated_bytes, &ended)) {
       return Corruption("is damaged: its pixels cannot be inflated");
     }
-    return made == raw->size() ? Status() : EndsEarly();
+    return inflated_bytes == raw->size() ? Status() : EndsEarly();
   }
 
   // `rows`: each a byte for its filter, and its samples.

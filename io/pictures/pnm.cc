@@ -31,10 +31,11 @@ class PnmReader {
     const uint64_t samples =
         uint64_t{width} * height * static_cast<unsigned>(picture_->channels);
     // In a text a byte follows each number but the last, except in a bitmap.
-    const uint64_t least = !is_text()  ? RowBytes() * height
-                           : is_bits() ? samples
-                                       : 2 * samples - 1;
-    if (at_ > file_.size() || file_.size() - at_ < least) return EndsEarly();
+    const uint64_t min_bytes = !is_text()  ? RowBytes() * height
+                               : is_bits() ? samples
+                                           : 2 * samples - 1;
+    if (at_ > file_.size() || file_.size() - at_ < min_bytes)
+      return EndsEarly();
     RINGLET_RETURN_IF_ERROR(AllocatePixels(0, picture_));
     return is_text() ? ReadText() : ReadBinary();
   }

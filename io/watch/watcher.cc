@@ -47,12 +47,12 @@ uint64_t StampOf(const WatchedFile& file) {
                       std::to_string(file.changed_ns));
 }
 
-// Keeps the `most` elements that are first in their order.
+// Keeps the `max_elements` elements that are first in their order.
 template <typename T>
-void KeepFirst(T element, size_t most, std::vector<T>* heap) {
+void KeepFirst(T element, size_t max_elements, std::vector<T>* heap) {
   heap->push_back(std::move(element));
   std::push_heap(heap->begin(), heap->end());
-  if (heap->size() <= most) return;
+  if (heap->size() <= max_elements) return;
   std::pop_heap(heap->begin(), heap->end());
   heap->pop_back();
 }
@@ -211,7 +211,7 @@ Status Watcher::Scan(double* wait_seconds) {
   const Status listed = ListNew(&scanned);
   if (!listed.ok()) return Advance(listed, Phase::kScan, wait_seconds);
   problem_ = Code::kOk;
-  const auto taken =
+  const auto scan_seconds =
       static_cast<double>(environment_->MonotonicNanos() - begin) * 1e-9;
   stamps_ = std::move(scanned.stamps);
   for (auto it = damaged_.begin(); it != damaged_.end();) {
@@ -222,16 +222,16 @@ Status Watcher::Scan(double* wait_seconds) {
   if (IsDue(scanned)) Plan(&scanned);
   if (phase_ != Phase::kScan) return Status();
   // Scans of a large folder take at most a twentieth of the time.
-  *wait_seconds = std::max(options_.scan_seconds, 19 * taken);
+  *wait_seconds = std::max(options_.scan_seconds, 19 * scan_seconds);
   return Status();
 }
 
 void Watcher::KeepWhole(std::vector<Candidate>* candidates) {
-  std::vector<Candidate> whole;
+  std::vector<Candidate> readable;
   for (Candidate& candidate : *candidates) {
     const Status status = environment_->Check(candidate.file);
     if (status.ok()) {
-      whole.push_back(std::move(candidate));
+      readable.push_back(std::move(candidate));
       continue;
     }
     if (status.code() == Code::kNotFound) continue;
@@ -240,7 +240,7 @@ void Watcher::KeepWhole(std::vector<Candidate>* candidates) {
                        "; it is left out until it changes (such files: " +
                        std::to_string(damaged_.size()) + ")");
   }
-  *candidates = std::move(whole);
+  *candidates = std::move(readable);
 }
 
 void Watcher::Plan(Scanned* scanned) {
@@ -294,7 +294,7 @@ Status Watcher::MakeRound() {
   round_ = {};
   round_.number = state_.round;
   round_.id = state_.RoundId();
-  const auto most = static_cast<size_t>(options_.replay);
+  const auto max_replay = static_cast<size_t>(options_.replay);
   const auto most_held_out = static_cast<size_t>(
       std::max(options_.replay, int64_t{WatchOptions::kLeastHeldOut}));
   std::vector<Sampled> replay, held_out;
@@ -310,7 +310,7 @@ Status Watcher::MakeRound() {
     } else if (is_fresh) {
       round_.fresh.push_back(file);
     } else {
-      KeepFirst(Sampled{hash, file}, most, &replay);
+      KeepFirst(Sampled{hash, file}, max_replay, &replay);
     }
   }));
   SortByPath(&round_.fresh);

@@ -4,8 +4,8 @@ namespace ringlet {
 
 namespace {
 
-Status MalformedListError(const std::string& text, const char* what) {
-  return InvalidArgument("host list %s: %s", Quoted(text).c_str(), what);
+Status MalformedListError(const std::string& text, const char* fault) {
+  return InvalidArgument("host list %s: %s", Quoted(text).c_str(), fault);
 }
 
 // Appends to *names each of `heads` followed by each of the numbers of

@@ -92,9 +92,9 @@ std::vector<std::string> BlockHosts(const std::vector<std::string>& nodes,
 
 std::vector<std::string> CyclicHosts(const std::vector<std::string>& nodes,
                                      const std::vector<int>& counts) {
-  const int most = *std::max_element(counts.begin(), counts.end());
+  const int max_count = *std::max_element(counts.begin(), counts.end());
   std::vector<std::string> hosts;
-  for (int round = 0; round < most; ++round) {
+  for (int round = 0; round < max_count; ++round) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (counts[i] > round) hosts.push_back(nodes[i]);
     }

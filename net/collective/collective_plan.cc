@@ -111,15 +111,15 @@ Status CompareCalls(const Call& call, uint64_t sequence, int rank, int peer,
       theirs.root == call.root) {
     return Status();
   }
-  char mine[96];
+  char own_call[96];
   char other[96];
   return InvalidArgument(
       "operation %llu is a%s %s on rank %d, but a%s %s on rank %d: every rank "
       "must make the same calls, with the same sizes, in the same order",
       static_cast<unsigned long long>(sequence),
       StartsWithVowel(call.type) ? "n" : "",
-      Describe(call.type, call.bytes, call.root, mine, sizeof(mine)), rank,
-      StartsWithVowel(type) ? "n" : "",
+      Describe(call.type, call.bytes, call.root, own_call, sizeof(own_call)),
+      rank, StartsWithVowel(type) ? "n" : "",
       Describe(type, theirs.total, theirs.root, other, sizeof(other)), peer);
 }
 

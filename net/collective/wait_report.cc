@@ -24,18 +24,19 @@ std::string ActivityText(const Activity& activity) {
 std::string EntryText(const WaitChain::Entry& entry,
                       const std::vector<std::string>& addresses) {
   const bool computing = entry.activity.computing();
-  const std::string what = ActivityText(entry.activity);
+  const std::string activity_text = ActivityText(entry.activity);
   char text[160];
   if (entry.silent > 0) {
     std::snprintf(text, sizeof(text),
                   ", silent for %.1f s, which last reported that it %s%s",
-                  entry.silent, computing ? "computes, " : "is ", what.c_str());
+                  entry.silent, computing ? "computes, " : "is ",
+                  activity_text.c_str());
   } else if (computing) {
     std::snprintf(text, sizeof(text), ", which has computed for %.0f s, %s",
-                  entry.seconds, what.c_str());
+                  entry.seconds, activity_text.c_str());
   } else {
     std::snprintf(text, sizeof(text), ", which has been %s, for %.0f s",
-                  what.c_str(), entry.seconds);
+                  activity_text.c_str(), entry.seconds);
   }
   std::string out = "rank " + std::to_string(entry.rank) + " (" +
                     addresses[entry.rank] + ")" + text;

@@ -93,17 +93,17 @@ void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
                 Findings* out) {
   const size_t before = out->size();
   for (const NameFacts& name : names) {
-    const std::string what = WorkerText(name.worker, name.host);
+    const std::string subject = WorkerText(name.worker, name.host);
     if (!name.answered) {
       AddError("names",
-               what + ": the resolver has not answered within " +
+               subject + ": the resolver has not answered within " +
                    SecondsText(seconds),
                "check the name server in /etc/resolv.conf, write the address "
                "into /etc/hosts, or put numeric addresses into the "
                "configuration",
                out, name.worker);
     } else if (!name.status.ok()) {
-      AddError("names", what + ": " + name.status.message(),
+      AddError("names", subject + ": " + name.status.message(),
                "correct the name in the configuration, or write its address "
                "into /etc/hosts",
                out, name.worker);
@@ -121,8 +121,8 @@ void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
     const bool wrong =
         name.loopback && (name.worker == self ? any_elsewhere : self_reachable);
     if (!wrong) continue;
-    const std::string what = WorkerText(name.worker, name.host) + " is " +
-                             name.address + " on this host";
+    const std::string subject = WorkerText(name.worker, name.host) + " is " +
+                                name.address + " on this host";
     const std::string instead =
         name.numeric
             ? "put the address of that worker's host in the network into the "
@@ -132,15 +132,15 @@ void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
                   ", or put numeric addresses into the configuration";
     if (name.worker == self && !name.numeric) {
       AddWarning("loopback",
-                 what +
+                 subject +
                      ", where other hosts cannot reach it; a job listens on "
                      "the address of the route to them too",
                  instead, out);
     } else {
       AddError("loopback",
-               what + (name.worker == self
-                           ? ", where other hosts cannot reach it"
-                           : ", so it would be looked for on this host"),
+               subject + (name.worker == self
+                              ? ", where other hosts cannot reach it"
+                              : ", so it would be looked for on this host"),
                instead, out, name.worker == self ? -1 : name.worker);
     }
   }
@@ -150,14 +150,14 @@ void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
 }
 
 void CheckPort(const PortFacts& port, Findings* out) {
-  const std::string what = "this worker's address " + port.address;
+  const std::string subject = "this worker's address " + port.address;
   const std::string number = std::to_string(port.port);
   if (port.status.ok()) {
-    return AddOk("port", what + " can be used", out);
+    return AddOk("port", subject + " can be used", out);
   }
   if (port.holds_job) {
     return AddOk("port",
-                 what +
+                 subject +
                      " is in use by a worker of this job, so the others' "
                      "doctors cannot connect here",
                  out);
@@ -181,7 +181,7 @@ void CheckPort(const PortFacts& port, Findings* out) {
     default:
       fix = "correct this worker's address in the configuration";
   }
-  AddError("port", what + ": " + port.status.message(), fix, out);
+  AddError("port", subject + ": " + port.status.message(), fix, out);
 }
 
 void CheckCores(const CpuFacts& cpu, Findings* out) {
@@ -246,7 +246,7 @@ void CheckPlannedMemory(const MemoryFacts& memory, Findings* out) {
 }
 
 void CheckDisk(const DiskFacts& disk, Findings* out) {
-  const std::string what = disk.folder + " (" + disk.use + ")";
+  const std::string subject = disk.folder + " (" + disk.use + ")";
   if (!disk.writable.ok()) {
     std::string fix = "make the folder, or choose another";
     if (disk.writable.os_error() == EROFS) {
@@ -261,12 +261,12 @@ void CheckDisk(const DiskFacts& disk, Findings* out) {
     } else if (disk.writable.os_error() == ENOSPC) {
       fix = "free room (df), or choose another folder";
     }
-    return AddError("disk", what + ": " + disk.writable.message(), fix, out);
+    return AddError("disk", subject + ": " + disk.writable.message(), fix, out);
   }
-  const std::string room = what + " has " + BytesText(disk.free_bytes) +
+  const std::string room = subject + " has " + BytesText(disk.free_bytes) +
                            " free, and a save takes " + BytesText(disk.needed);
   if (disk.free_files == 0) {
-    return AddError("disk", what + " has no file left (df -i)",
+    return AddError("disk", subject + " has no file left (df -i)",
                     "remove files, or choose another folder", out);
   }
   if (disk.needed > disk.free_bytes) {
@@ -276,7 +276,7 @@ void CheckDisk(const DiskFacts& disk, Findings* out) {
   if (!disk.synced || disk.sync_seconds > kSlowSyncSeconds) {
     return AddWarning(
         "disk",
-        what + ": to write 1 MB so that it survives a loss of power takes " +
+        subject + ": to write 1 MB so that it survives a loss of power takes " +
             (disk.synced ? "" : "more than ") + SecondsText(disk.sync_seconds),
         "save less often (save_freq), or to another disk", out);
   }
@@ -307,11 +307,11 @@ void CheckDate(int64_t seconds, Findings* out) {
 
 uint64_t GroupMemoryLeft(const std::string& memberships,
                          const std::string& root) {
-  uint64_t least = kUnlimited;
+  uint64_t lowest = kUnlimited;
   for (const std::string& folder : GroupFolders(memberships, "memory", root)) {
-    least = std::min(least, LeftIn(folder));
+    lowest = std::min(lowest, LeftIn(folder));
   }
-  return least;
+  return lowest;
 }
 
 }  // namespace ringlet

@@ -86,36 +86,37 @@ void AddNotReached(const PeerContext& self, int peer, const PeerReport& report,
 
 void AddUnanswered(const PeerContext& self, int peer, const PeerReport& report,
                    Findings* out) {
-  const std::string what = WhatOf(self, peer);
+  const std::string subject = WhatOf(self, peer);
   switch (report.reach) {
     case Reach::kSilent:
       return AddError(
-          "reach", what + " accepts connections and does not answer",
+          "reach", subject + " accepts connections and does not answer",
           "another program has the port there, or the worker is "
           "stopped (ps shows T): end it, or give the worker another "
           "port in every worker's list",
           out, peer);
     case Reach::kForeign:
       return AddError("reach",
-                      what + " answers as another program: " + report.reason,
+                      subject + " answers as another program: " + report.reason,
                       "end that program, or give the worker another port in "
                       "every worker's list",
                       out, peer);
     case Reach::kSealed:
       return AddError(
           "key",
-          what + " refuses this worker's key, or has another list of workers",
+          subject +
+              " refuses this worker's key, or has another list of workers",
           "copy one key file to every worker (compare: sha256sum), and give "
           "every worker the same list in the same order",
           out, peer);
     case Reach::kRefused:
       if (report.reason.find(" key") != std::string::npos) {
-        return AddError("key", what + ": " + report.reason,
+        return AddError("key", subject + ": " + report.reason,
                         "copy one key file to every worker, and set "
                         "RINGLET_KEY_FILE there",
                         out, peer);
       }
-      return AddError("list", what + ": " + report.reason,
+      return AddError("list", subject + ": " + report.reason,
                       "give every worker the same version, list and "
                       "\"strategy\"",
                       out, peer);
@@ -126,16 +127,16 @@ void AddUnanswered(const PeerContext& self, int peer, const PeerReport& report,
 
 void CheckFacts(const PeerContext& self, int peer, const PeerReport& report,
                 Findings* out) {
-  const std::string what = WhatOf(self, peer);
+  const std::string subject = WhatOf(self, peer);
   const WorkerFacts theirs = DecodeFacts(report.facts);
   if (theirs.version != self.facts.version) {
     AddError("version",
-             what + " is ringlet " + Shown(theirs.version) + ", this worker " +
-                 self.facts.version,
+             subject + " is ringlet " + Shown(theirs.version) +
+                 ", this worker " + self.facts.version,
              "install the same version on every worker", out, peer);
   }
   if (theirs.arithmetic != self.facts.arithmetic) {
-    const std::string text = what + " computes with " +
+    const std::string text = subject + " computes with " +
                              Shown(theirs.arithmetic) + ", this worker with " +
                              self.facts.arithmetic;
     const char* const fix =
@@ -155,7 +156,7 @@ void CheckFacts(const PeerContext& self, int peer, const PeerReport& report,
           ? ""
           : FirstDifference(self.settings, report.settings);
   AddError("settings",
-           what + " has another RUN.json or other flags" +
+           subject + " has another RUN.json or other flags" +
                (first.empty() ? "" : ": " + first),
            "copy one RUN.json to every worker and give all the same flags", out,
            peer);
@@ -163,7 +164,7 @@ void CheckFacts(const PeerContext& self, int peer, const PeerReport& report,
 
 void CheckLink(const PeerContext& self, int peer, const PeerReport& report,
                Findings* out) {
-  const std::string what = WhatOf(self, peer);
+  const std::string subject = WhatOf(self, peer);
   if (report.stalled) {
     const WorkerFacts theirs = DecodeFacts(report.facts);
     std::string sizes;
@@ -173,7 +174,7 @@ void CheckLink(const PeerContext& self, int peer, const PeerReport& report,
     }
     return AddError(
         "mtu",
-        what + ": small messages arrive there, large ones do not" + sizes,
+        subject + ": small messages arrive there, large ones do not" + sizes,
         "a hop drops large packets: lower the MTU on both hosts (ip link set "
         "dev DEVICE mtu 1280), let ICMP 'fragmentation needed' through, or set "
         "sysctl net.ipv4.tcp_mtu_probing=1",
@@ -181,7 +182,7 @@ void CheckLink(const PeerContext& self, int peer, const PeerReport& report,
   }
   if (self.listens && !report.reaches_this) {
     return AddError(
-        "reach", what + " is reached, but it does not reach this worker",
+        "reach", subject + " is reached, but it does not reach this worker",
         "open TCP port " +
             PortOf(self.addresses[static_cast<size_t>(self.self)]) +
             " in this host's firewall, and check this worker's address in the "
@@ -189,7 +190,7 @@ void CheckLink(const PeerContext& self, int peer, const PeerReport& report,
         out, peer);
   }
   std::string text =
-      what + ": connected" + (report.reaches_this ? " both ways" : "");
+      subject + ": connected" + (report.reaches_this ? " both ways" : "");
   if (report.round_trip > 0) {
     text += ", " + MillisecondsText(report.round_trip) + " there and back";
   }

@@ -11,7 +11,7 @@ void LineSplitter::Emit(std::vector<std::string>* lines) {
   line_.clear();
 }
 
-void LineSplitter::Feed(const char* data, size_t bytes, size_t most,
+void LineSplitter::Feed(const char* data, size_t bytes, size_t max_bytes,
                         std::vector<std::string>* lines) {
   const char* const end = data + bytes;
   while (data < end) {
@@ -19,13 +19,13 @@ void LineSplitter::Feed(const char* data, size_t bytes, size_t most,
     const void* found = std::memchr(data, '\n', left);
     const char* stop = found == nullptr ? end : static_cast<const char*>(found);
     const size_t take =
-        std::min(static_cast<size_t>(stop - data), most - line_.size());
+        std::min(static_cast<size_t>(stop - data), max_bytes - line_.size());
     line_.append(data, take);
     data += take;
     if (data < end && *data == '\n') {
       ++data;
       Emit(lines);
-    } else if (line_.size() == most) {
+    } else if (line_.size() == max_bytes) {
       Emit(lines);
     }
   }

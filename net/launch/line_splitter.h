@@ -14,8 +14,8 @@ namespace ringlet {
 class LineSplitter {
  public:
   // Appends the lines that these bytes end, without their line feeds. A line of
-  // more than `most` bytes is cut in pieces.
-  void Feed(const char* data, size_t bytes, size_t most,
+  // more than `max_bytes` bytes is cut in pieces.
+  void Feed(const char* data, size_t bytes, size_t max_bytes,
             std::vector<std::string>* lines);
   // Ends the line that has begun.
   void End(std::vector<std::string>* lines);

@@ -76,8 +76,8 @@ bool Supervisor::MayContinueWithout(int worker, int code) const {
   // In a first run a wrong configuration is wrong for all workers.
   if (code == kWrongConfiguration && !StateOf(worker).restarted) return false;
   const auto remaining = std::count_if(
-      states_.begin(), states_.end(), [&](const WorkerState& each) {
-        return &each != &StateOf(worker) && !each.done && !each.given_up;
+      states_.begin(), states_.end(), [&](const WorkerState& other) {
+        return &other != &StateOf(worker) && !other.done && !other.given_up;
       });
   return phase_ == Phase::kRunning && options_.restart && !finished_ &&
          options_.min_workers > 0 && remaining >= options_.min_workers;
@@ -178,9 +178,9 @@ void Supervisor::FailJob(int worker, int code, Actions* actions) {
   if (first) exit_code_ = code;
   if (finished_ && first) actions->notices.push_back(EndText(worker, code));
   if (phase_ != Phase::kRunning) return;
-  const bool others =
-      std::any_of(states_.begin(), states_.end(), [&](const WorkerState& each) {
-        return &each != &StateOf(worker) && !each.done;
+  const bool others = std::any_of(
+      states_.begin(), states_.end(), [&](const WorkerState& other) {
+        return &other != &StateOf(worker) && !other.done;
       });
   actions->notices.push_back(
       EndText(worker, code) + NoRestartText(code) +

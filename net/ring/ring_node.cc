@@ -41,9 +41,9 @@ std::vector<int> LinkedWorkers(const RingOptions& options, bool withdraws) {
 }
 
 bool UsesSharedMemory(const RingOptions& options) {
-  const char* const said = std::getenv("RINGLET_SHM");
+  const char* const shm_variable = std::getenv("RINGLET_SHM");
   return options.shared_memory &&
-         (said == nullptr || std::strcmp(said, "0") != 0);
+         (shm_variable == nullptr || std::strcmp(shm_variable, "0") != 0);
 }
 
 }  // namespace

@@ -20,16 +20,16 @@ namespace {
 // Elements of one MPI call: its counts are int.
 constexpr size_t kMaxElements = size_t{1} << 30;
 
-Status MpiStatus(int error, const char* what) {
+Status MpiStatus(int error, const char* operation) {
   if (error == MPI_SUCCESS) return Status();
   char text[MPI_MAX_ERROR_STRING] = "";
   int bytes = 0;
   MPI_Error_string(error, text, &bytes);
-  return Error(Code::kUnavailable, "MPI's %s failed: %s", what, text);
+  return Error(Code::kUnavailable, "MPI's %s failed: %s", operation, text);
 }
 
-#define RETURN_IF_MPI_ERROR(call, what) \
-  RINGLET_RETURN_IF_ERROR(MpiStatus((call), (what)))
+#define RETURN_IF_MPI_ERROR(call, operation) \
+  RINGLET_RETURN_IF_ERROR(MpiStatus((call), (operation)))
 
 class MpiCollective final : public Collective {
  public:

@@ -164,8 +164,9 @@ Status MakeKeys(const ClusterConfig& cluster, const StrategyOptions& options,
 }
 
 bool IsInsecure(const StrategyOptions& options) {
-  const char* const said = std::getenv("RINGLET_INSECURE");
-  return options.insecure || (said != nullptr && std::string(said) == "1");
+  const char* const insecure_variable = std::getenv("RINGLET_INSECURE");
+  return options.insecure || (insecure_variable != nullptr &&
+                              std::string(insecure_variable) == "1");
 }
 
 std::string WorkerFolder(const ClusterConfig& cluster,

@@ -22,8 +22,8 @@ int StartDetachedThread(std::function<void()> body) {
   const int error = pthread_create(
       &thread, &detached,
       [](void* argument) -> void* {
-        const std::unique_ptr<Body> given(static_cast<Body*>(argument));
-        (*given)();
+        const std::unique_ptr<Body> body(static_cast<Body*>(argument));
+        (*body)();
         return nullptr;
       },
       own.get());

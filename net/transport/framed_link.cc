@@ -115,11 +115,11 @@ void FramedLink::Pump() {
   pumping_ = true;
   while (count_ > 0 && !broken_ && !closed() && !stream_->blocked()) {
     ByteStream::Piece pieces[ByteStream::kMaxPieces];
-    const int64_t taken = stream_->Write(pieces, Gather(pieces));
-    if (taken < 0) {
+    const int64_t sent = stream_->Write(pieces, Gather(pieces));
+    if (sent < 0) {
       StopWriting();
     } else {
-      Advance(static_cast<size_t>(taken));
+      Advance(static_cast<size_t>(sent));
     }
   }
   pumping_ = false;

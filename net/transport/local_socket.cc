@@ -34,7 +34,7 @@ int LocalSocket(const std::string& name, sockaddr_un* address,
 
 // `use` is connect or bind.
 Status Open(const std::string& name,
-            int (*use)(int, const sockaddr*, socklen_t), const char* what,
+            int (*use)(int, const sockaddr*, socklen_t), const char* verb,
             int* out) {
   sockaddr_un address;
   socklen_t bytes = 0;
@@ -43,7 +43,7 @@ Status Open(const std::string& name,
   if (use(fd, reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
     const int error = errno;
     close(fd);
-    return OsError(error, "cannot %s a local socket", what);
+    return OsError(error, "cannot %s a local socket", verb);
   }
   *out = fd;
   return Status();
@@ -105,11 +105,11 @@ int64_t WriteLocalSocket(int fd, iovec* pieces, int count, int descriptor) {
     head->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(head), &descriptor, sizeof(int));
   }
-  ssize_t taken;
+  ssize_t sent;
   do {
-    taken = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  } while (taken < 0 && errno == EINTR);
-  return taken >= 0 ? taken : -errno;
+    sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  return sent >= 0 ? sent : -errno;
 }
 
 // Linux copies the descriptor with MSG_PEEK. The read that follows drops its

@@ -32,14 +32,14 @@ Status UvError(int uv_error, const char* format, ...) {
 Status InitLoop(uv_loop_t* loop) {
   // libuv needs two pipes for signals, an epoll and an event descriptor.
   int ends[3][2];
-  int made = 0;
-  while (made < 3 && pipe(ends[made]) == 0) ++made;
+  int num_pipes = 0;
+  while (num_pipes < 3 && pipe(ends[num_pipes]) == 0) ++num_pipes;
   const int os_error = errno;
-  for (int i = 0; i < made; ++i) {
+  for (int i = 0; i < num_pipes; ++i) {
     close(ends[i][0]);
     close(ends[i][1]);
   }
-  if (made < 3) {
+  if (num_pipes < 3) {
     return OsError(os_error,
                    "cannot make an event loop, which needs six descriptors");
   }
@@ -48,15 +48,15 @@ Status InitLoop(uv_loop_t* loop) {
   return Status();
 }
 
-int SpareDescriptors(int most, int64_t* limit) {
+int SpareDescriptors(int max_count, int64_t* limit) {
   rlimit system;
   if (getrlimit(RLIMIT_NOFILE, &system) != 0) {
     *limit = INT64_MAX;
-    return most;
+    return max_count;
   }
   *limit = static_cast<int64_t>(std::min<rlim_t>(system.rlim_cur, INT64_MAX));
   int spare = 0;
-  for (int64_t fd = 0; fd < *limit && spare < most; ++fd) {
+  for (int64_t fd = 0; fd < *limit && spare < max_count; ++fd) {
     if (fcntl(static_cast<int>(fd), F_GETFD) < 0) ++spare;
   }
   return spare;

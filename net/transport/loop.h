@@ -47,8 +47,8 @@ Status UvError(int uv_error, const char* format, ...) RINGLET_PRINTF(2, 3);
 Status InitLoop(uv_loop_t* loop);
 
 // The number of files and connections that this process may still open, at most
-// `most`. *limit is the limit of all ("ulimit -n").
-int SpareDescriptors(int most, int64_t* limit);
+// `max_count`. *limit is the limit of all ("ulimit -n").
+int SpareDescriptors(int max_count, int64_t* limit);
 
 class Loop {
  public:

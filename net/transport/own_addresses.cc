@@ -101,7 +101,7 @@ void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
                      OwnAddresses* own) {
   const Address& self = hosts[worker];
   const std::string loopback = AddressText(own->addresses.front());
-  const std::string what =
+  const std::string problem =
       "worker " + std::to_string(worker) + "'s own address " + ToString(self) +
       " is " + loopback + " on this host, where worker " +
       std::to_string(other) + " (" + ToString(hosts[other]) +
@@ -110,7 +110,7 @@ void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
   if (NumericAddress(self, &numeric).ok()) {
     own->complete = true;  // the user chose this address
     own->warning =
-        what + ": put this host's address in the network in its place";
+        problem + ": put this host's address in the network in its place";
     return;
   }
   const std::string remedy =
@@ -124,13 +124,13 @@ void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
       remote.begin(), remote.end(),
       [&](const sockaddr_storage& to) { return route_finder(to, &route); });
   if (!own->complete) {
-    own->warning = what + ": " + remedy;
+    own->warning = problem + ": " + remedy;
     return;
   }
   SetPort(self.port, &route);
   own->addresses.push_back(route);
   own->warning =
-      what + ", so it listens on " + AddressText(route) + " too: " + remedy;
+      problem + ", so it listens on " + AddressText(route) + " too: " + remedy;
 }
 
 }  // namespace

@@ -178,9 +178,9 @@ void SealedStream::Agree(uint8_t features) {
 
 int64_t SealedStream::Write(const Piece* pieces, int count) {
   if (broken_) return -1;
-  const size_t taken = SealRecords(pieces, count);
+  const size_t accepted = SealRecords(pieces, count);
   Flush();
-  return static_cast<int64_t>(taken);
+  return static_cast<int64_t>(accepted);
 }
 
 // Small pieces are put together. Large ones are sealed directly from the
@@ -189,7 +189,7 @@ size_t SealedStream::SealRecords(const Piece* pieces, int count) {
   size_t all = 0;
   for (int i = 0; i < count; ++i) all += pieces[i].bytes;
   if (all + kOverhead > out_.size()) out_.resize(kMaxRecords * kMaxRecordBytes);
-  size_t taken = 0;
+  size_t accepted = 0;
   size_t n = 0;     // put together, after out_end_
   size_t skip = 0;  // taken bytes of *pieces
   while (count > 0) {
@@ -207,7 +207,7 @@ size_t SealedStream::SealRecords(const Piece* pieces, int count) {
       if (more > 0) std::memcpy(Text() + n, pieces->data + skip, more);
       n += more;
     }
-    taken += more;
+    accepted += more;
     skip += more;
     if (skip < pieces->bytes) continue;
     skip = 0;
@@ -215,7 +215,7 @@ size_t SealedStream::SealRecords(const Piece* pieces, int count) {
     --count;
   }
   if (n > 0) SealRecord(Text(), n);
-  return taken;
+  return accepted;
 }
 
 // Returns the free bytes for the text of the next record.
@@ -237,9 +237,9 @@ void SealedStream::SealRecord(const uint8_t* text, size_t bytes) {
 void SealedStream::Flush() {
   while (out_begin_ < out_end_ && !broken_ && !below_->blocked()) {
     const Piece piece{out_.data() + out_begin_, out_end_ - out_begin_};
-    const int64_t taken = below_->Write(&piece, 1);
-    broken_ = taken < 0;
-    if (!broken_) out_begin_ += static_cast<size_t>(taken);
+    const int64_t sent = below_->Write(&piece, 1);
+    broken_ = sent < 0;
+    if (!broken_) out_begin_ += static_cast<size_t>(sent);
   }
   if (out_begin_ == out_end_) out_begin_ = out_end_ = 0;
 }

@@ -32,29 +32,30 @@ bool SharedSegment::MapMemory() {
 }
 
 std::unique_ptr<SharedSegment> SharedSegment::Create() {
-  std::unique_ptr<SharedSegment> made(new SharedSegment);
-  made->descriptor_ =
+  std::unique_ptr<SharedSegment> segment(new SharedSegment);
+  segment->descriptor_ =
       static_cast<int>(syscall(SYS_memfd_create, "ringlet", kFlags));
-  const int fd = made->descriptor_;
+  const int fd = segment->descriptor_;
   if (fd < 0 || ftruncate(fd, kMappedBytes) != 0 ||
-      fcntl(fd, F_ADD_SEALS, kSeals) != 0 || !made->MapMemory()) {
+      fcntl(fd, F_ADD_SEALS, kSeals) != 0 || !segment->MapMemory()) {
     return nullptr;
   }
-  return made;
+  return segment;
 }
 
 std::unique_ptr<SharedSegment> SharedSegment::Map(int descriptor) {
-  std::unique_ptr<SharedSegment> made(new SharedSegment);
-  made->descriptor_ = descriptor;
+  std::unique_ptr<SharedSegment> segment(new SharedSegment);
+  segment->descriptor_ = descriptor;
   struct stat about;
   const int seals = fcntl(descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals ||
       fstat(descriptor, &about) != 0 ||
-      about.st_size != static_cast<off_t>(kMappedBytes) || !made->MapMemory()) {
+      about.st_size != static_cast<off_t>(kMappedBytes) ||
+      !segment->MapMemory()) {
     return nullptr;
   }
-  made->CloseDescriptor();
-  return made;
+  segment->CloseDescriptor();
+  return segment;
 }
 
 SharedSegment::~SharedSegment() {

@@ -50,21 +50,21 @@ bool SharedStream::MapSharedMemory() {
 
 int64_t SharedStream::Write(const Piece* pieces, int count) {
   if (!output_shared_) {
-    const int64_t taken = below_->Write(pieces, count);
+    const int64_t accepted = below_->Write(pieces, count);
     if (segment_ != nullptr) segment_->CloseDescriptor();  // it was sent
-    return taken;
+    return accepted;
   }
-  int64_t taken = 0;
+  int64_t accepted = 0;
   for (int i = 0; i < count; ++i) {
     const int64_t n = out_.Write(pieces[i].data, pieces[i].bytes);
     if (n < 0) broken_ = true;  // Poll reports it
     if (n < 0) return -1;
-    taken += n;
+    accepted += n;
     if (n < static_cast<int64_t>(pieces[i].bytes)) break;
   }
-  if (taken == 0) blocked_ = out_.Full(needs_wakeup_);
+  if (accepted == 0) blocked_ = out_.Full(needs_wakeup_);
   if (out_.ReaderWaits()) Wake();
-  return taken;
+  return accepted;
 }
 
 // If the socket takes no byte now, the wake-up is sent when it is writable. It
@@ -113,21 +113,21 @@ bool SharedStream::ReadPiece(int64_t now) {
 }
 
 // Returns true if there were bytes.
-bool SharedStream::PollSegment(int64_t now, int most) {
+bool SharedStream::PollSegment(int64_t now, int polls_left) {
   ++depth_;
   bool more = true;
-  const int before = most;
-  while (more && most-- > 0 && below_ != nullptr) {
+  const int max_polls = polls_left;
+  while (more && polls_left-- > 0 && below_ != nullptr) {
     if (blocked_ && !out_.Full(needs_wakeup_)) {
       blocked_ = false;
       owner_->OnWritable(now);
     }
-    unfinished_ = most == 0;  // set before the owner may read it
+    unfinished_ = polls_left == 0;  // set before the owner may read it
     more = below_ != nullptr && input_shared_ && ReadPiece(now);
   }
   unfinished_ = more;
   Leave();
-  return before - most > 1;
+  return max_polls - polls_left > 1;
 }
 
 bool SharedStream::Poll(int64_t now, bool wake) {

@@ -53,7 +53,7 @@ class SharedStream final : public LayeredStream, private SharedMemory {
   bool unfinished() const override { return unfinished_; }
 
   void Attach(std::unique_ptr<SharedSegment> segment, int out);
-  bool PollSegment(int64_t now, int most);
+  bool PollSegment(int64_t now, int max_polls);
   bool ReadPiece(int64_t now);
   void Wake();
 

@@ -40,18 +40,19 @@ LossCause CauseOf(int uv_error) {
 
 Status UvStream::Make(UvHandles* handles, bool local, UvStream** stream,
                       StreamPtr* out) {
-  UvStream* made = new UvStream(handles);
-  made->local_ = local;
-  const int error = local ? uv_pipe_init(handles->uv(), &made->handle_.pipe, 0)
-                          : uv_tcp_init(handles->uv(), &made->handle_.tcp);
+  UvStream* new_stream = new UvStream(handles);
+  new_stream->local_ = local;
+  const int error =
+      local ? uv_pipe_init(handles->uv(), &new_stream->handle_.pipe, 0)
+            : uv_tcp_init(handles->uv(), &new_stream->handle_.tcp);
   if (error != 0) {
-    delete made;
+    delete new_stream;
     return UvError(error, "cannot make a connection");
   }
-  made->stream()->data = made;
+  new_stream->stream()->data = new_stream;
   handles->Opened();
-  *stream = made;
-  out->reset(made);
+  *stream = new_stream;
+  out->reset(new_stream);
   return Status();
 }
 
@@ -94,31 +95,32 @@ Status UvStream::Begin() {
 
 Status UvStream::Accept(UvHandles* handles, uv_stream_t* listener,
                         StreamPtr* out) {
-  UvStream* made = nullptr;
+  UvStream* new_stream = nullptr;
   StreamPtr stream;
   RINGLET_RETURN_IF_ERROR(
-      Make(handles, listener->type == UV_NAMED_PIPE, &made, &stream));
-  const int error = uv_accept(listener, made->stream());
+      Make(handles, listener->type == UV_NAMED_PIPE, &new_stream, &stream));
+  const int error = uv_accept(listener, new_stream->stream());
   if (error != 0) return UvError(error, "cannot accept a connection");
   uv_os_fd_t fd = -1;
-  if (made->local_ && uv_fileno(AsHandle(&made->handle_), &fd) == 0 &&
+  if (new_stream->local_ &&
+      uv_fileno(AsHandle(&new_stream->handle_), &fd) == 0 &&
       !IsOfSameUser(fd)) {
     return Error(Code::kUnavailable, "another user's local socket");
   }
-  made->accepted_ = made->local_;
-  RINGLET_RETURN_IF_ERROR(made->Begin());
+  new_stream->accepted_ = new_stream->local_;
+  RINGLET_RETURN_IF_ERROR(new_stream->Begin());
   *out = std::move(stream);
   return Status();
 }
 
 Status UvStream::ConnectTcp(UvHandles* handles, const sockaddr* address,
                             StreamPtr* out) {
-  UvStream* made = nullptr;
+  UvStream* new_stream = nullptr;
   StreamPtr stream;
-  RINGLET_RETURN_IF_ERROR(Make(handles, false, &made, &stream));
-  made->connect_.data = made;
+  RINGLET_RETURN_IF_ERROR(Make(handles, false, &new_stream, &stream));
+  new_stream->connect_.data = new_stream;
   const int error = uv_tcp_connect(
-      &made->connect_, &made->handle_.tcp, address,
+      &new_stream->connect_, &new_stream->handle_.tcp, address,
       [](uv_connect_t* request, int status) {
         UvStream* uv_stream = static_cast<UvStream*>(request->data);
         if (uv_stream->closing_) return;
@@ -141,15 +143,16 @@ Status UvStream::ConnectLocal(UvHandles* handles, const std::string& name,
                               StreamPtr* out) {
   int fd = -1;
   RINGLET_RETURN_IF_ERROR(ConnectLocalSocket(name, &fd));
-  UvStream* made = nullptr;
+  UvStream* new_stream = nullptr;
   StreamPtr stream;
-  const Status status = Make(handles, true, &made, &stream);
-  const int error = status.ok() ? uv_pipe_open(&made->handle_.pipe, fd) : 0;
+  const Status status = Make(handles, true, &new_stream, &stream);
+  const int error =
+      status.ok() ? uv_pipe_open(&new_stream->handle_.pipe, fd) : 0;
   if (!status.ok() || error != 0) {
     close(fd);
     return status.ok() ? UvError(error, "cannot use a local socket") : status;
   }
-  RINGLET_RETURN_IF_ERROR(made->Begin());
+  RINGLET_RETURN_IF_ERROR(new_stream->Begin());
   *out = std::move(stream);
   return Status();
 }

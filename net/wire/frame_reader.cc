@@ -58,11 +58,11 @@ Status FrameReader::Read(size_t bytes) {
 Status FrameReader::Read(const uint8_t* data, size_t bytes) {
   drops_rest_ = false;
   while (bytes > 0 && !drops_rest_) {
-    size_t taken = 0;
-    RINGLET_RETURN_IF_ERROR(in_payload_ ? ReadPayload(data, bytes, &taken)
-                                        : ReadHeader(data, bytes, &taken));
-    data += taken;
-    bytes -= taken;
+    size_t used = 0;
+    RINGLET_RETURN_IF_ERROR(in_payload_ ? ReadPayload(data, bytes, &used)
+                                        : ReadHeader(data, bytes, &used));
+    data += used;
+    bytes -= used;
   }
   return Status();
 }
@@ -78,8 +78,8 @@ size_t FrameReader::Fill(size_t unit, const uint8_t* data, size_t bytes) {
 }
 
 Status FrameReader::ReadHeader(const uint8_t* data, size_t bytes,
-                               size_t* taken) {
-  *taken = Fill(kFrameHeaderBytes, data, bytes);
+                               size_t* used) {
+  *used = Fill(kFrameHeaderBytes, data, bytes);
   if (part_bytes_ < kFrameHeaderBytes) return Status();
   part_bytes_ = 0;
   RINGLET_RETURN_IF_ERROR(DecodeHeader(part_, &header_));
@@ -101,15 +101,15 @@ Status FrameReader::ReadHeader(const uint8_t* data, size_t bytes,
 }
 
 Status FrameReader::ReadPayload(const uint8_t* data, size_t bytes,
-                                size_t* taken) {
+                                size_t* used) {
   size_t whole_units =
       std::min<size_t>(bytes, header_.payload_bytes - received_);
   whole_units -= whole_units % unit_;
   if (part_bytes_ == 0 && whole_units > 0) {
-    *taken = whole_units;
+    *used = whole_units;
     Take(data, whole_units);
   } else {  // a number that arrives in two parts or more
-    *taken = Fill(unit_, data, bytes);
+    *used = Fill(unit_, data, bytes);
     if (part_bytes_ < unit_) return Status();
     part_bytes_ = 0;
     Take(part_, unit_);

@@ -103,8 +103,8 @@ class FrameReader {
   void Grow(size_t capacity);
   // The payload is copied as it is, so reads need no buffer.
   bool reads_into_target() const;
-  Status ReadHeader(const uint8_t* data, size_t bytes, size_t* taken);
-  Status ReadPayload(const uint8_t* data, size_t bytes, size_t* taken);
+  Status ReadHeader(const uint8_t* data, size_t bytes, size_t* used);
+  Status ReadPayload(const uint8_t* data, size_t bytes, size_t* used);
   size_t Fill(size_t unit, const uint8_t* data, size_t bytes);
   void Take(const uint8_t* data, size_t bytes);
   Status EndFrame();

@@ -240,12 +240,14 @@ uint64_t ProgramVersion() {
   return uint64_t{major} << 32 | uint64_t{minor} << 16 | patch;
 }
 
-Status CheckVersion(int worker, uint64_t mine, int peer, uint64_t theirs) {
-  if (theirs == 0 || theirs == mine) return Status();
+Status CheckVersion(int worker, uint64_t own_version, int peer,
+                    uint64_t peer_version) {
+  if (peer_version == 0 || peer_version == own_version) return Status();
   return InvalidArgument(
       "worker %d is ringlet %s, worker %d is ringlet %s, and their numbers may "
       "differ: give every worker the same version of ringlet",
-      peer, VersionText(theirs).c_str(), worker, VersionText(mine).c_str());
+      peer, VersionText(peer_version).c_str(), worker,
+      VersionText(own_version).c_str());
 }
 
 bool PhaseMayFollow(LinkPhase from, LinkPhase to) {

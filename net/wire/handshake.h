@@ -79,9 +79,10 @@ Status CheckPeer(const Identity& self, const Identity& peer,
 // The version of the program, as the sequence of kHello and kWelcome: major,
 // minor and patch of 16 bits each. Earlier programs send 0.
 uint64_t ProgramVersion();
-// kInvalidArgument, with both versions, if `theirs` is known and differs from
-// `mine`: numbers may differ too. Compile compares the rest.
-Status CheckVersion(int worker, uint64_t mine, int peer, uint64_t theirs);
+// kInvalidArgument, with both versions, if `peer_version` is known and differs
+// from `own_version`: numbers may differ too. Compile compares the rest.
+Status CheckVersion(int worker, uint64_t own_version, int peer,
+                    uint64_t peer_version);
 
 struct Withdraw {
   Identity identity;
