@@ -52,9 +52,9 @@ double MeanHingeOfRow(const LossRow& row, const Value& value) {
 double InverseNorm(const float* v, int64_t width, bool* capped) {
   double sum = 0;
   for (int64_t j = 0; j < width; ++j) sum += double{v[j]} * v[j];
-  const double inverse = 1 / std::sqrt(sum), most = 1 / double{kEpsilon};
-  *capped = inverse > most;
-  return *capped ? most : inverse;
+  const double inverse = 1 / std::sqrt(sum), max_inverse = 1 / double{kEpsilon};
+  *capped = inverse > max_inverse;
+  return *capped ? max_inverse : inverse;
 }
 
 }  // namespace
@@ -86,8 +86,8 @@ double PercentageErrorOfRow(const Loss&, const LossRow& row) {
 
 double LogarithmicErrorOfRow(const Loss&, const LossRow& row) {
   return MeanOfRow(row, [](float p, float t, double* d) {
-    const double least = kEpsilon, inner = std::max(double{p}, least);
-    const double e = Log((inner + 1) / (std::max(double{t}, least) + 1));
+    const double minimum = kEpsilon, inner = std::max(double{p}, minimum);
+    const double e = Log((inner + 1) / (std::max(double{t}, minimum) + 1));
     *d = p >= kEpsilon ? 2 * e / (inner + 1) : 0;
     return std::isnan(p) ? double{p} : e * e;
   });

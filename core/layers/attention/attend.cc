@@ -44,9 +44,9 @@ int64_t Attend::backward_floats() const {
 template <typename Body>
 void Attend::ForEachPair(const OpCall& call, const Body& body) const {
   call.pool->Run([&](int t) {
-    const Range mine =
+    const Range range =
         Split(call.batch * sizes_.heads, call.pool->threads(), t);
-    for (int64_t pair = mine.begin; pair < mine.end; ++pair) body(pair, t);
+    for (int64_t pair = range.begin; pair < range.end; ++pair) body(pair, t);
   });
 }
 

@@ -37,14 +37,15 @@ class DenseOp final : public Op {
   // so a smaller batch may need more. The largest batch for each block size is
   // tried.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
-    int64_t most = 0;
+    int64_t max_floats = 0;
     for (int64_t grains = 1; grains <= kMaxGrains; ++grains) {
       const int64_t with_block = RowsWithGrains(grains) / rows_;
       const int64_t largest = grains == 1 ? batch : std::min(batch, with_block);
       if (largest < 1) break;
-      most = std::max(most, BackwardFloats(largest * rows_, threads));
+      max_floats =
+          std::max(max_floats, BackwardFloats(largest * rows_, threads));
     }
-    return static_cast<uint64_t>(most);
+    return static_cast<uint64_t>(max_floats);
   }
   Recompute recompute() const override { return Recompute::kCostly; }
   int64_t multiply_adds() const override { return rows_ * inputs_ * units_; }
@@ -74,26 +75,27 @@ class DenseOp final : public Op {
     }
     const int64_t block = Block(rows) * call.pool->threads();
     const int64_t space = std::min(rows, kSpaceRows) * Block(rows);
-    float* const taken = call.scratch + space * call.pool->threads();
+    float* const sink_floats = call.scratch + space * call.pool->threads();
     for (int64_t end = inputs_; end > 0;) {
       const int64_t begin = std::max<int64_t>(0, end - block);
       call.pool->Run([&](int t) {
         const Range part = Split(end - begin, call.pool->threads(), t, kGrain);
         if (part.empty()) return;
-        const Range mine = {begin + part.begin, begin + part.end};
+        const Range own_inputs = {begin + part.begin, begin + part.end};
         if (!frozen()) {
-          float* const dw =
-              call.sink_consumes ? taken : call.d_weights[0] + begin * units_;
-          WeightGradient(call, mine, dw + part.begin * units_);
+          float* const dw = call.sink_consumes
+                                ? sink_floats
+                                : call.d_weights[0] + begin * units_;
+          WeightGradient(call, own_inputs, dw + part.begin * units_);
         }
         if (call.dx[0] == nullptr) return;
-        InputGradient(call, mine, call.scratch + t * space);
+        InputGradient(call, own_inputs, call.scratch + t * space);
       });
       end = begin;
       if (frozen()) continue;
       if (call.sink_consumes) {
         call.sink->ConsumeGradients(call.gradient_offset + begin * units_,
-                                    taken);
+                                    sink_floats);
       } else {
         call.sink->OnGradientsFinal(call.gradient_offset + begin * units_);
       }

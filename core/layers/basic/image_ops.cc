@@ -14,8 +14,8 @@ namespace {
 template <typename Body>
 void ForEachExample(const OpCall& call, const Body& body) {
   call.pool->Run([&](int t) {
-    const Range mine = Split(call.batch, call.pool->threads(), t);
-    for (int64_t i = mine.begin; i < mine.end; ++i) body(i);
+    const Range range = Split(call.batch, call.pool->threads(), t);
+    for (int64_t i = range.begin; i < range.end; ++i) body(i);
   });
 }
 

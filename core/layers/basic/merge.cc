@@ -95,12 +95,12 @@ class MergeOp final : public Op {
   // Pieces of the output that stay in the cache until they are read again.
   template <typename Body>
   void ForEachPiece(const OpCall& call, const Body& body) const {
-    ForEachRun(call, [&](const Run& whole) {
-      for (int64_t at = 0; at < whole.n; at += kPiece) {
-        Run run = whole;
+    ForEachRun(call, [&](const Run& full_run) {
+      for (int64_t at = 0; at < full_run.n; at += kPiece) {
+        Run run = full_run;
         run.first += at;
         run.y += at;
-        run.n = std::min(kPiece, whole.n - at);
+        run.n = std::min(kPiece, full_run.n - at);
         body(run);
       }
     });
@@ -170,15 +170,15 @@ class MergeOp final : public Op {
   // Writes 0 where input i was not chosen.
   void ClearUnlessFirst(const OpCall& call, const Run& run, size_t i,
                         float* d) const {
-    float taken[kPiece], x[kPiece];
-    Copy(run, 0, call.x[0], taken);
+    float merged[kPiece], x[kPiece];
+    Copy(run, 0, call.x[0], merged);
     for (size_t k = 1; k < inputs_.size(); ++k) {
-      Merge(run, k, call.x[k], taken);
+      Merge(run, k, call.x[k], merged);
     }
     for (size_t k = 0; k <= i; ++k) {
       Copy(run, k, call.x[k], x);
       for (int64_t j = 0; j < run.n; ++j) {
-        if ((x[j] == taken[j]) == (k < i)) d[j] = 0;
+        if ((x[j] == merged[j]) == (k < i)) d[j] = 0;
       }
     }
   }

@@ -103,13 +103,13 @@ Status MakeSoftmax(const Layer& layer, const std::vector<Shape>& inputs,
                    std::unique_ptr<Op>* op) {
   const Shape& x = inputs[0];
   const int64_t axes = x.rank() + 1;
-  bool taken[Shape::kMaxRank + 1] = {}, fits = !layer.axes.empty();
+  bool is_listed[Shape::kMaxRank + 1] = {}, fits = !layer.axes.empty();
   int64_t first = axes, last = 0;
   for (int64_t axis : layer.axes) {
     if (axis < 0) axis += axes;
-    fits = fits && axis > 0 && axis < axes && !taken[axis];
+    fits = fits && axis > 0 && axis < axes && !is_listed[axis];
     if (!fits) break;
-    taken[axis] = true;
+    is_listed[axis] = true;
     first = std::min(first, axis);
     last = std::max(last, axis);
   }

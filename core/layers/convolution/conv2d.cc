@@ -90,8 +90,8 @@ class ConvOp final : public Op {
     call.pool->Run([&](int t) {
       float* const own =
           call.scratch + PaddedKernelFloats() + t * ForwardThreadFloats();
-      const Range mine = Split(Units(call.batch), call.pool->threads(), t);
-      for (int64_t u = mine.begin; u < mine.end; ++u) {
+      const Range range = Split(Units(call.batch), call.pool->threads(), t);
+      for (int64_t u = range.begin; u < range.end; ++u) {
         ForwardUnit(call, UnitOf(call, u), own);
       }
     });
@@ -101,8 +101,8 @@ class ConvOp final : public Op {
     const int64_t units = Units(call.batch);
     if (call.dx[0] != nullptr) FlipKernel(call);
     if (ActivatesFirst(call)) {
-      ForEachPart(call, units, 1, [&](Range mine) {
-        for (int64_t u = mine.begin; u < mine.end; ++u) {
+      ForEachPart(call, units, 1, [&](Range range) {
+        for (int64_t u = range.begin; u < range.end; ++u) {
           GradientOfSum(call, UnitOf(call, u));
         }
       });
@@ -315,8 +315,8 @@ class ConvOp final : public Op {
   void BackwardPart(const OpCall& call, int t) const {
     const int threads = call.pool->threads();
     const Range units = {0, Units(call.batch)};
-    const Range mine = Split(units.end, threads, t);
-    const Range all = frozen() ? mine : units;
+    const Range own_units = Split(units.end, threads, t);
+    const Range all = frozen() ? own_units : units;
     const Range taps = Split(Patch(), threads, t);
     float* const pooled = call.scratch + FlippedFloats() +
                           BiasFloats(call.batch) + t * ThreadFloats();
@@ -324,19 +324,19 @@ class ConvOp final : public Op {
     const bool activated = ActivatesFirst(call);
     for (int64_t u = all.begin; u < all.end; ++u) {
       const Unit unit = UnitOf(call, u);
-      const bool is_mine = u >= mine.begin && u < mine.end;
+      const bool is_own = u >= own_units.begin && u < own_units.end;
       const float* dy = call.dy + unit.y;
       if (pool_ != nullptr) {
         pool_->Gradient(PoolIndices(call, u),
                         call.dy + u * pool_->output_floats(), pooled);
         dy = pooled;
-      } else if (is_mine && !activated) {
+      } else if (is_own && !activated) {
         GradientOfSum(call, unit);
       }
       if (!frozen() && !taps.empty()) {
         KernelGradient(call, unit, taps, dy, copy);
       }
-      if (call.dx[0] == nullptr || !is_mine) continue;
+      if (call.dx[0] == nullptr || !is_own) continue;
       InputGradient(call, unit, dy,
                     pooled + ThreadFloats() - BackwardCopyFloats());
     }

@@ -57,7 +57,7 @@ std::vector<ConvAxis> BackwardAxes(const WindowAxis& axis, ConvBorder* border,
                                    bool* leaves_gaps) {
   std::vector<ConvAxis> axes;
   const int64_t spacing = axis.stride == 1 ? axis.dilation : 1;
-  int64_t least = 0, end = 0;
+  int64_t lowest = 0, end = 0;
   // Strides may be far larger than the image, or than the window.
   for (int64_t to = 0; to < std::min(axis.stride, axis.input); ++to) {
     const int64_t rest = (to + axis.pad_before) % axis.stride;
@@ -75,11 +75,11 @@ std::vector<ConvAxis> BackwardAxes(const WindowAxis& axis, ConvBorder* border,
         (to + axis.pad_before - rest) / axis.stride - (taps - 1) * spacing;
     axes.push_back({first, 1, count, taps, spacing, to, axis.stride,
                     rest + axis.stride * (taps - 1), -axis.stride});
-    least = std::min(least, first);
+    lowest = std::min(lowest, first);
     end = std::max(end, first + count - 1 + (taps - 1) * spacing + 1);
   }
-  for (ConvAxis& a : axes) a.first -= least;
-  *border = {-least, end - least, axis.output};
+  for (ConvAxis& a : axes) a.first -= lowest;
+  *border = {-lowest, end - lowest, axis.output};
   return axes;
 }
 
@@ -146,12 +146,14 @@ ConvWindows ConvPass::Windows(const ConvSource& source, const float* x) const {
           0};
 }
 
-Status CheckConv(const Window2D& window, int64_t channels, int64_t taken) {
+Status CheckConv(const Window2D& window, int64_t channels,
+                 int64_t channels_per_group) {
   constexpr int64_t kMaxFloats = int64_t{1} << 40, kMaxTaps = 1 << 22;
   const int64_t taps = window.height.window * window.width.window;
   const int64_t height = window.height.input + window.height.extent();
   const int64_t width = window.width.input + window.width.extent();
-  if (taps <= kMaxTaps / taken && height <= kMaxFloats / channels / width) {
+  if (taps <= kMaxTaps / channels_per_group &&
+      height <= kMaxFloats / channels / width) {
     return Status();
   }
   return InvalidArgument(
@@ -160,8 +162,8 @@ Status CheckConv(const Window2D& window, int64_t channels, int64_t taken) {
       static_cast<long long>(taps), static_cast<long long>(window.positions()));
 }
 
-ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,
-                     bool copied, bool planes) {
+ConvPlan PlanForward(const Window2D& window, int64_t channels,
+                     int64_t channels_per_group, bool copied, bool planes) {
   ConvPlan plan;
   ConvSource& source = plan.source;
   source = {ForwardBorder(window.height),
@@ -173,13 +175,14 @@ ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,
   source.copied |= !source.height.inside() || !source.width.inside();
   plan.passes.push_back(
       {ForwardAxis(window.height), ForwardAxis(window.width), {}, {}});
-  SetOffsets(source, taken, &plan.passes[0]);
+  SetOffsets(source, channels_per_group, &plan.passes[0]);
   SetRows(source.height, &plan.passes[0]);
   return plan;
 }
 
 ConvPlan PlanInputGradient(const Window2D& window, int64_t channels,
-                           int64_t taken, bool copied, bool planes) {
+                           int64_t channels_per_group, bool copied,
+                           bool planes) {
   ConvPlan plan;
   ConvSource& source = plan.source;
   source.channels = channels;
@@ -193,7 +196,7 @@ ConvPlan PlanInputGradient(const Window2D& window, int64_t channels,
   for (const ConvAxis& y : heights) {
     for (const ConvAxis& x : widths) {
       plan.passes.push_back({y, x, {}, {}});
-      SetOffsets(source, taken, &plan.passes.back());
+      SetOffsets(source, channels_per_group, &plan.passes.back());
       SetRows(source.height, &plan.passes.back());
     }
   }

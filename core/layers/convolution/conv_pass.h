@@ -106,17 +106,19 @@ struct ConvPlan {
 
 // kInvalidArgument if a plan has too many taps for a table, or its copies need
 // more memory than can exist. Its sources have `channels` floats for each
-// pixel, of which `taken` are used.
-Status CheckConv(const Window2D& window, int64_t channels, int64_t taken);
+// pixel, of which `channels_per_group` are used.
+Status CheckConv(const Window2D& window, int64_t channels,
+                 int64_t channels_per_group);
 
 // The plans of the forward pass and of the input's gradient. A source has
-// `channels` floats for each pixel. An output's sum uses `taken` consecutive
-// ones. The source is copied if it has a border, or if `copied` or `planes`
-// demand it.
-ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,
-                     bool copied = false, bool planes = false);
+// `channels` floats for each pixel. An output's sum uses `channels_per_group`
+// consecutive ones. The source is copied if it has a border, or if `copied` or
+// `planes` demand it.
+ConvPlan PlanForward(const Window2D& window, int64_t channels,
+                     int64_t channels_per_group, bool copied = false,
+                     bool planes = false);
 ConvPlan PlanInputGradient(const Window2D& window, int64_t channels,
-                           int64_t taken, bool copied = false,
+                           int64_t channels_per_group, bool copied = false,
                            bool planes = false);
 
 }  // namespace ringlet

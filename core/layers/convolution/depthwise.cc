@@ -55,16 +55,16 @@ void Depthwise::Forward(const float* x, const float* w, const float* bias,
   c.y_row = window_.width.output * filters();
   c.y = y + rows.begin * c.y_row;
   if (!rows_fill_vectors()) {
-    float* const whole = scratch + forward_.source.copy_floats();
+    float* const weights = scratch + forward_.source.copy_floats();
     for (int64_t k = 0; k <= taps(); ++k) {
       const float* const from = k < taps() ? w + k * filters() : bias;
-      float* const to = whole + k * padded();
+      float* const to = weights + k * padded();
       std::fill_n(to, padded(), 0.0f);
       if (from != nullptr) std::copy_n(from, filters(), to);
     }
-    c.w = whole;
+    c.w = weights;
     c.w_stride = padded();
-    if (bias != nullptr) c.bias = whole + taps() * padded();
+    if (bias != nullptr) c.bias = weights + taps() * padded();
   }
   kernels_->depthwise(c);
 }

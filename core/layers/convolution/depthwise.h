@@ -61,9 +61,9 @@ class Depthwise {
 struct ExampleBlocks {
   static constexpr int64_t kMax = 16;
 
-  explicit ExampleBlocks(int64_t examples, int64_t most = kMax)
+  explicit ExampleBlocks(int64_t examples, int64_t max_count = kMax)
       : batch(examples),
-        size((examples + most - 1) / most),
+        size((examples + max_count - 1) / max_count),
         count((examples + size - 1) / size) {}
   // At least the number of blocks of every batch up to this one.
   static int64_t Most(int64_t batch) { return batch < kMax ? batch : kMax; }

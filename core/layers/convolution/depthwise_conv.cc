@@ -49,10 +49,10 @@ class DepthwiseConvOp final : public Op {
     const int64_t height = depthwise_.window().height.output;
     call.pool->Run([&](int t) {
       float* const scratch = call.scratch + t * depthwise_.scratch_floats();
-      const Range mine = Split(call.batch * height, call.pool->threads(), t);
-      for (int64_t at = mine.begin; at < mine.end;) {
+      const Range range = Split(call.batch * height, call.pool->threads(), t);
+      for (int64_t at = range.begin; at < range.end;) {
         const int64_t example = at / height, row = at % height;
-        const Range rows = {row, std::min(height, row + mine.end - at)};
+        const Range rows = {row, std::min(height, row + range.end - at)};
         float* const y = call.y + example * output_.elements();
         depthwise_.Forward(call.x[0] + example * ImageFloats(), call.weights[0],
                            bias_ ? call.weights[1] : nullptr,
@@ -73,8 +73,8 @@ class DepthwiseConvOp final : public Op {
     float* const sums = call.scratch + threads * depthwise_.scratch_floats();
     call.pool->Run([&](int t) {
       float* const scratch = call.scratch + t * depthwise_.scratch_floats();
-      const Range mine = Split(blocks.count, threads, t);
-      for (int64_t b = mine.begin; b < mine.end; ++b) {
+      const Range range = Split(blocks.count, threads, t);
+      for (int64_t b = range.begin; b < range.end; ++b) {
         BackwardBlock(call, blocks[b], scratch, sums + b * GradientFloats());
       }
     });

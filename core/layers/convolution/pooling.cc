@@ -92,8 +92,8 @@ class Pooling2DOp final : public Op {
   template <typename Body>
   void ForEachImage(const OpCall& call, const Body& body) const {
     call.pool->Run([&](int t) {
-      const Range mine = Split(call.batch, call.pool->threads(), t);
-      for (int64_t i = mine.begin; i < mine.end; ++i) body(i);
+      const Range range = Split(call.batch, call.pool->threads(), t);
+      for (int64_t i = range.begin; i < range.end; ++i) body(i);
     });
   }
 
@@ -149,8 +149,8 @@ class GlobalMaxPoolingOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     call.pool->Run([&](int t) {
-      const Range mine = Split(call.batch, call.pool->threads(), t);
-      for (int64_t i = mine.begin; i < mine.end; ++i) {
+      const Range range = Split(call.batch, call.pool->threads(), t);
+      for (int64_t i = range.begin; i < range.end; ++i) {
         const float* x = call.x[0] + i * pixels_ * channels_;
         float* const y = call.y + i * channels_;
         std::copy_n(x, channels_, y);
@@ -167,9 +167,9 @@ class GlobalMaxPoolingOp final : public Op {
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
     call.pool->Run([&](int t) {
-      const Range mine = Split(call.batch, call.pool->threads(), t);
+      const Range range = Split(call.batch, call.pool->threads(), t);
       float* const share = call.scratch + t * channels_;
-      for (int64_t i = mine.begin; i < mine.end; ++i) {
+      for (int64_t i = range.begin; i < range.end; ++i) {
         const float* const x = call.x[0] + i * pixels_ * channels_;
         const float* const y = call.y + i * channels_;
         float* const dx = call.dx[0] + i * pixels_ * channels_;

@@ -64,8 +64,8 @@ class SeparableConvOp final : public Op {
     const int64_t groups = (call.batch + group - 1) / group;
     call.pool->Run([&](int t) {
       float* const middle = call.scratch + t * ThreadFloats(call.batch);
-      const Range mine = Split(groups, call.pool->threads(), t);
-      for (int64_t g = mine.begin; g < mine.end; ++g) {
+      const Range range = Split(groups, call.pool->threads(), t);
+      for (int64_t g = range.begin; g < range.end; ++g) {
         const Range examples = {g * group,
                                 std::min(call.batch, (g + 1) * group)};
         const int64_t rows = examples.size() * Positions();
@@ -86,8 +86,8 @@ class SeparableConvOp final : public Op {
         call.scratch + call.pool->threads() * ThreadFloats(call.batch);
     call.pool->Run([&](int t) {
       float* const middle = call.scratch + t * ThreadFloats(call.batch);
-      const Range mine = Split(blocks.count, call.pool->threads(), t);
-      for (int64_t b = mine.begin; b < mine.end; ++b) {
+      const Range range = Split(blocks.count, call.pool->threads(), t);
+      for (int64_t b = range.begin; b < range.end; ++b) {
         float* const own = sums + b * GradientFloats();
         std::fill_n(own, GradientFloats(), 0.0f);
         const Range block = blocks[b];

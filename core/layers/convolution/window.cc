@@ -20,15 +20,16 @@ std::string PairText(int axes, const int64_t pair[2]) {
 
 // In a layer with one axis the first number must be 1, or the same as the
 // second.
-Status CheckPair(const Layer& layer, const char* what, const int64_t pair[2]) {
+Status CheckPair(const Layer& layer, const char* subject,
+                 const int64_t pair[2]) {
   if (ClassOf(layer).axes != 1 || pair[0] == 1 || pair[0] == pair[1]) {
     return Status();
   }
   return InvalidArgument("%s has one axis, not %s of %s", ClassName(layer),
-                         what, PairText(2, pair).c_str());
+                         subject, PairText(2, pair).c_str());
 }
 
-Status DoesNotFit(const Layer& layer, const Shape& x, const char* what) {
+Status DoesNotFit(const Layer& layer, const Shape& x, const char* subject) {
   const int axes = ClassOf(layer).axes;
   const std::string dilation =
       layer.dilation[0] == 1 && layer.dilation[1] == 1
@@ -37,15 +38,15 @@ Status DoesNotFit(const Layer& layer, const Shape& x, const char* what) {
   return InvalidArgument(
       "a %s of %s%s with strides %s does not fit an input "
       "of %s",
-      what, PairText(axes, layer.window).c_str(), dilation.c_str(),
+      subject, PairText(axes, layer.window).c_str(), dilation.c_str(),
       PairText(axes, layer.strides).c_str(), x.ToString().c_str());
 }
 
 // Checks the window's numbers, and reads x as an image.
-Status CheckWindow(const Layer& layer, const Shape& x, const char* what,
+Status CheckWindow(const Layer& layer, const Shape& x, const char* subject,
                    Shape* image) {
   RINGLET_RETURN_IF_ERROR(FindImage(layer, x, image));
-  RINGLET_RETURN_IF_ERROR(CheckPair(layer, what, layer.window));
+  RINGLET_RETURN_IF_ERROR(CheckPair(layer, subject, layer.window));
   RINGLET_RETURN_IF_ERROR(CheckPair(layer, "strides", layer.strides));
   RINGLET_RETURN_IF_ERROR(CheckPair(layer, "a dilation", layer.dilation));
   if (layer.padding == kCausal && layer.kind != Layer::Kind::kConv1D) {
@@ -118,10 +119,10 @@ Shape ShapeOf(const Layer& layer, const Shape& image) {
   return ClassOf(layer).axes == 1 ? Shape{image[1], image[2]} : image;
 }
 
-Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
+Status PlaceWindow(const Layer& layer, const Shape& x, const char* subject,
                    Window2D* window) {
   Shape image;
-  RINGLET_RETURN_IF_ERROR(CheckWindow(layer, x, what, &image));
+  RINGLET_RETURN_IF_ERROR(CheckWindow(layer, x, subject, &image));
   const bool is_1d = ClassOf(layer).axes == 1;
   *window = {
       {image[0], 0, layer.window[0], layer.strides[0], 0, layer.dilation[0]},
@@ -132,7 +133,7 @@ Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
       window->width.Resolve(layer.padding)) {
     return Status();
   }
-  return DoesNotFit(layer, x, what);
+  return DoesNotFit(layer, x, subject);
 }
 
 Status PlaceConv(const Layer& layer, const Shape& x, Window2D* window) {

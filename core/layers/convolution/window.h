@@ -55,8 +55,8 @@ Status FindImage(const Layer& layer, const Shape& x, Shape* image);
 Shape ShapeOf(const Layer& layer, const Shape& image);
 
 // The layer's window, strides, dilation and padding on images of shape x, or an
-// error that names what does not fit. `what`: "kernel".
-Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
+// error that names what does not fit. `subject`: "kernel".
+Status PlaceWindow(const Layer& layer, const Shape& x, const char* subject,
                    Window2D* window);
 
 // The same for a convolution, which in Keras may have strides or dilation, not

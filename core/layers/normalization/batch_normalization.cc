@@ -287,12 +287,12 @@ class BatchNormalizationOp final : public Op {
     float space[kFloats];
     const RowsOfFloats all = RowsOf(tile, channels_);
     const bool over_x = call.x_activation != kLinear;
-    const int64_t most = !over_x               ? all.rows
-                         : all.n == all.stride ? kFloats / all.n
-                                               : 1;
+    const int64_t max_rows = !over_x               ? all.rows
+                             : all.n == all.stride ? kFloats / all.n
+                                                   : 1;
     const float* const f = factors + tile.channels.begin;
-    for (int64_t row = 0; row < all.rows; row += most) {
-      const int64_t rows = std::min(most, all.rows - row);
+    for (int64_t row = 0; row < all.rows; row += max_rows) {
+      const int64_t rows = std::min(max_rows, all.rows - row);
       const int64_t at = tile.At(channels_) + row * channels_;
       float* const dx = call.dx[0] + at;
       BestRowLoops().affine_of_two(

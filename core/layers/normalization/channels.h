@@ -47,8 +47,8 @@ void ForEachTile(ThreadPool* pool, int64_t rows, int64_t width,
   const int64_t across = (width + kTileWidth - 1) / kTileWidth;
   const int64_t tiles = TileBlocks(rows) * across;
   pool->Run([&](int t) {
-    const Range mine = Split(tiles, pool->threads(), t);
-    for (int64_t i = mine.begin; i < mine.end; ++i) {
+    const Range range = Split(tiles, pool->threads(), t);
+    for (int64_t i = range.begin; i < range.end; ++i) {
       const int64_t block = i / across, column = i % across * kTileWidth;
       body(Tile{block,
                 {block * kTileRows, std::min(rows, (block + 1) * kTileRows)},

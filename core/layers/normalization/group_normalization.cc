@@ -82,8 +82,8 @@ class GroupNormalizationOp final : public Op {
   void ForEachExample(const OpCall& call, int64_t floats,
                       const Body& body) const {
     call.pool->Run([&](int t) {
-      const Range mine = Split(call.batch, call.pool->threads(), t);
-      for (int64_t i = mine.begin; i < mine.end; ++i) {
+      const Range range = Split(call.batch, call.pool->threads(), t);
+      for (int64_t i = range.begin; i < range.end; ++i) {
         body(i, call.scratch + t * floats);
       }
     });

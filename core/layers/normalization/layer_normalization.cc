@@ -76,8 +76,8 @@ class LayerNormalizationOp final : public Op {
   template <typename Body>
   void ForEachRow(const OpCall& call, const Body& body) const {
     call.pool->Run([&](int t) {
-      const Range mine = Split(call.batch * rows_, call.pool->threads(), t);
-      for (int64_t row = mine.begin; row < mine.end; ++row) body(row);
+      const Range range = Split(call.batch * rows_, call.pool->threads(), t);
+      for (int64_t row = range.begin; row < range.end; ++row) body(row);
     });
   }
 

@@ -34,12 +34,13 @@ bool AreSame(const LayerField& a, const LayerField& b) {
 
 int64_t FramePlan::frame_multiply_adds() const {
   const auto length = static_cast<int64_t>(window.size());
-  int64_t each = 2 * length * frequencies();
+  int64_t per_frame = 2 * length * frequencies();
   if (is_fast()) {
-    each = 4 * fft_length;  // of dividing the transform, and the powers
-    for (int64_t half = 1; half < fft_length / 2; half *= 2) each += fft_length;
+    per_frame = 4 * fft_length;  // of dividing the transform, and the powers
+    for (int64_t half = 1; half < fft_length / 2; half *= 2)
+      per_frame += fft_length;
   }
-  return frames * (each + length);
+  return frames * (per_frame + length);
 }
 
 uint64_t FramePlan::frame_table_bytes() const {
@@ -55,12 +56,12 @@ void FramePlan::ComputeCircle() {
   }
 }
 
-Status CheckSoundField(const char* name, int64_t value, int64_t least,
-                       int64_t most) {
-  if (value >= least && value <= most) return Status();
+Status CheckSoundField(const char* name, int64_t value, int64_t minimum,
+                       int64_t maximum) {
+  if (value >= minimum && value <= maximum) return Status();
   return InvalidArgument("%s is %" PRId64 "; must be from %" PRId64
                          " to %" PRId64,
-                         name, value, least, most);
+                         name, value, minimum, maximum);
 }
 
 Status CheckFftLength(const FramePlan& plan, int64_t length) {

@@ -46,8 +46,8 @@ struct FramePlan {
 };
 
 // A plan's lengths are limited: an error if one is not.
-Status CheckSoundField(const char* name, int64_t value, int64_t least,
-                       int64_t most);
+Status CheckSoundField(const char* name, int64_t value, int64_t minimum,
+                       int64_t maximum);
 Status CheckFftLength(const FramePlan& plan, int64_t length);
 // An error for a field of another layer of sound that the program has set. They
 // have no setters, which Op::Make would check.

@@ -54,13 +54,13 @@ class AffineOp final : public Op {
 };
 
 // Checks that there is one value for all channels of x, or one for each.
-Status CheckValues(const std::vector<float>& values, const char* what,
+Status CheckValues(const std::vector<float>& values, const char* field,
                    const Shape& x) {
   const size_t channels = static_cast<size_t>(x.rank() < 1 ? 1 : x.back());
   if (values.size() != 1 && values.size() != channels) {
     return InvalidArgument(
-        "%s has %zu values; must be one, or one for each of %zu channels", what,
-        values.size(), channels);
+        "%s has %zu values; must be one, or one for each of %zu channels",
+        field, values.size(), channels);
   }
   return Status();
 }

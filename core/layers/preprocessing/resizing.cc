@@ -106,16 +106,16 @@ Tap TapOf(int64_t at, int64_t outputs, int64_t begin, int64_t count,
     const int64_t inside = begin + std::clamp<int64_t>(i, 0, count - 1);
     return inside < size ? std::max<int64_t>(inside, -1) : -1;
   };
-  const int64_t whole = 2 * outputs, middle = (2 * at + 1) * count;
+  const int64_t denominator = 2 * outputs, middle = (2 * at + 1) * count;
   if (interpolation == Interpolation::kNearest) {
-    const int64_t i = pixel(middle / whole);
+    const int64_t i = pixel(middle / denominator);
     return {i, i, 0};
   }
   const int64_t parts = middle - outputs;  // above -whole
-  const int64_t i = parts < 0 ? -1 : parts / whole;
-  const double rest = static_cast<double>(parts - i * whole);
+  const int64_t i = parts < 0 ? -1 : parts / denominator;
+  const double rest = static_cast<double>(parts - i * denominator);
   return {pixel(i), pixel(i + 1),
-          static_cast<float>(rest / static_cast<double>(whole))};
+          static_cast<float>(rest / static_cast<double>(denominator))};
 }
 
 ImageBox BoxOf(const Layer& layer, const Shape& image) {

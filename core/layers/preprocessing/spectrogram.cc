@@ -38,8 +38,8 @@ class SpectrogramOp final : public Op {
     call.pool->Run([&](int t) {
       double* const scratch = FirstDouble(call.scratch) +
                               static_cast<uint64_t>(t) * ScratchDoubles();
-      const Range mine = Split(n, call.pool->threads(), t);
-      for (int64_t i = mine.begin; i < mine.end; ++i) {
+      const Range range = Split(n, call.pool->threads(), t);
+      for (int64_t i = range.begin; i < range.end; ++i) {
         const int64_t example = i / plan_.frames;
         WriteFrame(call.x[0] + example * plan_.samples, i % plan_.frames,
                    scratch, call.y + example * output_.elements());
@@ -102,8 +102,8 @@ class SpectrogramOp final : public Op {
     ForEachPart(call, call.batch, 1, [&](Range part) {
       for (int64_t i = part.begin; i < part.end; ++i) {
         float* const y = call.y + i * n;
-        const float least = *std::max_element(y, y + n) - plan_.range;
-        for (int64_t k = 0; k < n; ++k) y[k] = y[k] < least ? least : y[k];
+        const float floor = *std::max_element(y, y + n) - plan_.range;
+        for (int64_t k = 0; k < n; ++k) y[k] = y[k] < floor ? floor : y[k];
       }
     });
   }

@@ -139,11 +139,11 @@ Status SetLengths(const Layer& layer, const Shape& input,
   plan->window_begin = centered ? (plan->fft_length - length) / 2 : 0;
   AddWindow(length, plan);
   const int64_t frame = centered ? plan->fft_length : length,
-                least = std::max(centered ? plan->padding + 1 : length,
-                                 frame - 2 * plan->padding);
-  if (plan->samples < least) {
+                min_samples = std::max(centered ? plan->padding + 1 : length,
+                                       frame - 2 * plan->padding);
+  if (plan->samples < min_samples) {
     return InvalidArgument("takes at least %" PRId64 " samples, not %" PRId64,
-                           least, plan->samples);
+                           min_samples, plan->samples);
   }
   plan->frames = (plan->samples + 2 * plan->padding - frame) / plan->stride + 1;
   return Status();
@@ -152,11 +152,11 @@ Status SetLengths(const Layer& layer, const Shape& input,
 }  // namespace
 
 int64_t SpectrogramPlan::multiply_adds() const {
-  auto each = static_cast<int64_t>(dct.size());
+  auto per_frame = static_cast<int64_t>(dct.size());
   for (const MelBin& bin : mel_bins) {
-    each += static_cast<int64_t>(bin.weights.size());
+    per_frame += static_cast<int64_t>(bin.weights.size());
   }
-  return frame_multiply_adds() + frames * each;
+  return frame_multiply_adds() + frames * per_frame;
 }
 
 uint64_t SpectrogramPlan::table_bytes() const {

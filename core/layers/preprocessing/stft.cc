@@ -19,7 +19,7 @@ constexpr double kEpsilon = 1e-7;  // Keras's
 
 // As scipy.signal.get_window.
 void AddWindow(const Layer& layer, int64_t length, StftPlan* plan) {
-  const double least =
+  const double alpha =
       layer.window_function == WindowFunction::kHamming ? 0.54 : 0.5;
   const int64_t period = layer.periodic ? length : length - 1;
   double sum = 0, squares = 0;
@@ -28,7 +28,7 @@ void AddWindow(const Layer& layer, int64_t length, StftPlan* plan) {
         2 * static_cast<double>(i) / static_cast<double>(period);
     const bool is_one =
         layer.window_function == WindowFunction::kNone || length == 1;
-    const double value = is_one ? 1 : least - (1 - least) * math::CosPi(turn);
+    const double value = is_one ? 1 : alpha - (1 - alpha) * math::CosPi(turn);
     sum += std::fabs(value);
     squares += value * value;
     plan->window.push_back(value);
@@ -85,8 +85,8 @@ class StftOp final : public Op {
     call.pool->Run([&](int t) {
       double* const scratch = FirstDouble(call.scratch) +
                               static_cast<uint64_t>(t) * ScratchDoubles();
-      const Range mine = Split(call.batch * rows, call.pool->threads(), t);
-      for (int64_t i = mine.begin; i < mine.end; ++i) {
+      const Range range = Split(call.batch * rows, call.pool->threads(), t);
+      for (int64_t i = range.begin; i < range.end; ++i) {
         const int64_t example = i / rows, row = i % rows;
         WriteFrame(call.x[0] + example * plan_.samples * plan_.channels,
                    row / plan_.channels, row % plan_.channels, scratch,

@@ -38,11 +38,11 @@ Status CheckBoth(const Layer& layer) {
         "a Bidirectional has no settings except Name and Trainable; its layer "
         "has them");
   }
-  for (const Layer* each : {layer.layer.get(), layer.backward_layer.get()}) {
-    if (IsRecurrent(each->kind)) continue;
+  for (const Layer* inner : {layer.layer.get(), layer.backward_layer.get()}) {
+    if (IsRecurrent(inner->kind)) continue;
     return InvalidArgument(
         "a Bidirectional takes a SimpleRNN, LSTM or GRU, not %s",
-        WithArticle(ClassName(*each)).c_str());
+        WithArticle(ClassName(*inner)).c_str());
   }
   if (layer.layer->go_backwards || !layer.backward_layer->go_backwards) {
     return InvalidArgument(

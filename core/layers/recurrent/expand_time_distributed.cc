@@ -30,10 +30,11 @@ Status CheckModel(const NestedModel& model, const Shape& step) {
         "one has %d and %zu",
         model.num_inputs, model.outputs.size());
   }
-  const Shape& wanted = model.calls[0].output;
-  if (wanted == step) return Status();
+  const Shape& input_shape = model.calls[0].output;
+  if (input_shape == step) return Status();
   return InvalidArgument("the model takes steps of %s, not of %s",
-                         wanted.ToString().c_str(), step.ToString().c_str());
+                         input_shape.ToString().c_str(),
+                         step.ToString().c_str());
 }
 
 // Returns a layer of an expanded TimeDistributed as it is in the model.
@@ -69,9 +70,9 @@ Status ExpandTimeDistributed(const Shape& input, Layer* layer) {
   if (inner.kind == Layer::Kind::kBidirectional) {
     RINGLET_RETURN_IF_ERROR(ExpandBidirectional(step, &inner));
   }
-  const NestedModel& each = *inner.model;
-  RINGLET_RETURN_IF_ERROR(CheckModel(each, step));
-  NestedModel model = each;
+  const NestedModel& step_model = *inner.model;
+  RINGLET_RETURN_IF_ERROR(CheckModel(step_model, step));
+  NestedModel model = step_model;
   model.class_name = kTimeDistributed;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     Layer& layer_of_step = model.layers[i];
@@ -84,7 +85,7 @@ Status ExpandTimeDistributed(const Shape& input, Layer* layer) {
                         .Trainable(layer_of_step.trainable);
     if (AppliesModel(wrapped)) {
       RINGLET_RETURN_IF_ERROR(ExpandTimeDistributed(
-          OfAllSteps(input[0], InputOf(each, i)), &wrapped));
+          OfAllSteps(input[0], InputOf(step_model, i)), &wrapped));
     }
     layer_of_step = std::move(wrapped);
   }

@@ -47,9 +47,9 @@ class SimpleRnnOp final : public RecurrentOp {
 // Some rows of each example.
 class RecurrentOutputOp final : public Op {
  public:
-  RecurrentOutputOp(const Shape& x, Range taken, bool is_sequence)
-      : rows_(x[0]), width_(x[1]), taken_(taken) {
-    output_ = is_sequence ? Shape{taken.size(), width_} : Shape{width_};
+  RecurrentOutputOp(const Shape& x, Range selected, bool is_sequence)
+      : rows_(x[0]), width_(x[1]), taken_(selected) {
+    output_ = is_sequence ? Shape{selected.size(), width_} : Shape{width_};
   }
   Recompute recompute() const override { return Recompute::kCheap; }
 
@@ -251,9 +251,11 @@ int64_t RecurrentOp::Group() const {
 // saved.
 int64_t RecurrentOp::ForwardFloats(int64_t examples) const {
   const int64_t masked = dropout_ > 0 ? steps_ * features_ : 0;
-  const int64_t each = (kind_.states + 3) * units_ + KeptFloats() + masked;
+  const int64_t floats_per_example =
+      (kind_.states + 3) * units_ + KeptFloats() + masked;
   const int64_t group = std::min(examples, Group());
-  return std::max(examples * each, group * (each + GateFloats()));
+  return std::max(examples * floats_per_example,
+                  group * (floats_per_example + GateFloats()));
 }
 
 // Returns the floats of the gradients of states and of products, and of a row.
@@ -304,17 +306,18 @@ const float* RecurrentOp::StateMask(const float* masks, int64_t example,
 // Number k of an example's masks is number example * MaskFloats() + k of the
 // step.
 void RecurrentOp::DrawMasks(const OpCall& call, float* masks) const {
-  const int64_t each = MaskFloats();
+  const int64_t mask_floats = MaskFloats();
   const int64_t inputs =
       dropout_ > 0 ? RoundUpToFour((recurrent_dropout_ > 0 ? kind_.gates : 1) *
                                    features_)
                    : 0;
   ForEachPart(call, call.batch, 1, [&](Range part) {
     for (int64_t example = part.begin; example < part.end; ++example) {
-      float* const mask = masks + example * each;
+      float* const mask = masks + example * mask_floats;
       BestRowLoops().uniform(call.seed, call.counter,
-                             static_cast<uint64_t>(example * each), each, mask);
-      for (int64_t k = 0; k < each; ++k) {
+                             static_cast<uint64_t>(example * mask_floats),
+                             mask_floats, mask);
+      for (int64_t k = 0; k < mask_floats; ++k) {
         const float rate = k < inputs ? dropout_ : recurrent_dropout_;
         mask[k] = mask[k] >= rate ? 1 / (1 - rate) : 0;
       }
@@ -399,11 +402,11 @@ void RecurrentOp::Forward(const OpCall& call) const {
   const int threads = call.pool->threads();
   const int64_t floats = ForwardFloats(Share(call.batch, threads));
   call.pool->Run([&](int t) {
-    const Range mine = Split(call.batch, threads, t);
-    const int64_t group = saves ? mine.size() : Group();
+    const Range examples = Split(call.batch, threads, t);
+    const int64_t group = saves ? examples.size() : Group();
     float* const own = call.scratch + call.batch * MaskFloats() + t * floats;
-    for (int64_t i = mine.begin; i < mine.end; i += group) {
-      ForwardGroup(call, {i, std::min(mine.end, i + group)}, own);
+    for (int64_t i = examples.begin; i < examples.end; i += group) {
+      ForwardGroup(call, {i, std::min(examples.end, i + group)}, own);
     }
   });
 }
@@ -524,8 +527,8 @@ void RecurrentOp::Backward(const OpCall& call) const {
   const int64_t floats = BackwardFloats(Share(call.batch, threads));
   float* const spare = call.scratch + call.batch * MaskFloats();
   call.pool->Run([&](int t) {
-    const Range mine = Split(call.batch, threads, t);
-    if (!mine.empty()) BackwardGroup(call, mine, spare + t * floats);
+    const Range examples = Split(call.batch, threads, t);
+    if (!examples.empty()) BackwardGroup(call, examples, spare + t * floats);
   });
   const SavedSpans saved = SpansOf(call);
   if (call.dx[0] != nullptr) InputGradient(call, spare, saved.gates);
@@ -704,11 +707,11 @@ Status MakeRecurrentOutput(const Layer& layer, const std::vector<Shape>& inputs,
                            ", and not %" PRId64,
                            states, layer.tensor);
   }
-  const Range taken =
+  const Range selected =
       layer.tensor == 0 ? Range{0, steps}
                         : Range{steps + layer.tensor - 1, steps + layer.tensor};
   const bool is_sequence = layer.tensor == 0 && layer.layer->return_sequences;
-  op->reset(new RecurrentOutputOp(inputs[0], taken, is_sequence));
+  op->reset(new RecurrentOutputOp(inputs[0], selected, is_sequence));
   return Status();
 }
 

@@ -121,23 +121,23 @@ Status MakeTimeDistributed(const Layer& layer, const std::vector<Shape>& inputs,
   RINGLET_RETURN_IF_ERROR(SplitSteps(inputs, &step_shapes));
   const int64_t steps = inputs[0][0];
   inner.trainable = inner.trainable && layer.trainable;
-  std::unique_ptr<Op> made;
-  RINGLET_RETURN_IF_ERROR(Op::Make(inner, step_shapes, &made)
+  std::unique_ptr<Op> step_op;
+  RINGLET_RETURN_IF_ERROR(Op::Make(inner, step_shapes, &step_op)
                               .Annotate("a step of %s", ClassName(inner)));
-  if (made->changes_state() || made->synchronizes()) {
+  if (step_op->changes_state() || step_op->synchronizes()) {
     return InvalidArgument(
         "TimeDistributed cannot have %s: its statistics would be those of "
         "each step; put the layer behind it without TimeDistributed",
         WithArticle(ClassName(inner)).c_str());
   }
-  if (made->output().rank() >= Shape::kMaxRank ||
-      made->multiply_adds() > (int64_t{1} << 44) / steps) {
+  if (step_op->output().rank() >= Shape::kMaxRank ||
+      step_op->multiply_adds() > (int64_t{1} << 44) / steps) {
     return InvalidArgument(
         "%lld steps of %s are too many: at most 8 axes, and 2^44 multiply-adds "
         "for each example, are possible",
-        static_cast<long long>(steps), made->output().ToString().c_str());
+        static_cast<long long>(steps), step_op->output().ToString().c_str());
   }
-  op->reset(new TimeDistributedOp(inner, steps, std::move(made)));
+  op->reset(new TimeDistributedOp(inner, steps, std::move(step_op)));
   return Status();
 }
 
