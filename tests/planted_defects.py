@@ -303,8 +303,8 @@ DEFECTS = {
          ("io_readers", "OnDiskTest.Csv_AnyTable_HasTheBitsInMemory")),
     "idx: the product of the dimensions is not checked":
         ("io/readers/arrays/idx.cc",
-         "if (elements > most / dim) {",
-         "if (elements > most) {",
+         "if (elements > max_elements / dim) {",
+         "if (elements > max_elements) {",
          ("io_readers",
           "IdxTest.Read_HugeDimensions_AreRefusedBeforeMemoryIsTaken")),
     "npy: examples on disk that follow each other are read as one":

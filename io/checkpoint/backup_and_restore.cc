@@ -162,14 +162,14 @@ class BackupAndRestoreCallback final : public Callback {
     return is;
   }
 
-  static void Warn(const Status& status, const char* what) {
-    Notice("warning: %s: %s", what, status.message());
+  static void Warn(const Status& status, const char* action) {
+    Notice("warning: %s: %s", action, status.message());
   }
 
   // An error of a joining worker ends only this worker; the others do not wait.
-  static Status ExchangeUnlessJoining(const FitState& fit, const Status& mine) {
-    if (fit.is_joining && !mine.ok()) return mine;
-    return ExchangeStatus(fit.model->collective(), mine);
+  static Status ExchangeUnlessJoining(const FitState& fit, const Status& own) {
+    if (fit.is_joining && !own.ok()) return own;
+    return ExchangeStatus(fit.model->collective(), own);
   }
 
   // True if the fit continues without backups: an elastic job has its state in

@@ -167,9 +167,9 @@ void CheckpointDirectory::Keep(int64_t number) {
 // crash in between leaves a file too many, never one too few.
 void CheckpointDirectory::Prune() {
   std::vector<Kept> swept;
-  const size_t most = static_cast<size_t>(options_.max_to_keep);
+  const size_t max_kept = static_cast<size_t>(options_.max_to_keep);
   const double apart = options_.keep_checkpoint_every_n_hours * 3600;
-  while (most > 0 && kept_.size() > most) {
+  while (max_kept > 0 && kept_.size() > max_kept) {
     const Kept oldest = kept_.front();
     kept_.erase(kept_.begin());
     if (apart > 0 && oldest.seconds - apart >= last_preserved_) {

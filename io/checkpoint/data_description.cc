@@ -126,7 +126,7 @@ void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
 // name or number, the number of values before it, and in a table without names
 // the values' columns.
 void WriteForOlder(const std::vector<TableColumn>& columns, JsonWriter* json) {
-  std::vector<int64_t> taken(columns.size());
+  std::vector<int64_t> place_of_value(columns.size());
   int64_t values = 0, before = 0, label = -1, others = 0;
   bool in_order = true, named = false;
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -140,7 +140,7 @@ void WriteForOlder(const std::vector<TableColumn>& columns, JsonWriter* json) {
     if (column.role != Role::kValue) continue;
     --others;
     in_order = in_order && column.value == values++;
-    taken[static_cast<size_t>(column.value)] = static_cast<int64_t>(i);
+    place_of_value[static_cast<size_t>(column.value)] = static_cast<int64_t>(i);
   }
   const int64_t count = static_cast<int64_t>(columns.size());
   const bool all = in_order && values + others == count;
@@ -155,7 +155,7 @@ void WriteForOlder(const std::vector<TableColumn>& columns, JsonWriter* json) {
   if (named || all) return;
   json->Key("taken").BeginArray();
   for (int64_t i = 0; i < values; ++i) {
-    json->Int(taken[static_cast<size_t>(i)]);
+    json->Int(place_of_value[static_cast<size_t>(i)]);
   }
   json->EndArray();
 }
@@ -222,11 +222,11 @@ Status ReadPlace(const char* key, const Json& json, int64_t* place) {
 Status ReadOlderTable(const Json& json, size_t values, bool labelled,
                       int64_t number, std::vector<TableColumn>* columns) {
   std::vector<int64_t> places;
-  const Json taken = json["taken"];
-  for (Json m = taken.first(); m && taken.is_array(); m = m.next()) {
+  const Json entries = json["taken"];
+  for (Json m = entries.first(); m && entries.is_array(); m = m.next()) {
     RINGLET_RETURN_IF_ERROR(ReadPlace("taken", m, &places.emplace_back()));
   }
-  while (!taken && places.size() < values) {
+  while (!entries && places.size() < values) {
     places.push_back(static_cast<int64_t>(places.size()));
   }
   for (size_t i = 0; i < places.size(); ++i) {
@@ -237,7 +237,7 @@ Status ReadOlderTable(const Json& json, size_t values, bool labelled,
   }
   if (!labelled) return Status();
   const Json before = json["label_place"];  // the number of values before it
-  if (before && !taken) {
+  if (before && !entries) {
     RINGLET_RETURN_IF_ERROR(ReadPlace("label_place", before, &number));
   }
   const size_t at = number < 0 ? columns->size() : static_cast<size_t>(number);

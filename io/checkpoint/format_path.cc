@@ -30,26 +30,27 @@ int ParseNumber(const std::string& text, size_t* at) {
   return digits == 1 || digits == 2 ? value : -1;
 }
 
-bool ParseSpec(const std::string& spec, Replacement* made) {
+bool ParseSpec(const std::string& spec, Replacement* replacement) {
   size_t at = 0;
   if (at < spec.size() && spec[at] == '0') {
-    made->zeros = true;
+    replacement->zeros = true;
     ++at;
   }
   if (at < spec.size() && IsDigit(spec[at])) {
-    made->width = ParseNumber(spec, &at);
-    if (made->width < 0) return false;
+    replacement->width = ParseNumber(spec, &at);
+    if (replacement->width < 0) return false;
   }
   if (at < spec.size() && spec[at] == '.') {
     ++at;
-    made->precision = ParseNumber(spec, &at);
-    if (made->precision < 0) return false;
+    replacement->precision = ParseNumber(spec, &at);
+    if (replacement->precision < 0) return false;
   }
-  if (at < spec.size()) made->type = spec[at++];
-  const bool floating =
-      made->type == 'f' || made->type == 'e' || made->type == 'g';
-  const bool is_integer = made->type == 'd' || made->type == 0;
-  return at == spec.size() && (floating || (is_integer && made->precision < 0));
+  if (at < spec.size()) replacement->type = spec[at++];
+  const bool floating = replacement->type == 'f' || replacement->type == 'e' ||
+                        replacement->type == 'g';
+  const bool is_integer = replacement->type == 'd' || replacement->type == 0;
+  return at == spec.size() &&
+         (floating || (is_integer && replacement->precision < 0));
 }
 
 std::string Padded(const Replacement& r, const std::string& digits) {
@@ -98,8 +99,8 @@ std::string FieldText(const Replacement& r, const PathField& field,
 
 // Parses one replacement. *at is behind its opening brace, and then behind its
 // closing brace. False with a reason on an error.
-bool ParseReplacement(const std::string& text, size_t* at, Replacement* made,
-                      std::string* reason) {
+bool ParseReplacement(const std::string& text, size_t* at,
+                      Replacement* replacement, std::string* reason) {
   const size_t end = text.find('}', *at);
   if (end == std::string::npos) {
     *reason = "expected '}' before end of string";
@@ -108,11 +109,12 @@ bool ParseReplacement(const std::string& text, size_t* at, Replacement* made,
   const std::string inside = text.substr(*at, end - *at);
   *at = end + 1;
   const size_t colon = inside.find(':');
-  made->name = inside.substr(0, colon);
+  replacement->name = inside.substr(0, colon);
   const std::string spec =
       colon == std::string::npos ? "" : inside.substr(colon + 1);
-  if (made->name.empty() || inside.find_first_of("{!") != std::string::npos ||
-      !ParseSpec(spec, made)) {
+  if (replacement->name.empty() ||
+      inside.find_first_of("{!") != std::string::npos ||
+      !ParseSpec(spec, replacement)) {
     *reason = "'{" + Printable(inside) +
               "}' is not among {name}, {name:02d}, {name:.2f}, {name:.2e} and "
               "{name:.3g}";

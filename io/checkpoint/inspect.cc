@@ -84,9 +84,9 @@ Status DescribeModel(const Metadata& metadata, ModelDescription* description) {
   Status first;
   const auto model = metadata.find(kModelKey);
   if (model != metadata.end()) {
-    std::unique_ptr<Model> made;
-    first = ModelFromJson(model->second, &made);
-    if (first.ok()) description->summary = made->Summary();
+    std::unique_ptr<Model> new_model;
+    first = ModelFromJson(model->second, &new_model);
+    if (first.ok()) description->summary = new_model->Summary();
   }
   const auto compile = metadata.find(kCompileKey);
   if (compile == metadata.end()) return first;
@@ -112,24 +112,25 @@ std::string DescribeLabels(const std::string& path) {
 }
 
 Status InspectTensor(const std::string& path, const WeightsFile& file,
-                     const StoredTensor& tensor, TensorInfo* made) {
-  made->name = tensor.name;
-  made->storage = tensor.storage;
-  made->shape = tensor.shape;
+                     const StoredTensor& tensor, TensorInfo* tensor_info) {
+  tensor_info->name = tensor.name;
+  tensor_info->storage = tensor.storage;
+  tensor_info->shape = tensor.shape;
   WeightsFile::Elements elements;
   const Status read = file.Read(tensor, &elements);
   if (read.code() == Code::kInvalidArgument) {
-    made->note = "not read: " + tensor.unread;
+    tensor_info->note = "not read: " + tensor.unread;
     if (!tensor.unread.empty()) return file.VerifyTensor(tensor);
     const bool npz = file.format() == WeightsFile::Format::kNpz;
-    made->note = DescribeLabels(npz ? path + ":" + tensor.name : path);
-    if (made->note.empty()) made->note = "text, or numbers that are not read";
+    tensor_info->note = DescribeLabels(npz ? path + ":" + tensor.name : path);
+    if (tensor_info->note.empty())
+      tensor_info->note = "text, or numbers that are not read";
     return file.VerifyTensor(tensor);
   }
   RINGLET_RETURN_IF_ERROR(read);
   WithType(DTypeOf(tensor.storage), [&](auto* type) {
     Summarize(reinterpret_cast<decltype(type)>(elements.get()),
-              tensor.shape.elements(), made);
+              tensor.shape.elements(), tensor_info);
   });
   return Status();
 }
@@ -152,24 +153,25 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
   info->compiled = model.compiled;
   info->text = DescribeText(info->metadata);
   for (const StoredTensor& tensor : file.tensors()) {
-    TensorInfo made;
-    const Status read = InspectTensor(info->path, file, tensor, &made);
+    TensorInfo tensor_info;
+    const Status read = InspectTensor(info->path, file, tensor, &tensor_info);
     if (read.code() == Code::kCorruption) {
-      made.damaged = true;
+      tensor_info.damaged = true;
       info->verification = Verification::kDamaged;
       if (info->damage.empty()) info->damage = read.message();
     } else {
       RINGLET_RETURN_IF_ERROR(read);
     }
     // Less than 0: it was never set, so the compiled rate is used.
-    if (made.name == kLearningRateName && made.max < 0 &&
+    if (tensor_info.name == kLearningRateName && tensor_info.max < 0 &&
         !model.compiled.empty()) {
       const bool constant = model.arguments.optimizer.learning_rate.kind ==
                             LearningRate::Kind::kConstant;
-      made.note = std::string(constant ? "as compiled, " : "the schedule ") +
-                  DescribeRate(model.arguments.optimizer);
+      tensor_info.note =
+          std::string(constant ? "as compiled, " : "the schedule ") +
+          DescribeRate(model.arguments.optimizer);
     }
-    info->tensors.push_back(made);
+    info->tensors.push_back(tensor_info);
   }
   return Status();
 }
@@ -179,21 +181,21 @@ Status InspectArray(const ArrayPath& at, FileInfo* info) {
   NpyInput input;
   RINGLET_RETURN_IF_ERROR(input.Open(info->path));
   info->format = input.is_npz() ? "npz" : "npy";
-  TensorInfo made;
-  made.name = at.name;
-  made.shape = input.layout().shape;
-  made.storage = input.layout().storage();
+  TensorInfo tensor_info;
+  tensor_info.name = at.name;
+  tensor_info.shape = input.layout().shape;
+  tensor_info.storage = input.layout().storage();
   if (input.is_npz()) info->verification = Verification::kVerified;
   if (input.layout().is_text()) {
-    made.note = DescribeLabels(info->path);
-    if (made.note.empty()) made.note = "text";
+    tensor_info.note = DescribeLabels(info->path);
+    if (tensor_info.note.empty()) tensor_info.note = "text";
     RINGLET_RETURN_IF_ERROR(input.Verify());
   } else {
     NpyArray array;
     RINGLET_RETURN_IF_ERROR(input.ReadElements(&array, nullptr));
-    SummarizeArray(array, &made);
+    SummarizeArray(array, &tensor_info);
   }
-  info->tensors.push_back(made);
+  info->tensors.push_back(tensor_info);
   info->advice =
       "as data: \"x\" or \"y\": \"" + info->path + "\" of RUN.json, --x or --y";
   return Status();
@@ -202,25 +204,25 @@ Status InspectArray(const ArrayPath& at, FileInfo* info) {
 // Fills `info` for a file of data that FindFileKind has found, also a
 // compressed one.
 Status InspectData(FileKind::Format format, FileInfo* info) {
-  TensorInfo made;
-  made.name = "arr_0";
+  TensorInfo tensor_info;
+  tensor_info.name = "arr_0";
   NpyArray array;
   if (format == FileKind::Format::kIdx) {
     RINGLET_RETURN_IF_ERROR(ReadIdx(info->path, &array));
-    SummarizeArray(array, &made);
+    SummarizeArray(array, &tensor_info);
   } else {
     NpyInput input;
     RINGLET_RETURN_IF_ERROR(input.Open(info->path));
-    made.note = DescribeLabels(info->path);
-    if (made.note.empty()) {
+    tensor_info.note = DescribeLabels(info->path);
+    if (tensor_info.note.empty()) {
       RINGLET_RETURN_IF_ERROR(input.ReadElements(&array, nullptr));
-      SummarizeArray(array, &made);
+      SummarizeArray(array, &tensor_info);
     } else {
-      made.storage = input.layout().storage();
-      made.shape = input.layout().shape;
+      tensor_info.storage = input.layout().storage();
+      tensor_info.shape = input.layout().shape;
     }
   }
-  info->tensors.push_back(made);
+  info->tensors.push_back(tensor_info);
   return Status();
 }
 

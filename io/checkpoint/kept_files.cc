@@ -27,9 +27,9 @@ std::string RecordOf(const std::string& path, const std::string& check,
 }  // namespace
 
 // The best file is kept besides the `most` newest. The size of the state does
-// not depend on `most`, so that a run may resume with another number.
-KeptFiles::KeptFiles(int most, std::string pattern, FileSystem* files)
-    : most_(static_cast<size_t>(std::clamp(most, 0, kMax))),
+// not depend on `max_kept`, so that a run may resume with another number.
+KeptFiles::KeptFiles(int max_kept, std::string pattern, FileSystem* files)
+    : most_(static_cast<size_t>(std::clamp(max_kept, 0, kMax))),
       pattern_(std::move(pattern)),
       files_(*files),
       state_(most_ == 0 ? 0 : (kMax + 1) * kRecord) {}
@@ -67,12 +67,12 @@ Status KeptFiles::Add(const std::string& path, bool is_best, bool is_chief,
 
 void KeptFiles::RecordFile(const Written& written,
                            std::vector<Written>* too_old) {
-  const auto same = [&](const Written& each) {
-    return each.path == written.path;
+  const auto same = [&](const Written& earlier) {
+    return earlier.path == written.path;
   };
   written_.erase(std::remove_if(written_.begin(), written_.end(), same),
                  written_.end());
-  for (Written& each : written_) each.is_best &= !written.is_best;
+  for (Written& earlier : written_) earlier.is_best &= !written.is_best;
   written_.push_back(written);
   for (size_t i = 0; written_.size() > most_ && i + 1 < written_.size();) {
     if (written_[i].is_best) {
@@ -144,8 +144,8 @@ bool KeptFiles::FitsPattern(const std::string& path) const {
 void KeptFiles::WriteState() {
   std::fill(state_.begin(), state_.end(), static_cast<unsigned char>(0));
   unsigned char* at = state_.data();
-  for (const Written& each : written_) {
-    const std::string text = RecordOf(each.path, each.check, each.is_best);
+  for (const Written& file : written_) {
+    const std::string text = RecordOf(file.path, file.check, file.is_best);
     std::copy(text.begin(), text.end(), at);
     at += kRecord;
   }

@@ -24,8 +24,9 @@ class KeptFiles {
  public:
   static constexpr int kMax = 100;
 
-  // `most` is from 0, which keeps all, to kMax. `pattern` is for FormatPath.
-  KeptFiles(int most, std::string pattern, FileSystem* files);
+  // `max_kept` is from 0, which keeps all, to kMax. `pattern` is for
+  // FormatPath.
+  KeptFiles(int max_kept, std::string pattern, FileSystem* files);
 
   // Every rank calls it after the chief has written `path`. The chief removes
   // what is now too old. The best file so far stays.

@@ -80,12 +80,12 @@ class ModelCheckpointCallback final : public Callback {
     if (fit.chief) PrintForeignFormat();
     const std::string folder = FolderOf(filepath_);
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
-    Status made = options_.files->MakeDirectory(folder);
-    if (made.ok() && one_name()) made = CheckNoFolder(filepath_);
-    if (made.ok() && one_name()) {
-      made = CheckReplaceable(options_.files, filepath_);
+    Status status = options_.files->MakeDirectory(folder);
+    if (status.ok() && one_name()) status = CheckNoFolder(filepath_);
+    if (status.ok() && one_name()) {
+      status = CheckReplaceable(options_.files, filepath_);
     }
-    return made.ok() ? made : Failed(fit, made, filepath_);
+    return status.ok() ? status : Failed(fit, status, filepath_);
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {

@@ -175,20 +175,20 @@ Status Load(const std::string& path, std::unique_ptr<Model>* model,
         "with the model: RUN.json --init %s (in C++ LoadWeights)",
         path.c_str(), path.c_str());
   }
-  std::unique_ptr<Model> made;
+  std::unique_ptr<Model> new_model;
   RINGLET_RETURN_IF_ERROR(
-      ModelFromJson(configuration->second, &made)
+      ModelFromJson(configuration->second, &new_model)
           .Annotate("%s: metadata '%s'", path.c_str(), kModelKey));
-  RINGLET_RETURN_IF_ERROR(CheckSizes(file, *made));
+  RINGLET_RETURN_IF_ERROR(CheckSizes(file, *new_model));
   std::optional<DataDescription> description;
-  RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, *made, &description));
-  made->set_data_description(description);
+  RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, *new_model, &description));
+  new_model->set_data_description(description);
   const bool compiled = metadata.count(kCompileKey) > 0;
   RINGLET_RETURN_IF_ERROR(
       compiled && options != nullptr
-          ? RestoreCompiled(file, *options, files, made.get())
-          : RestoreUncompiled(path, compiled, files, made.get()));
-  *model = std::move(made);
+          ? RestoreCompiled(file, *options, files, new_model.get())
+          : RestoreUncompiled(path, compiled, files, new_model.get()));
+  *model = std::move(new_model);
   return Status();
 }
 

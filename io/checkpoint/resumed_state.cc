@@ -111,8 +111,8 @@ void ResumedState::MatchCallbacks(const SafetensorsReader& file) {
   }
   PartsOfClass theirs = ByClass(saved);
   const auto saved_identities = ReadIdentities(file.metadata());
-  for (const auto& [name, mine] : ByClass(current)) {
-    MatchClass(mine, theirs[name], saved_identities);
+  for (const auto& [name, own] : ByClass(current)) {
+    MatchClass(own, theirs[name], saved_identities);
     theirs.erase(name);
   }
   callbacks_differ_ = callbacks_differ_ || !theirs.empty();
@@ -123,17 +123,17 @@ void ResumedState::MatchCallbacks(const SafetensorsReader& file) {
 void ResumedState::MatchClass(
     std::vector<std::string> current, std::vector<std::string> saved,
     const std::map<std::string, std::string>& saved_identities) {
-  for (std::string& mine : current) {
+  for (std::string& own : current) {
     const auto same = std::find_if(
         saved.begin(), saved.end(), [&](const std::string& theirs) {
           const auto found = saved_identities.find(theirs);
           return found != saved_identities.end() &&
-                 found->second == identities_[mine];
+                 found->second == identities_[own];
         });
     if (same == saved.end()) continue;
-    parts_[mine] = *same;
+    parts_[own] = *same;
     saved.erase(same);
-    mine.clear();
+    own.clear();
   }
   current.erase(std::remove(current.begin(), current.end(), ""), current.end());
   if (!saved_identities.empty() && !(current.empty() && saved.empty())) {

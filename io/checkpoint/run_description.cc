@@ -104,12 +104,12 @@ Status CheckLayers(const std::string& saved, const Model& model) {
 std::string LossesText(const Model& model) {
   const std::vector<OutputLoss>& losses = model.losses();
   std::string text;
-  for (const OutputLoss& each : losses) {
+  for (const OutputLoss& output_loss : losses) {
     if (!text.empty()) text += "; ";
-    if (losses.size() > 1) text += each.output + ": ";
-    text += each.trains ? each.loss.class_name() : "none";
-    if (each.weight == 1) continue;
-    text += " times " + JsonWriter().Float(each.weight).text();
+    if (losses.size() > 1) text += output_loss.output + ": ";
+    text += output_loss.trains ? output_loss.loss.class_name() : "none";
+    if (output_loss.weight == 1) continue;
+    text += " times " + JsonWriter().Float(output_loss.weight).text();
   }
   return text;
 }

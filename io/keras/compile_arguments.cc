@@ -192,56 +192,57 @@ namespace {
 
 // Calls take(k, value) for each output k with a value.
 template <typename T, typename Take>
-Status ForOutputs(const char* what, const ByOutput<T>& given,
+Status ForOutputs(const char* argument, const ByOutput<T>& by_output,
                   const Model& model, const Take& take) {
   const int count = model.num_outputs();
-  if (given.form == ByOutput<T>::Form::kAll) {
-    for (int k = 0; k < count; ++k) take(k, given.values[0].second);
+  if (by_output.form == ByOutput<T>::Form::kAll) {
+    for (int k = 0; k < count; ++k) take(k, by_output.values[0].second);
     return Status();
   }
-  if (given.form == ByOutput<T>::Form::kNames) {
-    for (const auto& [name, value] : given.values) {
+  if (by_output.form == ByOutput<T>::Form::kNames) {
+    for (const auto& [name, value] : by_output.values) {
       int k = 0;
       std::vector<std::string> names;
       for (; k < count && model.output_name(k) != name; ++k) {
         names.push_back(model.output_name(k));
       }
-      if (k == count) return UnknownName(what, "output", name, names);
+      if (k == count) return UnknownName(argument, "output", name, names);
       take(k, value);
     }
     return Status();
   }
-  const auto entries = static_cast<int>(given.values.size());
+  const auto entries = static_cast<int>(by_output.values.size());
   if (entries != count) {
     return InvalidArgument(
         "%s: has %d entries; a list has one for each of the model's outputs, "
         "which are %d",
-        what, entries, count);
+        argument, entries, count);
   }
   for (int k = 0; k < count; ++k) {
-    take(k, given.values[static_cast<size_t>(k)].second);
+    take(k, by_output.values[static_cast<size_t>(k)].second);
   }
   return Status();
 }
 
-Status SetMetrics(const char* what, const ByOutput<std::vector<Metric>>& given,
+Status SetMetrics(const char* argument,
+                  const ByOutput<std::vector<Metric>>& by_output,
                   const Model& model, std::vector<OutputLoss>* outputs) {
   const auto append = [&](int k, const std::vector<Metric>& metrics) {
     std::vector<Metric>& all = (*outputs)[static_cast<size_t>(k)].metrics;
     all.insert(all.end(), metrics.begin(), metrics.end());
   };
-  if (given.values.empty()) return Status();
+  if (by_output.values.empty()) return Status();
   if (model.num_outputs() > 1 ||
-      given.form == ByOutput<std::vector<Metric>>::Form::kNames) {
-    return ForOutputs(what, given, model, append);
+      by_output.form == ByOutput<std::vector<Metric>>::Form::kNames) {
+    return ForOutputs(argument, by_output, model, append);
   }
-  if (given.nested) {
+  if (by_output.nested) {
     return InvalidArgument(
         "%s: Expected all entries in the list to be metric objects; lists in "
         "it are those of several outputs",
-        what);
+        argument);
   }
-  for (const auto& value : given.values) append(0, value.second);
+  for (const auto& value : by_output.values) append(0, value.second);
   return Status();
 }
 
@@ -249,17 +250,17 @@ Status ResolveOutputs(const CompileArguments& arguments, const Model& model,
                       std::vector<OutputLoss>* outputs) {
   const auto count = static_cast<size_t>(model.num_outputs());
   outputs->assign(count, OutputLoss());
-  std::vector<bool> said(count, false);
+  std::vector<bool> has_entry(count, false);
   RINGLET_RETURN_IF_ERROR(
       ForOutputs("loss", arguments.losses, model,
                  [&](int k, const std::optional<Loss>& loss) {
                    OutputLoss& output = (*outputs)[static_cast<size_t>(k)];
                    output.trains = loss.has_value();
                    if (loss.has_value()) output.loss = *loss;
-                   said[static_cast<size_t>(k)] = true;
+                   has_entry[static_cast<size_t>(k)] = true;
                  }));
   for (size_t k = 0; k < count; ++k) {
-    if (said[k]) continue;
+    if (has_entry[k]) continue;
     return InvalidArgument(
         "loss: has no entry for the output '%s'; give null if it has no loss",
         model.output_name(static_cast<int>(k)).c_str());

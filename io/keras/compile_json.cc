@@ -87,16 +87,16 @@ Status ReadLoss(const KerasObject& object, Loss* loss) {
   size_t row = 0;
   RINGLET_RETURN_IF_ERROR(
       ChooseRow(LossNames(), object.path, "loss", object.name, &row));
-  Loss made;
-  made.kind = static_cast<Loss::Kind>(row);
+  Loss new_loss;
+  new_loss.kind = static_cast<Loss::Kind>(row);
   FieldReader fields(object.config, object.config_path);
-  ReadLossFields(&fields, &made);
-  ReadReduction(&fields, &made.reduction);
+  ReadLossFields(&fields, &new_loss);
+  ReadReduction(&fields, &new_loss.reduction);
   ReadDType(&fields);
   // Keras 2 stores the function behind the class.
   fields.Ignore({"name", "fn"});
   RINGLET_RETURN_IF_ERROR(fields.Finish());
-  *loss = made;
+  *loss = new_loss;
   return Status();
 }
 
@@ -258,17 +258,17 @@ Status ReadMetric(const KerasObject& object, Metric* metric) {
   size_t row = 0;
   RINGLET_RETURN_IF_ERROR(
       ChooseRow(MetricNames(), object.path, "metric", object.name, &row));
-  Metric made = MetricOf(static_cast<Metric::Kind>(row));
-  if (object.name_only) made.name = object.name;  // as in Keras 3
+  Metric new_metric = MetricOf(static_cast<Metric::Kind>(row));
+  if (object.name_only) new_metric.name = object.name;  // as in Keras 3
   FieldReader fields(object.config, object.config_path);
-  if (fields.Has("name")) fields.Text("name", "a string", &made.name);
+  if (fields.Has("name")) fields.Text("name", "a string", &new_metric.name);
   ReadDType(&fields);
-  for (const MetricField& field : ClassOf(made)) {
-    MetricFieldReader(&fields, field, &made);
+  for (const MetricField& field : ClassOf(new_metric)) {
+    MetricFieldReader(&fields, field, &new_metric);
   }
   fields.Ignore({"fn"});
   RINGLET_RETURN_IF_ERROR(fields.Finish());
-  *metric = made;
+  *metric = new_metric;
   return Status();
 }
 
@@ -289,12 +289,12 @@ bool IsBareName(const std::string& text) {
 }
 
 template <typename T>
-Status FromText(const std::string& text, const char* what,
+Status FromText(const std::string& text, const char* name,
                 Status (*read)(const Json&, const std::string&, T*), T* value) {
   Json json;
   RINGLET_RETURN_IF_ERROR(ParseKerasJson(
-      IsBareName(text) ? "\"" + text + "\"" : text, what, &json));
-  return read(json, "", value).Annotate("%s", what);
+      IsBareName(text) ? "\"" + text + "\"" : text, name, &json));
+  return read(json, "", value).Annotate("%s", name);
 }
 
 }  // namespace

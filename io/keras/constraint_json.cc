@@ -40,19 +40,20 @@ Status ReadConstraintClass(const KerasObject& object, Constraint* constraint) {
   Constraint::Kind kind = Constraint::Kind::kNone;
   RINGLET_RETURN_IF_ERROR(
       Choose(kConstraints, object.path, "constraint", object.name, &kind));
-  Constraint made = WithDefaults(kind);
+  Constraint new_constraint = WithDefaults(kind);
   FieldReader fields(object.config, object.config_path);
   if (kind == Constraint::Kind::kMinMaxNorm) {
-    fields.Float("min_value", kNotNegative, &made.min_value);
+    fields.Float("min_value", kNotNegative, &new_constraint.min_value);
   }
   if (kind == Constraint::Kind::kMaxNorm ||
       kind == Constraint::Kind::kMinMaxNorm) {
-    fields.Float("max_value", kNotNegative, &made.max_value);
+    fields.Float("max_value", kNotNegative, &new_constraint.max_value);
   }
   if (kind == Constraint::Kind::kMinMaxNorm)
-    fields.Float("rate", kFraction, &made.rate);
-  if (kind != Constraint::Kind::kNonNeg) ReadNormAxes(&fields, &made.axis);
-  *constraint = made;
+    fields.Float("rate", kFraction, &new_constraint.rate);
+  if (kind != Constraint::Kind::kNonNeg)
+    ReadNormAxes(&fields, &new_constraint.axis);
+  *constraint = new_constraint;
   return fields.Finish();
 }
 

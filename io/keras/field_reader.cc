@@ -86,22 +86,22 @@ void FieldReader::Fail(const Status& status) {
   if (status_.ok() && !is_describing()) status_ = status;
 }
 
-void FieldReader::Refuse(const char* key, const std::string& what) {
+void FieldReader::Refuse(const char* key, const std::string& rule) {
   Fail(InvalidArgument("%s: is %s; %s", PathOf(key).c_str(),
-                       Show(json_[key]).c_str(), what.c_str()));
+                       Show(json_[key]).c_str(), rule.c_str()));
 }
 
 void FieldReader::RefuseGiven(std::initializer_list<const char*> keys,
-                              const std::string& what) {
+                              const std::string& rule) {
   for (const char* key : keys) {
-    if (!is_describing() && Has(key)) Refuse(key, what);
+    if (!is_describing() && Has(key)) Refuse(key, rule);
   }
 }
 
-void FieldReader::MustBe(const char* key, const std::string& what) {
+void FieldReader::MustBe(const char* key, const std::string& rule) {
   const bool null =
       std::find(nullable_.begin(), nullable_.end(), key) != nullable_.end();
-  Refuse(key, "must be " + what + (null ? ", or null" : ""));
+  Refuse(key, "must be " + rule + (null ? ", or null" : ""));
 }
 
 void FieldReader::Bool(const char* key, bool* value) {
@@ -115,9 +115,9 @@ void FieldReader::Bool(const char* key, bool* value) {
 void FieldReader::Bool(const char* key, std::optional<bool>* value) {
   Take(key, "true or false", *value ? AsJson(**value) : "null");
   if (!Has(key)) return;
-  bool given = false;
-  Bool(key, &given);
-  *value = given;
+  bool flag = false;
+  Bool(key, &flag);
+  *value = flag;
 }
 
 void FieldReader::Int(const char* key, int64_t low, int64_t high,

@@ -106,14 +106,14 @@ class FieldReader {
                 bool or_null = true);
   // Refuses each of these that is present and not null, also with its default.
   void RefuseGiven(std::initializer_list<const char*> keys,
-                   const std::string& what);
+                   const std::string& rule);
   // Known fields that are ignored.
   void Ignore(std::initializer_list<const char*> keys);
 
   // "<path>.<key>: is <value>; <what>".
-  void Refuse(const char* key, const std::string& what);
+  void Refuse(const char* key, const std::string& rule);
   // "…; must be <what>", or null if permitted.
-  void MustBe(const char* key, const std::string& what);
+  void MustBe(const char* key, const std::string& rule);
   void Fail(const Status& status);
   bool ok() const { return status_.ok(); }
   Status Finish();

@@ -47,9 +47,10 @@ Status NameEntries(LayerGraph* graph) {
 }
 
 // Makes `reference` one to a RecurrentOutput, if its layer gives several
-// tensors. `taken` are these references, and the names of their new layers.
+// tensors. `output_names` are these references, and the names of their new
+// layers.
 Status ReferToOutput(const LayerGraph& graph, const std::string& path,
-                     std::map<TensorOf, std::string>* taken,
+                     std::map<TensorOf, std::string>* output_names,
                      CallReference* reference) {
   const auto found = graph.by_name.find(reference->name);
   if (found == graph.by_name.end()) return Status();  // CountFrom has the error
@@ -65,7 +66,7 @@ Status ReferToOutput(const LayerGraph& graph, const std::string& path,
         Printable(reference->name).c_str());
   }
   std::string& name =
-      (*taken)[{found->second, reference->number, reference->tensor}];
+      (*output_names)[{found->second, reference->number, reference->tensor}];
   name = TensorName(reference->name, reference->number, reference->tensor);
   while (graph.by_name.count(name) != 0) name += '_';
   *reference = CallReference();
@@ -77,19 +78,20 @@ Status ReferToOutput(const LayerGraph& graph, const std::string& path,
 // several.
 Status AddRecurrentOutputs(std::vector<CallReference>* outputs,
                            const std::string& path, LayerGraph* graph) {
-  std::map<TensorOf, std::string> taken;
+  std::map<TensorOf, std::string> output_names;
   for (CallReference& output : *outputs) {
-    RINGLET_RETURN_IF_ERROR(ReferToOutput(*graph, path, &taken, &output));
+    RINGLET_RETURN_IF_ERROR(
+        ReferToOutput(*graph, path, &output_names, &output));
   }
   for (LayerEntry& entry : graph->entries) {
     for (auto& call : entry.calls) {
       for (CallReference& input : call) {
         RINGLET_RETURN_IF_ERROR(entry.Annotate(ReferToOutput(
-            *graph, entry.path + ".inbound_nodes", &taken, &input)));
+            *graph, entry.path + ".inbound_nodes", &output_names, &input)));
       }
     }
   }
-  for (const auto& [tensor, name] : taken) {
+  for (const auto& [tensor, name] : output_names) {
     const auto [number, call, index] = tensor;
     LayerEntry entry;
     entry.layer = RecurrentOutput(index).Name(name);
@@ -196,8 +198,8 @@ Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
     if (entry.layer.kind == Kind::kRecurrentOutput) {
       return ready.push({std::numeric_limits<int64_t>::min(), c});
     }
-    const auto& given = entry.call_order;
-    ready.push({given.empty() ? c : given[call.number], c});
+    const auto& stored_order = entry.call_order;
+    ready.push({stored_order.empty() ? c : stored_order[call.number], c});
   };
   for (const LayerGraph::Call& call : graph.calls) {
     if (call.inputs.empty()) push(static_cast<int>(missing.size()));

@@ -56,19 +56,20 @@ Status ReadInitializerClass(const KerasObject& object,
   RINGLET_RETURN_IF_ERROR(
       Choose(kInitializers, object.path, "initializer", object.name, &maker));
   FieldReader fields(object.config, object.config_path);
-  Initializer made = maker.make();
+  Initializer new_initializer = maker.make();
   const bool scales = maker.make == DefaultScaling;
   if (*maker.a != 0) {
-    fields.Float(maker.a, scales ? kPositive : kAnyNumber, &made.a);
+    fields.Float(maker.a, scales ? kPositive : kAnyNumber, &new_initializer.a);
   }
-  if (*maker.b != 0) fields.Float(maker.b, &made.b);
+  if (*maker.b != 0) fields.Float(maker.b, &new_initializer.b);
   if (scales) {
-    fields.Choice("mode", kModes, &made.mode);
-    fields.Choice("distribution", kDistributions, &made.distribution);
+    fields.Choice("mode", kModes, &new_initializer.mode);
+    fields.Choice("distribution", kDistributions,
+                  &new_initializer.distribution);
   }
   fields.Ignore({"seed"});
   fields.OnlyText("dtype", "float32");
-  *initializer = made;
+  *initializer = new_initializer;
   return fields.Finish();
 }
 
@@ -82,9 +83,9 @@ bool AreEqual(const Initializer& a, const Initializer& b) {
 std::string NameOf(const Initializer& i) {
   std::string name;
   for (const auto& entry : kInitializers) {
-    const Initializer made = entry.value.make();
-    const bool fits =
-        *entry.value.a != 0 ? made.kind == i.kind : AreEqual(made, i);
+    const Initializer default_initializer = entry.value.make();
+    const bool fits = *entry.value.a != 0 ? default_initializer.kind == i.kind
+                                          : AreEqual(default_initializer, i);
     if (fits && (name.empty() || *entry.value.a == 0)) {
       name = Words(entry.names)[0];
     }

@@ -60,12 +60,12 @@ std::string WithoutHub(const std::string& name) {
 
 }  // namespace
 
-Status ParseKerasJson(const std::string& text, const char* what, Json* json) {
+Status ParseKerasJson(const std::string& text, const char* name, Json* json) {
   if (text.size() > kMaxKerasJsonBytes) {
-    return InvalidArgument("%s: %zu bytes of JSON; at most %zu are read", what,
+    return InvalidArgument("%s: %zu bytes of JSON; at most %zu are read", name,
                            text.size(), kMaxKerasJsonBytes);
   }
-  const Status parsed = Json::Parse(text, what, json, kMaxKerasJsonDepth);
+  const Status parsed = Json::Parse(text, name, json, kMaxKerasJsonDepth);
   return parsed.ok() ? parsed : InvalidArgument("%s", parsed.message());
 }
 
@@ -107,25 +107,25 @@ std::string Show(const Json& json) {
 std::string NearestName(const std::string& word,
                         const std::vector<std::string>& known) {
   constexpr size_t kMaxChanges = 2;
-  const std::string asked = LowerAscii(WithoutDashes(word.substr(0, 64)));
+  const std::string unknown = LowerAscii(WithoutDashes(word.substr(0, 64)));
   for (const auto& row : kOldNames) {
     const bool has =
         std::find(known.begin(), known.end(), row.name) != known.end();
-    if (asked == row.old && has) return row.name;
+    if (unknown == row.old && has) return row.name;
   }
   std::string nearest;
-  size_t least = SIZE_MAX;
+  size_t smallest = SIZE_MAX;
   for (const std::string& name : known) {
     if (IsOfARegistry(name)) continue;
     const std::string lower = LowerAscii(WithoutDashes(name));
-    const size_t shorter = std::min(asked.size(), lower.size());
+    const size_t shorter = std::min(unknown.size(), lower.size());
     // If all letters change, the words have nothing in common.
-    const size_t distance = Distance(asked, lower);
+    const size_t distance = Distance(unknown, lower);
     const bool near =
         (distance <= kMaxChanges && distance < shorter) ||
-        (shorter > 0 && asked.compare(0, shorter, lower, 0, shorter) == 0);
-    if (near && distance < least) {
-      least = distance;
+        (shorter > 0 && unknown.compare(0, shorter, lower, 0, shorter) == 0);
+    if (near && distance < smallest) {
+      smallest = distance;
       nearest = name;
     }
   }
@@ -146,11 +146,11 @@ std::string NearestOrAll(const std::string& word,
   return list.empty() ? "" : "; known are " + list;
 }
 
-Status UnknownName(const std::string& path, const char* what,
+Status UnknownName(const std::string& path, const char* kind,
                    const std::string& word,
                    const std::vector<std::string>& known) {
   return InvalidArgument(
-      "%s%sunknown %s '%s'%s", path.c_str(), path.empty() ? "" : ": ", what,
+      "%s%sunknown %s '%s'%s", path.c_str(), path.empty() ? "" : ": ", kind,
       Printable(word).c_str(), NearestOrAll(word, known).c_str());
 }
 

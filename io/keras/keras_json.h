@@ -28,7 +28,7 @@ constexpr size_t kMaxKerasJsonBytes = size_t{1} << 20;
 constexpr int kMaxKerasJsonDepth = 64;
 
 // Parses within these limits. Every error is kInvalidArgument.
-Status ParseKerasJson(const std::string& text, const char* what, Json* json);
+Status ParseKerasJson(const std::string& text, const char* name, Json* json);
 
 // Readers of ringlet/checkpoint.h and compile_json.h, for a part of a larger
 // text. `path` is the part's place there.
@@ -71,7 +71,7 @@ std::string NearestOrAll(const std::string& word,
                          const std::vector<std::string>& known);
 
 // "<path>: unknown <what> 'Dens'; the nearest known is 'Dense'".
-Status UnknownName(const std::string& path, const char* what,
+Status UnknownName(const std::string& path, const char* kind,
                    const std::string& word,
                    const std::vector<std::string>& known);
 

@@ -99,8 +99,8 @@ NameTable ActivationNames() {
 }
 
 // A number of pixels for both ends, or a list of two numbers.
-bool BothEnds(const Json& given, int64_t ends[2]) {
-  const Json json = WithoutWrapping(given);
+bool BothEnds(const Json& wrapped, int64_t ends[2]) {
+  const Json json = WithoutWrapping(wrapped);
   const bool list = json.is_array() && json.size() == 2;
   const Json first = list ? json.first() : json;
   const Json second = list ? first.next() : json;

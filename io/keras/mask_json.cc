@@ -40,18 +40,19 @@ bool Resolve(const Makers& makers, size_t depth, MaskReference* mask) {
     mask->from = inputs[0];
     return true;
   }
-  const size_t wanted = maker.operation == Operation::kAny ? 1 : 2;
-  if (inputs.size() != wanted) return false;
+  const size_t num_inputs = maker.operation == Operation::kAny ? 1 : 2;
+  if (inputs.size() != num_inputs) return false;
   MaskReference first = *mask;
-  for (size_t i = 0; i < wanted; ++i) {
-    MaskReference each = *mask;
-    each.from = inputs[i];
-    each.over_features |= wanted == 1;
-    if (!Resolve(makers, depth - 1, &each)) return false;
-    if (i == 0) first = each;
-    if (each.from.name != first.from.name ||
-        each.from.number != first.from.number || each.value != first.value ||
-        each.over_features != first.over_features) {
+  for (size_t i = 0; i < num_inputs; ++i) {
+    MaskReference input_mask = *mask;
+    input_mask.from = inputs[i];
+    input_mask.over_features |= num_inputs == 1;
+    if (!Resolve(makers, depth - 1, &input_mask)) return false;
+    if (i == 0) first = input_mask;
+    if (input_mask.from.name != first.from.name ||
+        input_mask.from.number != first.from.number ||
+        input_mask.value != first.value ||
+        input_mask.over_features != first.over_features) {
       return false;
     }
   }
@@ -92,10 +93,11 @@ Status CheckMask(const LayerEntry& entry, const MaskReference& mask,
   const int takes =
       entry.layer.kind == Layer::Kind::kBidirectional ? node - 2 : node;
   const int own = model.inputs(takes).back();
-  const Layer& made = model.layer(own);
-  const bool same =
-      made.kind == Layer::Kind::kMask && model.inputs(own)[0] == from &&
-      made.mask_value == mask.value && made.mask_zero != mask.over_features;
+  const Layer& mask_layer = model.layer(own);
+  const bool same = mask_layer.kind == Layer::Kind::kMask &&
+                    model.inputs(own)[0] == from &&
+                    mask_layer.mask_value == mask.value &&
+                    mask_layer.mask_zero != mask.over_features;
   return same ? Status() : RefuseMask(entry);
 }
 

@@ -170,17 +170,18 @@ Status ReadModel(const KerasObject& object, bool* trainable,
   }
   RINGLET_RETURN_IF_ERROR(fields.Finish());
 
-  std::unique_ptr<Model> made;
-  RINGLET_RETURN_IF_ERROR(BuildModel(
-      sequential, trainable != nullptr || !frozen, object.keras2, layers,
-      bare ? object.config_path : fields.PathOf("layers"), &fields, &made));
-  RINGLET_RETURN_IF_ERROR(made->status());
-  if (made->num_nodes() < 2) {
+  std::unique_ptr<Model> new_model;
+  RINGLET_RETURN_IF_ERROR(
+      BuildModel(sequential, trainable != nullptr || !frozen, object.keras2,
+                 layers, bare ? object.config_path : fields.PathOf("layers"),
+                 &fields, &new_model));
+  RINGLET_RETURN_IF_ERROR(new_model->status());
+  if (new_model->num_nodes() < 2) {
     return InvalidArgument("%s: a model needs an input and a layer",
                            fields.PathOf("layers").c_str());
   }
-  if (!name.empty()) made->set_name(name);
-  *model = std::move(made);
+  if (!name.empty()) new_model->set_name(name);
+  *model = std::move(new_model);
   return Status();
 }
 
@@ -253,9 +254,9 @@ std::vector<ClassInfo> DescribeModels() {
   });
 }
 
-Status ModelFromJson(const Json& given, const std::string& given_path,
+Status ModelFromJson(const Json& model_json, const std::string& given_path,
                      std::unique_ptr<Model>* model) {
-  Json json = given;
+  Json json = model_json;
   std::string path = given_path, version;
   RINGLET_RETURN_IF_ERROR(FindModel(&json, &path, &version));
   KerasObject object;

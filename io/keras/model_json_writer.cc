@@ -43,7 +43,7 @@ class ModelWriter {
  public:
   ModelWriter(const NestedModel& model, JsonWriter* w)
       : model_(model), w_(*w), functional_(model.class_name == "Functional") {
-    std::vector<int> made(model.layers.size(), 0);
+    std::vector<int> num_calls(model.layers.size(), 0);
     int last = 0;
     for (const NestedModel::Call& call : model.calls) {
       const NestedModel* const inner = model.layers[call.layer].model.get();
@@ -52,7 +52,7 @@ class ModelWriter {
       // Keras counts the construction of a Functional as its first call.
       const int first =
           inner != nullptr && inner->class_name == "Functional" ? 1 : 0;
-      numbers_.push_back(first + made[call.layer]++);
+      numbers_.push_back(first + num_calls[call.layer]++);
     }
   }
 

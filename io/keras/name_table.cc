@@ -34,28 +34,28 @@ std::vector<std::string> NameTable::All() const {
 }
 
 Status ChooseRow(const NameTable& table, const std::string& path,
-                 const char* what, const std::string& word, size_t* row) {
+                 const char* kind, const std::string& word, size_t* row) {
   for (size_t i = 0; i < table.size(); ++i) {
     const std::vector<std::string>& names = table.Row(i);
     if (std::find(names.begin(), names.end(), word) == names.end()) continue;
     *row = i;
     return Status();
   }
-  return NotAmong(path, what, word, table.All());
+  return NotAmong(path, kind, word, table.All());
 }
 
-Status NotAmong(const std::string& path, const char* what,
+Status NotAmong(const std::string& path, const char* kind,
                 const std::string& word,
                 const std::vector<std::string>& known) {
-  const std::string keras = KerasName(what, word);
+  const std::string keras = KerasName(kind, word);
   if (keras.empty() ||
       std::find(known.begin(), known.end(), keras) != known.end()) {
-    return UnknownName(path, what, word, known);
+    return UnknownName(path, kind, word, known);
   }
   std::string all;
   std::vector<std::string> listed;  // without other spellings
   for (const std::string& name : known) {
-    const std::string spelt = KerasName(what, name);
+    const std::string spelt = KerasName(kind, name);
     if (spelt.empty() ||
         std::find(listed.begin(), listed.end(), spelt) != listed.end()) {
       continue;
@@ -69,7 +69,7 @@ Status NotAmong(const std::string& path, const char* what,
         "RandomZoom, or Resizing to one size";
   }
   return InvalidArgument("%s%sKeras has the %s '%s', ringlet does not%s",
-                         path.c_str(), path.empty() ? "" : ": ", what,
+                         path.c_str(), path.empty() ? "" : ": ", kind,
                          keras.c_str(), all.c_str());
 }
 

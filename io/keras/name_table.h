@@ -40,18 +40,18 @@ class NameTable {
 
 // "<path>: unknown <what> 'Dens'; …" (UnknownName of keras_json.h), or an error
 // that Keras has the name and ringlet does not.
-Status NotAmong(const std::string& path, const char* what,
+Status NotAmong(const std::string& path, const char* kind,
                 const std::string& word, const std::vector<std::string>& known);
 
 // Finds the row of `word`, or returns an error that names the nearest.
 Status ChooseRow(const NameTable& table, const std::string& path,
-                 const char* what, const std::string& word, size_t* row);
+                 const char* kind, const std::string& word, size_t* row);
 
 template <typename T, size_t n>
 Status Choose(const Named<T> (&table)[n], const std::string& path,
-              const char* what, const std::string& word, T* value) {
+              const char* kind, const std::string& word, T* value) {
   size_t row = 0;
-  const Status status = ChooseRow(table, path, what, word, &row);
+  const Status status = ChooseRow(table, path, kind, word, &row);
   if (status.ok()) *value = table[row].value;
   return status;
 }

@@ -221,7 +221,7 @@ bool ReadConstant(const Json& json, CallReference* constant) {
 Status FinishOperation(LayerEntry* entry) {
   if (MakesMask(entry->operation)) return Status();
   const Operation operation = OperationOf(*entry);
-  std::optional<Layer> made;
+  std::optional<Layer> common_layer;
   for (size_t i = 0; i < entry->calls.size(); ++i) {
     std::vector<CallReference>& call = entry->calls[i];
     if (entry->operation == Operation::kNone && !HasNumbers(call)) continue;
@@ -229,20 +229,20 @@ Status FinishOperation(LayerEntry* entry) {
                                       static_cast<int64_t>(i));
     Layer layer;
     RINGLET_RETURN_IF_ERROR(MakeLayer(operation, call, path, &layer));
-    if (i > 0 && (!made || !SameLayer(layer, *made))) {
+    if (i > 0 && (!common_layer || !SameLayer(layer, *common_layer))) {
       return InvalidArgument(
           "%s: a call with other numbers; each needs a layer of its own",
           path.c_str());
     }
-    made = layer;
+    common_layer = layer;
     const bool square = operation == Operation::kPower;
     RemoveNumbers(&call, entry);
     if (square) call.push_back(call.front());
   }
-  if (!made) return Status();
-  made->name = entry->layer.name;
-  made->trainable = entry->layer.trainable;
-  entry->layer = *made;
+  if (!common_layer) return Status();
+  common_layer->name = entry->layer.name;
+  common_layer->trainable = entry->layer.trainable;
+  entry->layer = *common_layer;
   return Status();
 }
 

@@ -103,14 +103,14 @@ Status ReadOptimizer(const KerasObject& object, Optimizer* optimizer) {
   size_t row = 0;
   RINGLET_RETURN_IF_ERROR(
       ChooseRow(OptimizerNames(), object.path, "optimizer", object.name, &row));
-  Optimizer made = AllOptimizers().first[row].make();
+  Optimizer new_optimizer = AllOptimizers().first[row].make();
   FieldReader fields(object.config, object.config_path);
-  ReadCommon(&fields, &made);
-  ReadOwn(&fields, &made);
+  ReadCommon(&fields, &new_optimizer);
+  ReadOwn(&fields, &new_optimizer);
   RINGLET_RETURN_IF_ERROR(fields.Finish());
   RINGLET_RETURN_IF_ERROR(
-      made.Check().Annotate("%s", object.config_path.c_str()));
-  *optimizer = made;
+      new_optimizer.Check().Annotate("%s", object.config_path.c_str()));
+  *optimizer = new_optimizer;
   return Status();
 }
 

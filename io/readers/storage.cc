@@ -110,16 +110,16 @@ int64_t StoredBytes(const Shape& shape, Storage storage) {
 }
 
 Status CheckAddressable(const std::string& path, const StoredTensor& tensor,
-                        uint64_t most) {
+                        uint64_t max_bytes) {
   const uint64_t elements = static_cast<uint64_t>(tensor.shape.elements());
-  const uint64_t each =
+  const uint64_t element_bytes =
       std::max(SizeOf(tensor.storage), SizeOf(DTypeOf(tensor.storage)));
-  if (elements <= most / each) return Status();
+  if (elements <= max_bytes / element_bytes) return Status();
   return ResourceExhausted(
       "%s: tensor '%s' of %" PRIu64 " elements of %" PRIu64
       " bytes does not fit into the memory of this machine's processes; use a "
       "64-bit system",
-      path.c_str(), Printable(tensor.name).c_str(), elements, each);
+      path.c_str(), Printable(tensor.name).c_str(), elements, element_bytes);
 }
 
 }  // namespace ringlet

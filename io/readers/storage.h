@@ -43,11 +43,11 @@ struct StoredTensor {
   std::string unread;  // the type, if it cannot be read: "I8"
 };
 
-// Returns kResourceExhausted if the tensor has more than `most` bytes, in the
-// file at `path` or as float32 in memory. Call it before the memory is
+// Returns kResourceExhausted if the tensor has more than `max_bytes` bytes, in
+// the file at `path` or as float32 in memory. Call it before the memory is
 // allocated: a 32-bit size_t would overflow.
 Status CheckAddressable(const std::string& path, const StoredTensor& tensor,
-                        uint64_t most = SIZE_MAX / 2);
+                        uint64_t max_bytes = SIZE_MAX / 2);
 
 }  // namespace ringlet
 

@@ -201,9 +201,9 @@ Status ReadWavSamples(File* file, const WavFormat& format, int64_t channels,
   const int64_t count = std::min(frames, format.frames);
   const int64_t frame_bytes = format.frame_bytes();
   char block[4096];  // (No frame has more bytes.)
-  const auto most = static_cast<int64_t>(sizeof(block)) / frame_bytes;
-  for (int64_t i = 0; i < count; i += most) {
-    const int64_t now = std::min(most, count - i);
+  const auto max_frames = static_cast<int64_t>(sizeof(block)) / frame_bytes;
+  for (int64_t i = 0; i < count; i += max_frames) {
+    const int64_t now = std::min(max_frames, count - i);
     const Status read = file->Read(format.begin + i * frame_bytes, block,
                                    static_cast<size_t>(now * frame_bytes));
     if (read.code() == Code::kCorruption) return Corruption("ends early");

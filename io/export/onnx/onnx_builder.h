@@ -52,8 +52,8 @@ class OnnxBuilder {
                            layer_);
   }
   int Scalar(float value);
-  int Ints(const char* what, const OnnxInts& values) {
-    return graph_->AddInts(layer_ + what, values);
+  int Ints(const char* name, const OnnxInts& values) {
+    return graph_->AddInts(layer_ + name, values);
   }
   // One number for all channels of `like`, or one for each, in a shape that
   // broadcasts to its tensor of this order.

@@ -78,7 +78,7 @@ class OnnxConverter {
   OnnxValue Spectrogram();
   OnnxValue Stft();
   int StftNumbers(const StftPlan& plan, int real, int imaginary);
-  int Part(const char* what, const FramePlan& plan,
+  int Part(const char* name, const FramePlan& plan,
            const std::vector<double>& circle, double sign, int64_t length,
            const OnnxInts& pads, int rows);
   int Powers(const SpectrogramPlan& plan);
@@ -92,7 +92,7 @@ class OnnxConverter {
     return p_->axes == 1 ? OnnxInts{pair[1]} : OnnxInts{pair[0], pair[1]};
   }
   // A constant of the layer.
-  int Floats(const char* what, const OnnxInts& dims,
+  int Floats(const char* name, const OnnxInts& dims,
              const std::vector<float>& values);
   int Weight(const Variable* weight, const OnnxInts& dims,
              const OnnxGraph::StridedLayout& order);

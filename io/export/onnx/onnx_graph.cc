@@ -146,9 +146,9 @@ int OnnxGraph::AddInput(const std::string& name, const Shape& shape) {
 void OnnxGraph::AddOutput(const std::string& name, const Shape& shape,
                           int tensor) {
   const int output = NewTensor(name, false);
-  Tensor& made = tensors_[static_cast<size_t>(tensor)];
-  if (made.may_rename) {
-    made = {NameOf(output), false};
+  Tensor& node_output = tensors_[static_cast<size_t>(tensor)];
+  if (node_output.may_rename) {
+    node_output = {NameOf(output), false};
   } else {
     nodes_.push_back({"Identity", {tensor}, {output}, ""});
   }

@@ -281,9 +281,9 @@ OnnxValue OnnxConverter::UnitNormalize() {
   const int x = builder_.Last(&this->x());
   const int norm =
       builder_.Node("ReduceL2", {x}, {{"axes", axes}, {"keepdims", 1}});
-  const int most = builder_.Node("Max", {norm, builder_.Scalar(1e-6f)});
+  const int divisor = builder_.Node("Max", {norm, builder_.Scalar(1e-6f)});
   return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast,
-                                builder_.Node("Div", {x, most}));
+                                builder_.Node("Div", {x, divisor}));
 }
 
 }  // namespace ringlet

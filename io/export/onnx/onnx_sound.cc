@@ -45,18 +45,18 @@ std::vector<float> MelMatrix(const Plan& plan) {
 
 }  // namespace
 
-int OnnxConverter::Floats(const char* what, const OnnxInts& dims,
+int OnnxConverter::Floats(const char* name, const OnnxInts& dims,
                           const std::vector<float>& values) {
-  return graph_->AddFloats(p_->layer->name + what, dims, values.data(),
+  return graph_->AddFloats(p_->layer->name + name, dims, values.data(),
                            static_cast<int64_t>(values.size()));
 }
 
 // A part of the transform of `rows`, (rows, frequencies, frames). The kernel
 // has `length` samples.
-int OnnxConverter::Part(const char* what, const FramePlan& plan,
+int OnnxConverter::Part(const char* name, const FramePlan& plan,
                         const std::vector<double>& circle, double sign,
                         int64_t length, const OnnxInts& pads, int rows) {
-  const int kernel = Floats(what, {plan.frequencies(), 1, length},
+  const int kernel = Floats(name, {plan.frequencies(), 1, length},
                             PartKernel(plan, circle, sign, length));
   return builder_.Node("Conv", {rows, kernel},
                        {{"kernel_shape", OnnxInts{length}},
@@ -77,8 +77,8 @@ int OnnxConverter::Powers(const Plan& plan) {
   const int64_t length = plan.padding > 0
                              ? plan.fft_length
                              : static_cast<int64_t>(plan.window.size());
-  const auto square = [&](const char* what, const std::vector<double>& circle) {
-    const int part = Part(what, plan, circle, 1, length, {0, 0}, row);
+  const auto square = [&](const char* name, const std::vector<double>& circle) {
+    const int part = Part(name, plan, circle, 1, length, {0, 0}, row);
     return builder_.Node("Mul", {part, part});
   };
   const int real = square("/cosines", plan.cosines),
@@ -97,10 +97,11 @@ int OnnxConverter::Logarithm(const Plan& plan, int y) {
   y = builder_.Node("Mul", {y, builder_.Scalar(plan.log_factor)});
   y = builder_.Node("Sub", {y, builder_.Scalar(plan.log_of_reference)});
   if (!plan.has_range) return y;
-  const int most = builder_.Node(
+  const int maximum = builder_.Node(
       "ReduceMax", {y}, {{"axes", OnnxInts{1, 2}}, {"keepdims", int64_t{1}}});
-  const int least = builder_.Node("Sub", {most, builder_.Scalar(plan.range)});
-  return builder_.Node("Max", {y, least});
+  const int floor =
+      builder_.Node("Sub", {maximum, builder_.Scalar(plan.range)});
+  return builder_.Node("Max", {y, floor});
 }
 
 OnnxValue OnnxConverter::Spectrogram() {

@@ -36,9 +36,9 @@ Status ArrayOnDisk::Open(const std::string& path, const FileVersion& version,
   opened->layout_.fortran = false;
   opened->layout_.shape[0] = 1;
   const int64_t bytes = opened->layout_.stored_bytes();
-  const int64_t most = opened->layout_.shape.elements() * 8;
+  const int64_t max_bytes = opened->layout_.shape.elements() * 8;
   RINGLET_RETURN_IF_ERROR(
-      CheckMemoryFor(path, static_cast<uint64_t>(std::max(bytes, most))));
+      CheckMemoryFor(path, static_cast<uint64_t>(std::max(bytes, max_bytes))));
   opened->per_example_ = static_cast<size_t>(bytes);
   *array = std::move(opened);
   return Status();

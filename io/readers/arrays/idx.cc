@@ -35,12 +35,13 @@ Status ReadDimensions(InputFile* file, int count, size_t element_bytes,
                         "holds no elements",
                         path, file->offset() - 4, i);
     }
-    const int64_t most = file->MostLeft() / static_cast<int64_t>(element_bytes);
-    if (elements > most / dim) {
+    const int64_t max_elements =
+        file->MostLeft() / static_cast<int64_t>(element_bytes);
+    if (elements > max_elements / dim) {
       return Corruption("%s: offset %" PRId64 ": dimension %d is %" PRId64
                         ", but no more than %" PRId64
                         " elements can follow; the file is cut or mislabelled",
-                        path, file->offset() - 4, i, dim, most);
+                        path, file->offset() - 4, i, dim, max_elements);
     }
     elements *= dim;
     shape->Append(dim);

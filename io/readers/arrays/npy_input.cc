@@ -61,9 +61,9 @@ Status NpyInput::OpenArchive(const ArrayPath& at) {
   RINGLET_RETURN_IF_ERROR(archive_.Open(FileSystem::Posix(), at.file));
   std::vector<std::string> names;
   std::string readable = "NAME";
-  for (const StoredTensor& each : archive_.tensors()) {
-    names.push_back(each.name);
-    if (each.unread.empty() && readable == "NAME") readable = each.name;
+  for (const StoredTensor& tensor : archive_.tensors()) {
+    names.push_back(tensor.name);
+    if (tensor.unread.empty() && readable == "NAME") readable = tensor.name;
   }
   if (at.name.empty() && names.size() == 1) array_ = &archive_.tensors()[0];
   if (at.name.empty() && names.size() > 1) {

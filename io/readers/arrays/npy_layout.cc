@@ -103,7 +103,7 @@ bool ParseDescr(const std::string& descr, NpyLayout* layout) {
 // "(3, 4)" -> a shape. False if it is not a shape, or has more than `most`
 // elements. A shape with a zero has no elements, but parts of it may have some,
 // so its other sizes are limited too.
-bool ParseShape(const std::string& text, int64_t most, Shape* shape) {
+bool ParseShape(const std::string& text, int64_t max_elements, Shape* shape) {
   if (text.size() < 2 || text.front() != '(' || text.back() != ')') {
     return false;
   }
@@ -125,7 +125,7 @@ bool ParseShape(const std::string& text, int64_t most, Shape* shape) {
     for (p = end; *p == ',' || *p == ' '; ++p) {
     }
   }
-  return none || elements <= most;
+  return none || elements <= max_elements;
 }
 
 void AppendUtf8(uint32_t c, std::string* text) {
@@ -233,10 +233,10 @@ int64_t WidthOf(const std::string& descr) {
   return std::min(size, kMaxRecord) * (kind == 'U' ? 4 : 1);
 }
 
-// Finds `wanted` among the fields of `list`. *shape becomes its shape in a
+// Finds `name` among the fields of `list`. *shape becomes its shape in a
 // record. If it is not there *names has all names, which are none if the list
 // cannot be read.
-bool FindField(const std::string& list, const std::string& wanted,
+bool FindField(const std::string& list, const std::string& name,
                NpyLayout* layout, Shape* shape,
                std::vector<std::string>* names) {
   NpyField field;
@@ -253,7 +253,7 @@ bool FindField(const std::string& list, const std::string& wanted,
       return refuse();
     }
     if (!field.name.empty()) names->push_back(field.name);
-    if (field.name == wanted && !wanted.empty()) {
+    if (field.name == name && !name.empty()) {
       if (!ParseDescr(field.descr, layout)) return refuse();
       layout->before = layout->record;
       layout->per_record = count;
@@ -326,9 +326,9 @@ void DecodeAs(const NpyLayout& layout, const unsigned char* stored, void* to,
   ForEach(layout, stored, [&](const unsigned char* from) {
     Stored value;
     std::memcpy(&value, from, sizeof(value));
-    const T made = convert(value);
-    std::memcpy(next, &made, sizeof(made));
-    next += sizeof(made);
+    const T converted = convert(value);
+    std::memcpy(next, &converted, sizeof(converted));
+    next += sizeof(converted);
   });
 }
 
@@ -469,13 +469,13 @@ Status ParseNpyDictionary(const std::string& where, const std::string& header,
   }
   layout->fortran = fortran == "True";
   const std::string shape = Value(rest, "shape");
-  const int64_t most =
+  const int64_t max_elements =
       most_left / (layout->record > 0 ? layout->record : layout->width);
-  if (!ParseShape(shape, most, &layout->shape)) {
+  if (!ParseShape(shape, max_elements, &layout->shape)) {
     return Corruption(
         "%s: header: shape %.200s is none, or more than the file "
         "can hold (%" PRId64 " elements)",
-        where.c_str(), shape.c_str(), most);
+        where.c_str(), shape.c_str(), max_elements);
   }
   if (layout->record == 0) return Status();
   if (layout->shape.rank() != 1 || inner.rank() == Shape::kMaxRank) {

@@ -221,27 +221,27 @@ Status NpzReader::FindData(const std::string& where,
                     where.c_str(), at, Printable(name).c_str());
 }
 
-// Reads up to `most` bytes of the entry's content, inflated.
+// Reads up to `max_bytes` bytes of the entry's content, inflated.
 Status NpzReader::ReadContentStart(const std::string& where,
                                    const StoredTensor& tensor,
-                                   const Entry& entry, int64_t most,
+                                   const Entry& entry, int64_t max_bytes,
                                    std::vector<unsigned char>* start) const {
   std::vector<unsigned char> stored(
-      static_cast<size_t>(std::min(tensor.bytes, 2 * most)));
+      static_cast<size_t>(std::min(tensor.bytes, 2 * max_bytes)));
   RINGLET_RETURN_IF_ERROR(
       file_->Read(tensor.offset, stored.data(), stored.size()));
   if (!entry.deflated) {
     start->swap(stored);
     return Status();
   }
-  start->resize(static_cast<size_t>(std::min(entry.size, most)));
-  size_t made = 0;
+  start->resize(static_cast<size_t>(std::min(entry.size, max_bytes)));
+  size_t content_bytes = 0;
   bool ended = false;
   if (!InflateRaw(stored.data(), stored.size(), start->data(), start->size(),
-                  &made, &ended)) {
+                  &content_bytes, &ended)) {
     return Corruption("%s: damaged deflate data", where.c_str());
   }
-  start->resize(made);
+  start->resize(content_bytes);
   return Status();
 }
 
@@ -251,9 +251,9 @@ Status NpzReader::ReadNpyHeader(const std::string& where, StoredTensor* tensor,
   std::vector<unsigned char> start;
   Status parsed;
   // A file may have thousands of arrays.
-  for (const int64_t most : {kUsualHeader, kLongestHeader}) {
+  for (const int64_t max_bytes : {kUsualHeader, kLongestHeader}) {
     RINGLET_RETURN_IF_ERROR(
-        ReadContentStart(where, *tensor, *entry, most, &start));
+        ReadContentStart(where, *tensor, *entry, max_bytes, &start));
     parsed = ParseNpyHeader(where, start.data(), start.size(), entry->size,
                             layout, &entry->data_at);
     if (parsed.ok() || !layout->unread.empty()) break;
@@ -344,21 +344,22 @@ Status NpzReader::ReadStored(const StoredTensor& tensor,
   return file_->Read(tensor.offset, stored->data(), stored->size());
 }
 
-Status NpzReader::Damaged(const StoredTensor& tensor, const char* what) const {
+Status NpzReader::Damaged(const StoredTensor& tensor, const char* fault) const {
   return Corruption("%s: '%s': %s; take another copy of it", path_.c_str(),
-                    Printable(tensor.name).c_str(), what);
+                    Printable(tensor.name).c_str(), fault);
 }
 
 Status NpzReader::CheckContent(const StoredTensor& tensor,
                                const std::vector<unsigned char>& stored) const {
   const Entry& entry = EntryOf(tensor);
   const uint64_t size = static_cast<uint64_t>(entry.size);
-  uint64_t made = size;
+  uint64_t inflated_bytes = size;
   uint32_t crc = 0;
   bool is_whole = true;
   if (entry.deflated) {
-    is_whole = MeasureRaw(stored.data(), stored.size(), size, &crc, &made) &&
-               made == size;
+    is_whole =
+        MeasureRaw(stored.data(), stored.size(), size, &crc, &inflated_bytes) &&
+        inflated_bytes == size;
   } else {
     crc = Crc32(stored.data(), stored.size());
   }
@@ -393,10 +394,10 @@ Status NpzReader::ReadBytes(const StoredTensor& tensor,
     std::vector<unsigned char> stored;
     RINGLET_RETURN_IF_ERROR(ReadStored(tensor, &stored));
     RINGLET_RETURN_IF_ERROR(CheckContent(tensor, stored));
-    size_t made = 0;
+    size_t inflated_bytes = 0;
     bool ended = false;
     if (count == 0 || InflateRaw(stored.data(), stored.size(), memory(), count,
-                                 &made, &ended, begin)) {
+                                 &inflated_bytes, &ended, begin)) {
       return Status();
     }
     return ResourceExhausted("%s: no memory to unpack it", path_.c_str());

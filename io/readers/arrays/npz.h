@@ -73,7 +73,7 @@ class NpzReader : public TensorFile {
   Status FindData(const std::string& where, const std::string& file_name,
                   int64_t end, StoredTensor* tensor) const;
   Status ReadContentStart(const std::string& where, const StoredTensor& tensor,
-                          const Entry& entry, int64_t most,
+                          const Entry& entry, int64_t max_bytes,
                           std::vector<unsigned char>* start) const;
   Status ReadNpyHeader(const std::string& where, StoredTensor* tensor,
                        Entry* entry) const;
@@ -81,7 +81,7 @@ class NpzReader : public TensorFile {
                     std::vector<unsigned char>* stored) const;
   Status CheckContent(const StoredTensor& tensor,
                       const std::vector<unsigned char>& stored) const;
-  Status Damaged(const StoredTensor& tensor, const char* what) const;
+  Status Damaged(const StoredTensor& tensor, const char* fault) const;
   const Entry& EntryOf(const StoredTensor& tensor) const {
     return entries_[IndexOf(tensor)];
   }

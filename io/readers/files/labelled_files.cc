@@ -163,7 +163,7 @@ Status LabelledFilesSource::DecodeAll() {
     cache_.reserve(static_cast<size_t>(all));
   }
   RINGLET_RETURN_IF_ERROR(CheckMemoryFor(files_.name, bytes));
-  std::vector<size_t> whole;
+  std::vector<size_t> readable;
   std::vector<unsigned char> decoded(bytes);
   Status damage;  // the first
   for (size_t i = 0; i < files_.paths.size(); ++i) {
@@ -176,19 +176,19 @@ Status LabelledFilesSource::DecodeAll() {
       if (damage.ok()) damage = status;
       continue;
     }
-    whole.push_back(i);
+    readable.push_back(i);
     if (in_memory_) {
       cache_.insert(cache_.end(), decoded.begin(), decoded.end());
     }
   }
-  const size_t damaged = files_.paths.size() - whole.size();
+  const size_t damaged = files_.paths.size() - readable.size();
   if (damaged == 0) return Status();
-  if (whole.empty())
+  if (readable.empty())
     return damage.Annotate("none of the %s can be read", noun_);
   Notice("note: %s: %zu of %zu %s are damaged and left out; the first: %s",
          files_.name.c_str(), damaged, files_.paths.size(), noun_,
          damage.message());
-  files_.Select(whole);
+  files_.Select(readable);
   return Status();
 }
 
@@ -288,8 +288,8 @@ Status FilesOfCsv(const std::string& path, const std::string& column,
   RINGLET_RETURN_IF_ERROR(ReadLabels(options, opened, files));
   const auto* const weights = opened.sample_weight();
   if (weights != nullptr) files->weights = *weights;
-  for (std::string& each : files->paths) {
-    if (!each.empty()) each = PathIn(FolderOf(path), each);
+  for (std::string& file_path : files->paths) {
+    if (!file_path.empty()) file_path = PathIn(FolderOf(path), file_path);
   }
   return Status();
 }

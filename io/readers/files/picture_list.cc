@@ -89,7 +89,7 @@ Status ListClasses(const MediaKind& kind, const std::string& directory,
 }  // namespace
 
 Status ForEachFile(const MediaKind& kind, const std::string& folder,
-                   const std::function<void(const std::string& path)>& each) {
+                   const std::function<void(const std::string& path)>& visit) {
   std::vector<std::string> folders;
   RINGLET_RETURN_IF_ERROR(AppendFolders(kind, folder, &folders));
   std::sort(folders.begin(), folders.end());
@@ -97,7 +97,7 @@ Status ForEachFile(const MediaKind& kind, const std::string& folder,
     std::vector<std::string> names;
     RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(parent, &names));
     for (const std::string& name : names) {
-      if (kind.has_name(name)) each(parent + "/" + name);
+      if (kind.has_name(name)) visit(parent + "/" + name);
     }
   }
   return Status();

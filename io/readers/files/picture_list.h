@@ -28,10 +28,10 @@ struct FileList {
   std::vector<std::string> classes;  // by their numbers
 };
 
-// Calls `each` with the path of every file of the kind in `folder` and below
+// Calls `visit` with the path of every file of the kind in `folder` and below
 // it, by folders and names. The names of one folder are in memory at a time.
 Status ForEachFile(const MediaKind& kind, const std::string& folder,
-                   const std::function<void(const std::string& path)>& each);
+                   const std::function<void(const std::string& path)>& visit);
 
 // Lists the files in `directory` and below it, by their names, as Keras's
 // index_directory. With `labelled` each folder in `directory`, but not the

@@ -31,7 +31,7 @@ int64_t Below(int64_t count, uint32_t word) {
 // Calls body(samples, frames) for each block of `frames` frames from `first`
 // on.
 template <typename Body>
-Status ForEachBlock(const std::string& path, const WavFormat& whole,
+Status ForEachBlock(const std::string& path, const WavFormat& format,
                     int64_t channels, int64_t first, int64_t frames,
                     const Body& body) {
   std::unique_ptr<File> file;
@@ -39,8 +39,8 @@ Status ForEachBlock(const std::string& path, const WavFormat& whole,
   std::vector<float> block(static_cast<size_t>(kBlock * channels));
   for (int64_t i = 0; i < frames; i += kBlock) {
     const int64_t now = std::min(kBlock, frames - i);
-    WavFormat part = whole;
-    part.begin += (first + i) * whole.frame_bytes();
+    WavFormat part = format;
+    part.begin += (first + i) * format.frame_bytes();
     part.frames = now;
     RINGLET_RETURN_IF_ERROR(
         ReadWavSamples(file.get(), part, channels, now, block.data())
@@ -78,15 +78,16 @@ Status SoundChanges::Open(const AudioOptions& options,
                           std::unique_ptr<SoundChanges>* changes) {
   RINGLET_RETURN_IF_ERROR(CheckOptions(options));
   changes->reset(new SoundChanges(options));
-  SoundChanges& made = **changes;
+  SoundChanges& new_changes = **changes;
   const bool has_noise = !options.background_noise.empty() &&
                          options.background_frequency > 0 &&
                          options.background_volume > 0;
   if (has_noise) {
-    RINGLET_RETURN_IF_ERROR(made.ListNoise());
+    RINGLET_RETURN_IF_ERROR(new_changes.ListNoise());
   }
-  RINGLET_RETURN_IF_ERROR(made.ReadNoise());
-  if (made.noises_.empty() && made.most_shift_ == 0) changes->reset();
+  RINGLET_RETURN_IF_ERROR(new_changes.ReadNoise());
+  if (new_changes.noises_.empty() && new_changes.most_shift_ == 0)
+    changes->reset();
   return Status();
 }
 

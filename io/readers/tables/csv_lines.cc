@@ -71,11 +71,11 @@ Status CsvLines::Next(const std::string& line, Kind* kind) {
 
 // The first line decides alone if it has names.
 Status CsvLines::Begin(std::unique_ptr<Columns>* columns, bool* is_row) const {
-  auto made = std::make_unique<Columns>(name_, options_);
-  RINGLET_RETURN_IF_ERROR(made->places.Begin(fields_, line_));
-  RINGLET_RETURN_IF_ERROR(made->places.Decide(fields_, nullptr, is_row));
-  RINGLET_RETURN_IF_ERROR(made->encoder.Begin());
-  *columns = std::move(made);
+  auto new_columns = std::make_unique<Columns>(name_, options_);
+  RINGLET_RETURN_IF_ERROR(new_columns->places.Begin(fields_, line_));
+  RINGLET_RETURN_IF_ERROR(new_columns->places.Decide(fields_, nullptr, is_row));
+  RINGLET_RETURN_IF_ERROR(new_columns->encoder.Begin());
+  *columns = std::move(new_columns);
   return Status();
 }
 

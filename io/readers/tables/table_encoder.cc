@@ -161,10 +161,10 @@ bool TableEncoder::IsGivenMissing(std::string_view field) const {
 
 Status TableEncoder::ErrorAt(size_t column, int64_t line,
                              std::string_view field,
-                             const std::string& what) const {
+                             const std::string& rule) const {
   return Corruption("%s: line %" PRId64 ", %s: '%s' %s", path_.c_str(), line,
                     columns_.Describe(column).c_str(),
-                    BeginningOf(field).c_str(), what.c_str());
+                    BeginningOf(field).c_str(), rule.c_str());
 }
 
 Status TableEncoder::Encode(size_t column, std::string_view field, int64_t line,
@@ -265,12 +265,12 @@ Status TableEncoder::CheckCategories(
 
 Status TableEncoder::CheckLabel(std::string_view label, int64_t line,
                                 bool* kept) const {
-  const bool given = IsGivenMissing(label);
+  const bool is_missing = IsGivenMissing(label);
   if (encoding_.drop_unlabelled) {
-    if (given || na_values_.count(label) > 0) *kept = false;
+    if (is_missing || na_values_.count(label) > 0) *kept = false;
     return Status();
   }
-  if (!given) return Status();
+  if (!is_missing) return Status();
   return ErrorAt(static_cast<size_t>(columns_.label()), line, label,
                  "is a missing label; \"missing\": \"drop\" leaves out such "
                  "rows");

@@ -86,7 +86,7 @@ class TableEncoder {
   Status EncodeMissing(const Rule& rule, size_t column, std::string_view field,
                        int64_t line, float* cell, bool* kept) const;
   Status ErrorAt(size_t column, int64_t line, std::string_view field,
-                 const std::string& what) const;
+                 const std::string& rule) const;
   Status SortCategories(size_t place);
   Status FillMean(size_t place);
   Status CheckSize() const;

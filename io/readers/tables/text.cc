@@ -133,11 +133,11 @@ class TokenCounts {
       order.emplace_back(counts_[static_cast<size_t>(number)], token);
     }
     std::sort(order.rbegin(), order.rend());
-    const auto most = text->max_tokens == 0
-                          ? order.size()
-                          : static_cast<size_t>(std::max<int64_t>(
-                                text->max_tokens - kFirstToken, 0));
-    if (order.size() > most) order.resize(most);
+    const auto max_tokens = text->max_tokens == 0
+                                ? order.size()
+                                : static_cast<size_t>(std::max<int64_t>(
+                                      text->max_tokens - kFirstToken, 0));
+    if (order.size() > max_tokens) order.resize(max_tokens);
     text->vocabulary.clear();
     for (auto& [count, token] : order) {
       text->vocabulary.push_back(std::move(token));
@@ -174,9 +174,9 @@ Dataset OpenAndLearn(const std::string& path, const std::string& column,
   const auto length = static_cast<size_t>(text->output_sequence_length);
   TokenCounts counts;
   CsvPass pass;
-  pass.take = [&](std::string_view each) {
+  pass.take = [&](std::string_view text_value) {
     std::vector<int32_t> row;
-    for (const std::string& token : TokensOf(*text, std::string(each))) {
+    for (const std::string& token : TokensOf(*text, std::string(text_value))) {
       row.push_back(counts.Add(token) + kFirstToken);
     }
     row.resize(length);
@@ -343,8 +343,8 @@ Status LearnVocabulary(const std::string& path, const std::string& column,
   TokenCounts counts;
   CsvPass pass;
   pass.is_silent = true;  // TextDataset prints the notes
-  pass.take = [&](std::string_view each) {
-    for (const std::string& token : TokensOf(*text, std::string(each))) {
+  pass.take = [&](std::string_view text_value) {
+    for (const std::string& token : TokensOf(*text, std::string(text_value))) {
       counts.Add(token);
     }
   };
@@ -376,8 +376,8 @@ Dataset TextDataset(const std::string& path, const std::string& column,
   } else {
     const TextEncoder encoder(text);
     CsvPass pass;
-    pass.take = [&](std::string_view each) {
-      encoder.Append(std::string(each), &numbers);
+    pass.take = [&](std::string_view text_value) {
+      encoder.Append(std::string(text_value), &numbers);
     };
     rows = OpenRows(path, column, options, pass);
   }
