@@ -44,10 +44,10 @@ bool ReadNumber(const std::string& text, double* value) {
 }
 
 Status WrongNumber(const std::string& flag, const std::string& text,
-                   const std::string& what) {
+                   const std::string& rule) {
   return InvalidArgument("wrong number for %s: %s; it takes %s", flag.c_str(),
                          text.empty() ? "''" : Printable(text).c_str(),
-                         what.c_str());
+                         rule.c_str());
 }
 
 std::string ShortestNumber(double value) {
@@ -85,11 +85,11 @@ void CommandLine::Switch(const char* names, bool* on, const char* help) {
 void CommandLine::Text(const char* names, const char* value, std::string* text,
                        const char* help) {
   Add(names, value, help,
-      [text](const std::string& flag, const std::string& given) {
-        if (given.empty()) {
+      [text](const std::string& flag, const std::string& argument) {
+        if (argument.empty()) {
           return InvalidArgument("%s: its value is empty", flag.c_str());
         }
-        *text = given;
+        *text = argument;
         return Status();
       });
 }
@@ -172,8 +172,8 @@ Status CommandLine::ParseFlag(const std::vector<std::string>& line,
   return UnknownName("", "flag", name, known);
 }
 
-Status CommandLine::ParseAll(const std::vector<std::string>& line, size_t least,
-                             size_t most) {
+Status CommandLine::ParseAll(const std::vector<std::string>& line,
+                             size_t min_arguments, size_t max_arguments) {
   size_t i = 0;
   for (; i < line.size(); ++i) {
     const std::string& word = line[i];
@@ -197,22 +197,22 @@ Status CommandLine::ParseAll(const std::vector<std::string>& line, size_t least,
     return InvalidArgument("an argument is empty; it takes %s",
                            arguments_shown_.c_str());
   }
-  if (arguments_.size() < least) {
+  if (arguments_.size() < min_arguments) {
     return InvalidArgument("%s is missing",
                            WithoutSuffix(arguments_shown_, "...").c_str());
   }
-  if (arguments_.size() > most) {
+  if (arguments_.size() > max_arguments) {
     return InvalidArgument(
         "'%s' is one argument too many; it takes %s",
-        Printable(arguments_[most]).c_str(),
+        Printable(arguments_[max_arguments]).c_str(),
         arguments_shown_.empty() ? "none" : arguments_shown_.c_str());
   }
   return Status();
 }
 
-bool CommandLine::Parse(const std::vector<std::string>& line, size_t least,
-                        size_t most, int* code) {
-  const Status parsed = ParseAll(line, least, most);
+bool CommandLine::Parse(const std::vector<std::string>& line,
+                        size_t min_arguments, size_t max_arguments, int* code) {
+  const Status parsed = ParseAll(line, min_arguments, max_arguments);
   if (help_) {
     std::fputs(Help().c_str(), stdout);
     *code = 0;

@@ -44,14 +44,14 @@ class CommandLine {
   // There are no flags behind the first argument.
   void StopAtFirstArgument() { stops_ = true; }
 
-  // Accepts between `least` and `most` arguments. False: the command ends with
-  // exit code *code (0 after help, 2 for a wrong line).
-  bool Parse(const std::vector<std::string>& line, size_t least, size_t most,
-             int* code);
+  // Accepts between `min_arguments` and `max_arguments` arguments. False: the
+  // command ends with exit code *code (0 after help, 2 for a wrong line).
+  bool Parse(const std::vector<std::string>& line, size_t min_arguments,
+             size_t max_arguments, int* code);
   // As Parse, but prints nothing. False for help too.
-  bool Accepts(const std::vector<std::string>& line, size_t least,
-               size_t most) {
-    return ParseAll(line, least, most).ok() && !help_;
+  bool Accepts(const std::vector<std::string>& line, size_t min_arguments,
+               size_t max_arguments) {
+    return ParseAll(line, min_arguments, max_arguments).ok() && !help_;
   }
   const std::vector<std::string>& arguments() const { return arguments_; }
 
@@ -68,8 +68,8 @@ class CommandLine {
   };
   void Add(const char* names, const char* value, const char* help,
            std::function<Status(const std::string&, const std::string&)> set);
-  Status ParseAll(const std::vector<std::string>& line, size_t least,
-                  size_t most);
+  Status ParseAll(const std::vector<std::string>& line, size_t min_arguments,
+                  size_t max_arguments);
   Status ParseFlag(const std::vector<std::string>& line, size_t* at);
 
   const std::string command_, arguments_shown_, about_, more_;

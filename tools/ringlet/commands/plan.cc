@@ -189,8 +189,10 @@ Status PlanModel(const std::string& path, const PlanFlags& flags,
   plan->tables = model.TableBytes();
   const auto flops = [plan, replicas_computed](int64_t multiply_adds) {
     const int64_t examples = plan->batch * replicas_computed;
-    const int64_t most = INT64_MAX / 2 / std::max<int64_t>(1, examples);
-    return multiply_adds > most ? INT64_MAX : 2 * multiply_adds * examples;
+    const int64_t max_multiply_adds =
+        INT64_MAX / 2 / std::max<int64_t>(1, examples);
+    return multiply_adds > max_multiply_adds ? INT64_MAX
+                                             : 2 * multiply_adds * examples;
   };
   plan->forward_flops = flops(model.MultiplyAdds());
   plan->recomputed_flops = flops(plan->bytes.recomputed_multiply_adds);
@@ -260,8 +262,8 @@ void PrintJson(const Plan& plan) {
 
 void PrintText(const Plan& plan, const PlanFlags& flags) {
   std::printf("bytes at a batch of %" PRId64 ":\n", plan.batch);
-  const auto row = [](const char* what, uint64_t bytes) {
-    std::printf("  %-34s %15" PRIu64 "\n", what, bytes);
+  const auto row = [](const char* label, uint64_t bytes) {
+    std::printf("  %-34s %15" PRIu64 "\n", label, bytes);
   };
   for (const Row& r : RowsOf(plan)) {
     const std::string key = r.key;

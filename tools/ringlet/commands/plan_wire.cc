@@ -36,8 +36,8 @@ int64_t SparseRoundBytes(const Model& model, int64_t replicas,
     words += v.size();
     blocks += (v.size() + kGridBlock - 1) / kGridBlock;
   }
-  const int64_t most = (replicas + workers - 1) / workers;
-  return (most * messages + blocks) * (workers - 1) +
+  const int64_t max_replicas = (replicas + workers - 1) / workers;
+  return (max_replicas * messages + blocks) * (workers - 1) +
          AroundTheRing(4 * words, workers);
 }
 
@@ -103,8 +103,8 @@ int64_t RoundSteps(const WirePlan& plan, const Link& link) {
   return std::clamp(BalancedSteps(plan, link), kFewestAutoSteps, kMaxAutoSteps);
 }
 
-void PrintRow(const char* what, const char* format, double value) {
-  std::printf("  %-34s ", what);
+void PrintRow(const char* label, const char* format, double value) {
+  std::printf("  %-34s ", label);
   std::printf(format, value);
 }
 

@@ -91,8 +91,8 @@ Status WriteFile(const Model& model, const std::vector<Output>& outputs,
   return WriteNpy(path, DType::kFloat32, outputs[0].shape, outputs[0].values);
 }
 
-std::string WithExampleCount(const char* what, int64_t count) {
-  return std::string(what) + " of " + std::to_string(count) +
+std::string WithExampleCount(const char* name, int64_t count) {
+  return std::string(name) + " of " + std::to_string(count) +
          (count == 1 ? " example" : " examples");
 }
 

@@ -54,11 +54,11 @@ std::string OfTotal(const Json& progress, const char* done, const char* total) {
 
 std::string Left(double seconds) {
   if (seconds < 0 || seconds > 1e9) return "-";
-  const auto whole = static_cast<int64_t>(seconds);
+  const auto full_seconds = static_cast<int64_t>(seconds);
   char text[40];
-  std::snprintf(text, sizeof(text), "%" PRId64 ":%02d:%02d", whole / 3600,
-                static_cast<int>(whole / 60 % 60),
-                static_cast<int>(whole % 60));
+  std::snprintf(text, sizeof(text), "%" PRId64 ":%02d:%02d",
+                full_seconds / 3600, static_cast<int>(full_seconds / 60 % 60),
+                static_cast<int>(full_seconds % 60));
   return text;
 }
 

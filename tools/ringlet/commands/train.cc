@@ -131,8 +131,8 @@ Status TrainFlags::Check() const {
       {"--status", !status.empty()},
       {"--continue-with", !continue_with.empty()},
       {"--shrink", shrink}};
-  for (const auto& [flag, given] : others) {
-    if (given) return InvalidArgument("%s: is not for --watch", flag);
+  for (const auto& [flag, is_present] : others) {
+    if (is_present) return InvalidArgument("%s: is not for --watch", flag);
   }
   return Status();
 }
@@ -215,8 +215,8 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   return options;
 }
 
-std::string CountText(int64_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+std::string CountText(int64_t count, const char* noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 // The first line, printed before long reads.
@@ -293,27 +293,27 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
       {"--events", flags.events}};
   for (const std::string& log : config.logs)
     outputs.push_back({"the log", log});
-  for (const auto& [what, file] : outputs) {
+  for (const auto& [option, file] : outputs) {
     for (const auto& [other, path_of_other] : outputs) {
       if (&path_of_other == &file) break;
       const bool same =
           file == path_of_other || NameOneFile(file, path_of_other);
       if (!file.empty() && !StartsWith(file, "/dev/") && same) {
         return InvalidArgument("%s and %s are one file, %s; give each its own",
-                               other, what, file.c_str());
+                               other, option, file.c_str());
       }
     }
     for (const DataConfig* data : {&config.train, &config.validation}) {
-      RINGLET_RETURN_IF_ERROR(CheckNotData(what, file, *data));
+      RINGLET_RETURN_IF_ERROR(CheckNotData(option, file, *data));
     }
     // --save may name the file of --init, to continue its training.
-    if (std::strcmp(what, "--save") != 0) {
+    if (std::strcmp(option, "--save") != 0) {
       RINGLET_RETURN_IF_ERROR(
-          CheckNotRead(what, file, {flags.init.path, config.saved_model}));
+          CheckNotRead(option, file, {flags.init.path, config.saved_model}));
     }
     if (!file.empty() && NameOneFile(file, path)) {
       return InvalidArgument("%s %s: holds the run itself; give another name",
-                             what, file.c_str());
+                             option, file.c_str());
     }
   }
   if (!config.lora) return Status();
@@ -483,10 +483,10 @@ Status TrainRun(const std::string& path, TrainFlags flags,
   *strategy = MultiWorkerMirroredStrategy::FromCluster(cluster, options);
   RINGLET_RETURN_IF_ERROR(strategy->status());
   if (strategy->num_workers() > 1) {
-    const Status made = MakeModel(&run.config, flags.init,
-                                  strategy->collective(), run.replicas);
-    if (!made.ok()) strategy->collective()->Abort(made);
-    RINGLET_RETURN_IF_ERROR(made);
+    const Status status = MakeModel(&run.config, flags.init,
+                                    strategy->collective(), run.replicas);
+    if (!status.ok()) strategy->collective()->Abort(status);
+    RINGLET_RETURN_IF_ERROR(status);
     run.data.Batch(run.config.fit, run.config.model->num_replicas());
   }
   run.config.model->set_data_description(run.data.description);
@@ -537,8 +537,10 @@ TrainSettingsForLaunch ReadTrainSettings(const std::vector<std::string>& line,
   train.waits_seconds =
       std::min(s.start_timeout_seconds, s.timeout_seconds / 2);
   if (config.strategy.elastic()) {
-    const int64_t least = std::max<int64_t>(config.strategy.min_workers, 1);
-    train.min_workers = static_cast<int>(std::min<int64_t>(least, workers));
+    const int64_t min_workers =
+        std::max<int64_t>(config.strategy.min_workers, 1);
+    train.min_workers =
+        static_cast<int>(std::min<int64_t>(min_workers, workers));
   }
   return train;
 }

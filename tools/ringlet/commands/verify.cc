@@ -81,13 +81,13 @@ Status CheckExpected(const std::string& text) {
 // The default number of replicas is that of the job's workers.
 Status CheckStrategyReplicas(const StrategyOptions& strategy) {
   const int quorum = strategy.local.quorum;
-  const int least = std::max(quorum, strategy.local.participation);
-  if (strategy.replicas > 0 || least <= 1) return Status();
+  const int min_replicas = std::max(quorum, strategy.local.participation);
+  if (strategy.replicas > 0 || min_replicas <= 1) return Status();
   return InvalidArgument(
       "strategy.%s: is %d, but the number of replicas is that of the job's "
       "workers, and this command works alone: set strategy.replicas to that "
       "number",
-      quorum == least ? "quorum" : "participation", least);
+      quorum == min_replicas ? "quorum" : "participation", min_replicas);
 }
 
 // The last round must end with the last step. `epoch`: its steps; 0: unknown.

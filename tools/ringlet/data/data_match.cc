@@ -17,13 +17,13 @@ std::string TextOf(const Scale& scale) {
          ShortestText(scale.offset);
 }
 
-void PrintIfNotSaved(const std::string& file, const char* what,
+void PrintIfNotSaved(const std::string& file, const char* contents,
                      const std::vector<std::string>& names) {
   if (CanBeSaved(names)) return;
   Notice(
       "note: %s: the model does not keep the names of the %s, which are not "
       "UTF-8 or take more than 128 KiB",
-      file.c_str(), what);
+      file.c_str(), contents);
 }
 
 }  // namespace
@@ -58,14 +58,14 @@ void MatchData(const DataDescription& trained_on, DataConfig* data) {
     if (data->windows.trained_on_columns()) data->table.has_label = false;
   }
   if (!data->pictures.empty()) MatchPictures(trained_on, &data->pictures);
-  const std::optional<Scale> given = GivenScale(*data);
-  if (!given) {
+  const std::optional<Scale> scale = GivenScale(*data);
+  if (!scale) {
     data->scale = trained_on.scale;
-  } else if (!SameScale(*given, trained_on.scale)) {
+  } else if (!SameScale(*scale, trained_on.scale)) {
     Notice(
         "warning: the data become %s, but the model was trained on %s; without "
         "\"scale\" and \"offset\" in RUN.json they are as in training",
-        TextOf(*given).c_str(), TextOf(trained_on.scale).c_str());
+        TextOf(*scale).c_str(), TextOf(trained_on.scale).c_str());
   }
 }
 

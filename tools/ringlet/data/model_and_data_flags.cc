@@ -70,14 +70,14 @@ Status CheckClassNames(const Model& model, const Dataset& data) {
 // its file describes none.
 Status CheckNotWindows(const Model& model, const Dataset& rows) {
   const Status& opened = rows.status();
-  const Shape& taken = model.input_shape();
-  const bool is_other =
-      opened.ok() ? rows.source()->x().shape.elements() != taken.elements()
-                  : opened.code() == Code::kInvalidArgument;
-  if (taken.rank() != 2 || !is_other) return Status();
+  const Shape& input_shape = model.input_shape();
+  const bool is_other = opened.ok() ? rows.source()->x().shape.elements() !=
+                                          input_shape.elements()
+                                    : opened.code() == Code::kInvalidArgument;
+  if (input_shape.rank() != 2 || !is_other) return Status();
   const std::string error =
       opened.ok()
-          ? "--csv: the model takes examples of shape " + taken.ToString()
+          ? "--csv: the model takes examples of shape " + input_shape.ToString()
           : opened.message();
   return InvalidArgument(
       "%s; if these are windows of rows, give --data RUN.json with "
@@ -287,12 +287,13 @@ Status ModelAndDataFlags::Choose(const std::string& model_path,
 // Checks a scale that flags give. The scale of a RUN.json is not checked: its
 // author may have a reason for it.
 Status ModelAndDataFlags::CheckScale(const DataDescription& trained_on) const {
-  const std::optional<Scale> given = GivenByFlags();
-  const Scale& wanted = trained_on.scale;
-  if (!given || SameScale(*given, wanted)) return Status();
+  const std::optional<Scale> scale = GivenByFlags();
+  const Scale& trained_scale = trained_on.scale;
+  if (!scale || SameScale(*scale, trained_scale)) return Status();
   return InvalidArgument(
       "the model was trained on x * %s + %s; leave --scale and --offset out",
-      ShortestText(wanted.factor).c_str(), ShortestText(wanted.offset).c_str());
+      ShortestText(trained_scale.factor).c_str(),
+      ShortestText(trained_scale.offset).c_str());
 }
 
 Status ModelAndDataFlags::OpenModel(const std::string& model_path,

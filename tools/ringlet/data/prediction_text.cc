@@ -11,10 +11,11 @@ namespace ringlet {
 namespace {
 
 void ApplySoftmax(std::vector<double>* p) {
-  const double most = *std::max_element(p->begin(), p->end());
+  const double largest = *std::max_element(p->begin(), p->end());
   double sum = 0;
-  for (double& each : *p) sum += each = std::exp(each - most);
-  for (double& each : *p) each /= sum;
+  for (double& probability : *p)
+    sum += probability = std::exp(probability - largest);
+  for (double& probability : *p) probability /= sum;
 }
 
 }  // namespace

@@ -33,12 +33,12 @@ std::string SavedByCallbacks(const RunConfig& config) {
 // file.
 Status CheckCanWrite(const OutputPlan& output, int64_t bytes) {
   const bool named = !output.options.keep_others;
-  const char* const what = named ? "--save" : "the trained model";
-  Status writable = CheckWritable(what, output.path);
+  const char* const option = named ? "--save" : "the trained model";
+  Status writable = CheckWritable(option, output.path);
   if (writable.ok()) {
     AtomicFile file;  // dropped
-    writable =
-        file.Open(FileSystem::Posix(), output.path, bytes).Annotate("%s", what);
+    writable = file.Open(FileSystem::Posix(), output.path, bytes)
+                   .Annotate("%s", option);
   }
   if (writable.ok() || named) return writable;
   return Error(writable.code(),
@@ -57,13 +57,13 @@ Status CheckCheckpointFolder(const std::string& path) {
   }
   if (!IsFolder(folder)) return Status();  // the callback reports it
   AtomicFile file;                         // dropped
-  const Status made =
+  const Status status =
       file.Open(FileSystem::Posix(), folder + "/" + FileNameOf(path), 0);
   // A disk that is full now may have room later.
-  if (made.ok() || made.code() == Code::kResourceExhausted) return Status();
-  return Error(made.code() == Code::kNotFound ? Code::kIo : made.code(),
+  if (status.ok() || status.code() == Code::kResourceExhausted) return Status();
+  return Error(status.code() == Code::kNotFound ? Code::kIo : status.code(),
                "ModelCheckpoint %s: nothing can be written in %s: %s",
-               path.c_str(), folder.c_str(), made.message());
+               path.c_str(), folder.c_str(), status.message());
 }
 
 }  // namespace

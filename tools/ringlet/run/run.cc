@@ -198,20 +198,20 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
       return began;
     };
   }
-  Status made;
+  Status status;
   if (config->lora) {
-    made = LoadWithLora(config);
+    status = LoadWithLora(config);
   } else if (!saved.empty()) {
-    made = config->has_compile
-               ? LoadModelToCompile(saved, &config->model, disk)
-               : LoadModel(saved, &config->model, options, disk);
-    made = made.Annotate("model");
+    status = config->has_compile
+                 ? LoadModelToCompile(saved, &config->model, disk)
+                 : LoadModel(saved, &config->model, options, disk);
+    status = status.Annotate("model");
   }
-  if (made.ok() && config->has_compile) {
-    made = Compile(config->compile, options, config->model.get());
+  if (status.ok() && config->has_compile) {
+    status = Compile(config->compile, options, config->model.get());
   }
   RINGLET_RETURN_IF_ERROR(began);
-  RINGLET_RETURN_IF_ERROR(made);
+  RINGLET_RETURN_IF_ERROR(status);
   Model* const model = config->model.get();
   RINGLET_RETURN_IF_ERROR(model->status());
   if (!model->compiled()) {
@@ -358,8 +358,8 @@ Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
 
 // A forgotten scale of the validation data would show in no message.
 Status CheckHasScale(const DataConfig& train, const DataConfig& validation) {
-  const Scale given = GivenScale(train).value_or(Scale());
-  if (GivenScale(validation) || SameScale(given, Scale())) return Status();
+  const Scale scale = GivenScale(train).value_or(Scale());
+  if (GivenScale(validation) || SameScale(scale, Scale())) return Status();
   return InvalidArgument(
       "data.validation: has no \"scale\", and data.train has one; give "
       "\"scale\": 1 if it needs none");
@@ -379,16 +379,16 @@ void RunData::Batch(const FitConfig& fit, int replicas) {
 }
 
 int RequestedReplicas(const RunConfig& config, const ClusterConfig& cluster) {
-  const int asked = config.strategy.options.replicas;
+  const int requested = config.strategy.options.replicas;
   const bool elastic = config.strategy.elastic();
   // If --shrink made the job elastic, all workers are on one machine and can
   // read the file.
   const bool reads = elastic ? config.strategy.may_shrink : cluster.is_chief;
-  const int least = elastic ? cluster.world_size : 0;
-  if (asked != 0) return asked;
-  if (!reads || config.backup.empty()) return least;
+  const int min_replicas = elastic ? cluster.world_size : 0;
+  if (requested != 0) return requested;
+  if (!reads || config.backup.empty()) return min_replicas;
   const int saved = ReplicasOfBackup(config.backup, config.disk.get());
-  return saved > cluster.world_size ? saved : least;
+  return saved > cluster.world_size ? saved : min_replicas;
 }
 
 Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
@@ -495,12 +495,12 @@ void PrintIgnoredJob() {
       "note: TF_CONFIG is set, but this command works alone, on all the data");
 }
 
-void PrintWritten(const std::string& path, const std::string& what) {
+void PrintWritten(const std::string& path, const std::string& contents) {
   struct stat about;
   const bool known = stat(path.c_str(), &about) == 0;
   // Prints nothing if the output goes to a pipe or a device, as /dev/stdout.
   if (known && !S_ISREG(about.st_mode)) return;
-  Print("wrote %s: %s%s", path.c_str(), what.c_str(),
+  Print("wrote %s: %s%s", path.c_str(), contents.c_str(),
         known ? (", " + std::to_string(about.st_size) + " bytes").c_str() : "");
 }
 

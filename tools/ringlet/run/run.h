@@ -104,7 +104,7 @@ void PrintIgnoredJob();
 
 // Prints "wrote y.npy: the outputs of 400 examples, 16128 bytes" on stdout.
 // Prints nothing if `path` is not a regular file.
-void PrintWritten(const std::string& path, const std::string& what);
+void PrintWritten(const std::string& path, const std::string& contents);
 
 // An error if a file of this name cannot be created.
 Status CheckWritable(const char* flag, const std::string& path);
