@@ -72,7 +72,7 @@ class Fitter {
   // Replaces the entry of an epoch that was trained again.
   static void RecordEpoch(int64_t epoch, const Logs& logs, History* history);
   // Trains the next batch, or a round from it on, with the callbacks of a step.
-  // *taken: see Stepper::Train.
+  // *applied: see Stepper::Train.
   Status TrainNextBatch(bool* applied);
   Status WithStep(const Status& status) const;  // adds the step
   // Notifies of the step's end, and moves the position to the next one.

@@ -41,7 +41,7 @@ class LocalTrainer {
 
   // Trains a round of `steps` steps. `batch` is its first batch, and `loader`
   // gives the others in order: for each replica all of the round. *last becomes
-  // the last batch. *taken is false if another rank gave the round up.
+  // the last batch. *applied is false if another rank gave the round up.
   // After it participation() has the replicas that took part, and
   // Stepper::report() those in the mean.
   Status TrainRound(const Batch& batch, int64_t steps, BatchLoader* loader,

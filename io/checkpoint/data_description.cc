@@ -216,8 +216,8 @@ Status ReadPlace(const char* key, const Json& json, int64_t* place) {
                          json.type_name());
 }
 
-// Reads the table of an older file. `taken` has the numbers of the columns of
-// values; without it they are all columns but the label. `number` is the
+// Reads the table of an older file. Its "taken" has the numbers of the columns
+// of values; without it they are all columns but the label. `number` is the
 // label's; -1: it has a name, or is the last.
 Status ReadOlderTable(const Json& json, size_t values, bool labelled,
                       int64_t number, std::vector<TableColumn>* columns) {

@@ -65,12 +65,12 @@ bool IsOnnx(const std::string& head);
 // cannot be read.
 Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);
 
-// Returns `error`, the error of a reader that expected one of `wanted`. If the
-// file is known to have another format: kInvalidArgument "m.keras: is a model
-// of Keras 3 (.keras), not safetensors or npz; <advice>". With kGzip in
-// `wanted` the reader unpacks, so the format is the content's.
+// Returns `error`, the error of a reader that expected one of `expected`. If
+// the file is known to have another format: kInvalidArgument "m.keras: is a
+// model of Keras 3 (.keras), not safetensors or npz; <advice>". With kGzip in
+// `expected` the reader unpacks, so the format is the content's.
 Status WrongKindError(FileSystem* files, const std::string& path,
-                      std::initializer_list<FileKind::Format> wanted,
+                      std::initializer_list<FileKind::Format> expected,
                       const Status& error);
 
 }  // namespace ringlet

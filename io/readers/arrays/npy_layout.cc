@@ -100,9 +100,9 @@ bool ParseDescr(const std::string& descr, NpyLayout* layout) {
   }
 }
 
-// "(3, 4)" -> a shape. False if it is not a shape, or has more than `most`
-// elements. A shape with a zero has no elements, but parts of it may have some,
-// so its other sizes are limited too.
+// "(3, 4)" -> a shape. False if it is not a shape, or has more than
+// `max_elements` elements. A shape with a zero has no elements, but parts of it
+// may have some, so its other sizes are limited too.
 bool ParseShape(const std::string& text, int64_t max_elements, Shape* shape) {
   if (text.size() < 2 || text.front() != '(' || text.back() != ')') {
     return false;
