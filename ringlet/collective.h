@@ -86,7 +86,8 @@ class Collective {
   virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
   // out[r * bytes ...] becomes rank r's in[0..bytes).
   virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;
-  // The same until Wait. `in` is read before it returns.
+  // Starts an AllGather, which Wait ends. `in` is read before this returns;
+  // `out` is complete after Wait.
   virtual Status StartAllGather(const void* in, size_t bytes, void* out,
                                 Ticket* ticket) {
     *ticket = 0;

@@ -73,8 +73,8 @@ struct Int8Report {
 // model_class_names[MODEL_CLASSES]. The header file declares all of these.
 // Everything else is static.
 //
-// The same model gives the same text on every machine; int8 on machines of one
-// class of arithmetic.
+// One model gives one text on every machine; with int8, on every machine of one
+// class of arithmetic (docs/one_result.md).
 // kInvalidArgument names a layer without C or int8. After an error the earlier
 // files are unchanged. Only a header file of ringlet is ever replaced.
 Status ExportC(Model* model, const std::string& path,

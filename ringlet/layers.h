@@ -627,8 +627,8 @@ Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
 // BatchNormalization's formula with mean and variance of each example, over the
 // last axis or, with Axes, over several.
 Layer LayerNormalization(float epsilon = 1e-3f);
-// The same with mean and variance of each example and each of `groups` groups
-// of neighbouring channels.
+// BatchNormalization's formula with mean and variance of each example and each
+// of `groups` groups of neighbouring channels.
 Layer GroupNormalization(int64_t groups = 32, float epsilon = 1e-3f);
 // x / sqrt(sum of x^2), over the last axis or, with Axes, over several.
 Layer UnitNormalization();
@@ -714,8 +714,9 @@ Layer PositionEmbedding(int64_t sequence_length);
 // The inputs are query (steps, size), value and, if it is not the value, key. A
 // query's output is the mean of the values, weighted by softmax(query key^T).
 Layer Attention();
-// The same for each of `num_heads` projections, with scores / sqrt(key_dim).
-// The heads' outputs are joined and projected to the size of the query.
+// Attention in each of `num_heads` projections of the inputs, with
+// scores / sqrt(key_dim). The heads' outputs are joined and projected to the
+// size of the query.
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim);
 
 }  // namespace ringlet

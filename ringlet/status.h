@@ -113,7 +113,7 @@ bool IsPermanent(const Status& status);
 //       (kCancelled, kPeerLost; EX_TEMPFAIL)
 //  128  + the signal that ended it, as in a shell (kInterrupted)
 int ExitCodeOf(const Status& status);
-// The same, as the result of main; prints "error: <message>" on stderr.
+// Prints "error: <message>" on stderr and returns ExitCodeOf, as main's result.
 int ExitCode(const Status& status);
 
 // Prints "error: <message>" on stderr and aborts.
@@ -165,7 +165,7 @@ int ExitCode(const Result<T>& result) {
 // Writes to stdout, or `out`; adds a newline if the text has none at its end.
 void Print(const char* format, ...) RINGLET_PRINTF(1, 2);
 void PrintTo(FILE* out, const char* format, ...) RINGLET_PRINTF(2, 3);
-// The same, to stderr. Never waits for a reader of stdout.
+// Writes to stderr as Print does. Never waits for a reader of stdout.
 void Notice(const char* format, ...) RINGLET_PRINTF(1, 2);
 
 }  // namespace ringlet

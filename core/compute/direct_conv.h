@@ -70,9 +70,9 @@ struct DirectConv {
   int64_t lanes;
   void (*forward)(const ConvForward& product);
   void (*gradient)(const ConvGradient& product);
-  // The same with one filter for each channel. Filter f reads x `f` floats
-  // further on; x is readable as w is. All taps are one chain, and `sums` is
-  // null.
+  // A depthwise convolution: one filter for each channel. Filter f reads x from
+  // float `f` on; x must be readable as far as w is. All taps are one chain,
+  // and `sums` is null.
   void (*depthwise)(const ConvForward& product);
   void (*depthwise_gradient)(const ConvGradient& product);
 };

@@ -104,7 +104,7 @@ inline void SumDown(const RowsOfFloats& r, const Term& term, int64_t c,
   for (int j = 0; j < kWide; ++j) Store(sums[j], to + c + j * Width<V>());
 }
 
-// The same, added to the existing sums row by row.
+// Adds the rows of m one by one to the sums that `to` holds.
 template <typename V, int kWide>
 inline void AddDown(const RowsOfFloats& r, const float* m, int64_t c,
                     float* to) {

@@ -51,7 +51,8 @@ struct RowLoops {
   // block begins. Uses each word of a block (ringlet/compute.h).
   void (*uniform)(uint64_t seed, uint64_t stream, uint64_t position, int64_t n,
                   float* to);
-  // The same with the first word of each block, at positions 0 … n - 1.
+  // `n` numbers in [0, 1) of Philox(seed, stream): the first word of each of
+  // the blocks 0 … n - 1.
   void (*first_uniform)(uint64_t seed, uint64_t stream, int64_t n, float* to);
 };
 

@@ -36,8 +36,8 @@ void ActivationGradient(Activation activation, const float* y, int64_t rows,
 // sums[j] += the sum over rows of m(., j).
 void AddColumnSums(const float* m, int64_t rows, int64_t width, float* sums);
 
-// The same for images of `positions` rows. Each image is summed first, which
-// rounds less than one sum over all rows.
+// sums[j] += the sum over images of the sum over the image's `positions` rows
+// of m(., j). Two levels of sums round less than one sum over all rows.
 void AddImageSums(const float* m, int64_t images, int64_t positions,
                   int64_t width, float* sums);
 

@@ -40,12 +40,13 @@ class GradientSink {
   // on are final. The op does not read their weights again, so these may be
   // updated now. Called from the training thread; `begin` never grows.
   virtual void OnGradientsFinal(int64_t begin) = 0;
-  // The same with OpCall::sink_consumes. The gradients from `begin` to the last
-  // call's are at `gradients` until ConsumeGradients returns, and not in
-  // d_weights.
+  // Called instead of OnGradientsFinal if OpCall::sink_consumes. `gradients`
+  // has the gradients from `begin` to the previous call's `begin`, which are
+  // not in d_weights. It is valid until ConsumeGradients returns.
   virtual void ConsumeGradients(int64_t begin, const float* gradients) = 0;
-  // The same with OpCall::skips_zeros, of an op with one trained weight, a
-  // matrix. The gradients of all other rows are zeros.
+  // Called instead of OnGradientsFinal if OpCall::skips_zeros, by an op whose
+  // only trained weight is a matrix. The gradients of rows that are not in
+  // `rows` are zeros.
   virtual void ConsumeRows(int64_t begin, const GradientRows& rows) = 0;
 };
 
@@ -67,8 +68,8 @@ struct OpCall {
   const float* const* x = nullptr;  // one for each input
   float* y = nullptr;               // Forward writes it, Backward may read it
   float* const* weights = nullptr;
-  // forward_scratch() or backward_scratch() floats for a batch >= `batch`. The
-  // op may use those of `batch`.
+  // At least forward_scratch(batch) floats in Forward, and at least
+  // backward_scratch(batch) in Backward. The op must not use more.
   float* scratch = nullptr;
   bool training = false;
   // Repeats Forward for the backward pass: `saved` has its content, and no

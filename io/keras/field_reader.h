@@ -57,10 +57,10 @@ class FieldReader {
   // JSON.
   Json Take(const char* key, const std::string& takes,
             const std::string& standard = "null");
-  // The same for an object; its fields are recorded too.
+  // As Take, for a value that is an object. Its fields are logged too.
   Json Part(const char* key, const std::string& takes,
             const std::string& standard = "null");
-  // The same without an entry in the log.
+  // Returns a value as Take does, without an entry in the log.
   Json Take(const char* key);
   std::string PathOf(const char* key) const;  // "strategy.timeout"
 

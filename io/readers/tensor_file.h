@@ -34,8 +34,8 @@ class TensorFile {
   virtual bool verifiable() const { return false; }
   // Reads every byte and compares the checksums. kCorruption if one differs.
   virtual Status Verify() const { return Status(); }
-  // The same of a tensor of an npz file, also of one that Read refuses. OK for
-  // other files.
+  // Reads every byte of a tensor of an npz file and compares its checksum, also
+  // if Read refuses the tensor. OK for other files.
   virtual Status VerifyTensor(const StoredTensor&) const { return Status(); }
   // Reads a tensor of tensors() into `elements`, of tensor.shape and
   // DTypeOf(tensor.storage), in native byte order. kInvalidArgument for a

@@ -207,7 +207,7 @@ class KerasWeightFinder {
     return Status();
   }
 
-  // The same variables in a model before LoRA is enabled.
+  // `places` without the matrices of LoRA.
   std::vector<size_t> WithoutLora(std::vector<size_t> places) const {
     const auto is_lora = [this](size_t v) {
       return IsLoraMatrix(variables_[v].path);

@@ -23,8 +23,8 @@ std::string NormalizationsToJson(const Model& model);
 // Prints a note if it has too many. `where`: the file or folder.
 void PrintNormalizationsLeftOut(const Model& model, const char* where);
 
-// The same of all layers that the metadata of a file of weights, a backup or a
-// model have; "" if there are none.
+// Finds that JSON in the metadata of a file of weights, a backup or a model; ""
+// if there is none.
 Status FindNormalizationsJson(const Metadata& metadata, std::string* json);
 
 struct LayerStatistics {

@@ -28,7 +28,7 @@ class PeerTable {
   void LinkAll();
   // A linked worker's link, up or in its handshake; null: none.
   FramedLink* link(int peer) const { return peers_[peer].link.get(); }
-  // The same, if it is up; else null.
+  // A linked worker's link if it is up; else null.
   FramedLink* up_link(int peer) const;
   // True if the peer is another worker, and its link is not up.
   bool IsMissing(int peer) const {

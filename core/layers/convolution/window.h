@@ -59,11 +59,11 @@ Shape ShapeOf(const Layer& layer, const Shape& image);
 Status PlaceWindow(const Layer& layer, const Shape& x, const char* subject,
                    Window2D* window);
 
-// The same for a convolution, which in Keras may have strides or dilation, not
-// both.
+// As PlaceWindow, for the kernel of a convolution. As in Keras it may have
+// strides or dilation, not both.
 Status PlaceConv(const Layer& layer, const Shape& x, Window2D* window);
-// The same for a transposed convolution of x, which is the window's output. The
-// window's channels are the layer's filters.
+// As PlaceConv, for a transposed convolution: x has the shape of the window's
+// output, and the window's channels are the layer's filters.
 Status PlaceTransposed(const Layer& layer, const Shape& x, Window2D* window);
 // (height, width, in, out), or (steps, in, out) for a layer with one axis.
 Shape KernelShape(const Layer& layer, const Window2D& window, int64_t in,

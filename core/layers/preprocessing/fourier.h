@@ -64,7 +64,8 @@ void FastTransform(const FramePlan& plan, double* x, const Body& body) {
   }
 }
 
-// The same by the definition.
+// Calls body(k, real, imaginary) for each frequency k, by the definition of the
+// transform: for lengths that FastTransform does not know.
 template <typename Body>
 void DirectTransform(const FramePlan& plan, const double* x, const Body& body) {
   const auto window = static_cast<int64_t>(plan.window.size());

@@ -184,7 +184,7 @@ Layer Builder::InferenceLayer() const {
   return layer;
 }
 
-// The same with a bias, and without an activation.
+// InferenceLayer() with a bias, and without an activation.
 Layer Builder::LinearLayer() const {
   Layer layer = InferenceLayer();
   layer.use_bias = true;

@@ -126,7 +126,8 @@ Status NpzReader::FindDirectory(int64_t file_bytes, int64_t* begin,
       path_.c_str());
 }
 
-// The same by the records of Zip64, which are before the end record.
+// Finds the directory by the records of Zip64, which stand before the end
+// record.
 Status NpzReader::FindDirectory64(int64_t end, int64_t* begin, int64_t* bytes,
                                   int64_t* count) const {
   unsigned char locator[kLocator64Bytes] = {}, record[kEnd64Bytes] = {};

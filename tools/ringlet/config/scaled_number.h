@@ -8,12 +8,13 @@
 
 namespace ringlet {
 
-// Parses a whole number with a unit behind it, of K, M, G and T, each `step`
-// times the one before, or without one. False: it is none, less than 1 or too
-// large.
+// Parses a whole number. One of the units K, M, G and T may follow; each is
+// `step` times the previous one. Returns false if the text is not such a
+// number, or the value is less than 1 or too large.
 bool ReadScaled(const std::string& text, int64_t step, int64_t* value);
 
-// The same for bytes: K is 1024, and a B may follow: "64M", "64MB".
+// Parses a number of bytes with ReadScaled: K is 1024, and a B may follow the
+// unit: "64M", "64MB".
 bool ReadByteCount(const std::string& text, int64_t* bytes);
 
 }  // namespace ringlet

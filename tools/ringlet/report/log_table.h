@@ -45,7 +45,7 @@ bool IsLogTable(const std::string& path);
 // Reads a log, plain or .gz. kInvalidArgument if its first line is none of a
 // log's.
 Status ReadLogTable(const std::string& path, LogTable* table);
-// The same of a reader; `separator` is the reader's.
+// Reads a log through `reader`, whose separator is the log's.
 Status ReadLogTable(const std::string& path, RecordReader* reader,
                     LogTable* table);
 
