@@ -225,8 +225,8 @@ struct ReduceLROnPlateauOptions {
 std::shared_ptr<Callback> ReduceLROnPlateau(
     const ReduceLROnPlateauOptions& options = {});
 
-// Sets the learning rate of each epoch (from 0) from the one before. An error,
-// as ReduceLROnPlateau, if the optimizer's rate is a schedule.
+// Sets the learning rate of each epoch (from 0) from the previous one. An
+// error, as ReduceLROnPlateau, if the optimizer's rate is a schedule.
 std::shared_ptr<Callback> LearningRateScheduler(
     std::function<float(int64_t epoch, float learning_rate)> schedule,
     int verbose = 0);

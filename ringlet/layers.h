@@ -267,7 +267,7 @@ struct Layer {
   Layer& ReturnState(bool return_state);
   // Begins with the last step. The output has the order of the computation.
   Layer& GoBackwards(bool go_backwards);
-  // The output of a masked step is zeros, not that of the step before.
+  // The output of a masked step is zeros, not that of the previous step.
   Layer& ZeroOutputForMask(bool zero_output_for_mask);
   // The fraction that training drops of the inputs or attention weights, and of
   // the state before a product. An example has the same mask in all steps.
@@ -289,7 +289,7 @@ struct Layer {
   // Embedding.
   Layer& EmbeddingsRegularizer(const Regularizer& regularizer);
   Layer& EmbeddingsConstraint(const Constraint& constraint);
-  // Steps of number 0 are padding: the layers behind it leave them out.
+  // Steps of number 0 are padding: the layers after it leave them out.
   Layer& MaskZero(bool mask_zero);
 
   // Dense, Embedding: LoRA. The kernel or matrix W is frozen. The layer
@@ -665,7 +665,7 @@ Layer LSTM(int64_t units, Activation activation = kTanh,
 Layer GRU(int64_t units, Activation activation = kTanh,
           Activation recurrent_activation = kSigmoid);
 // A tensor of a recurrent layer with ReturnState(true): 0 is its output, 1 the
-// last state h, and 2 the last c of an LSTM. Add it directly behind the layer,
+// last state h, and 2 the last c of an LSTM. Add it directly after the layer,
 // in the order of the tensors; its name is "lstm_output_1":
 //
 //   auto lstm = model.Add(LSTM(8).ReturnState(true), {x});
@@ -704,7 +704,7 @@ Layer STFTSpectrogram();
 // down. Numbers outside of [0, input_dim) are an error.
 Layer Embedding(int64_t input_dim, int64_t output_dim);
 // Masks the steps (all axes but the last) of numbers that are all mask_value:
-// they become zeros, and the layers behind it leave them out. A masked step
+// they become zeros, and the layers after it leave them out. A masked step
 // keeps a recurrent layer's state, does not count in a GlobalAveragePooling1D,
 // and has no loss. See docs/from-keras.md.
 Layer Masking(float mask_value = 0);

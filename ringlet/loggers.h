@@ -146,7 +146,7 @@ struct EventLogOptions {
   // and this worker's address.
   int worker = 0, workers = 1;
   std::string address;
-  // Bytes of the file and the one before, <path>.1, together.
+  // Bytes of the file and the previous one, <path>.1, together.
   int64_t max_bytes = 1000000;
   Clock* clock = Clock::System();
 };

@@ -80,7 +80,7 @@ LearningRate PolynomialDecay(float initial_learning_rate, int64_t decay_steps,
 LearningRate InverseTimeDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
 // CosineDecay that restarts after first_decay_steps. Each period is t_mul times
-// as long as the one before, and starts from m_mul times its rate.
+// as long as the previous one, and starts from m_mul times its rate.
 LearningRate CosineDecayRestarts(float initial_learning_rate,
                                  int64_t first_decay_steps, float t_mul = 2,
                                  float m_mul = 1, float alpha = 0);

@@ -72,12 +72,12 @@ inline uint64_t Load(const unsigned char* p) {
   return word;
 }
 
-// Prefetches a line of a later block, which may be behind the data. Processors
+// Prefetches a line of a later block, which may be after the data. Processors
 // predict one run of addresses in a page, so three runs were read from memory
 // at a third of the speed.
 inline void Prefetch(const unsigned char* p, size_t blocks, size_t line) {
   const auto at = reinterpret_cast<uintptr_t>(p) + blocks * kBlock + line;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): may be behind the data
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): may be after the data
   __builtin_prefetch(reinterpret_cast<const void*>(at));
 }
 

@@ -101,7 +101,7 @@ class DatasetLoader final : public BatchLoader {
 
   // With Dataset::memory(). Only the thread that reads uses both.
   std::unique_ptr<ExampleBuffer> buffer_;
-  BatchCursor ahead_;  // behind the examples that the buffer has been given
+  BatchCursor ahead_;  // after the examples that the buffer has been given
   bool has_rewound_ = false;  // since the last read
   int64_t skipped_ = 0;       // examples skipped since the last read
 

@@ -4,9 +4,9 @@
 //   the report
 //   the buckets of state changes
 //   the buckets of the gradients, from the end
-// Buckets are cut at places that follow from the sizes alone. Between them are
-// the sums of layers in the backward pass, each after the gradients behind the
-// layer are final.
+// Buckets are cut at places that follow from the sizes alone. A layer that sums
+// over all workers in the backward pass does so between two buckets: when the
+// gradients of all later layers are final.
 //
 // From Start to Finish the collective owns the span. After an error no
 // operation starts, and all started ones are waited for before the error is

@@ -68,7 +68,7 @@ class GradientExchange {
 std::unique_ptr<GradientExchange> MakeNoExchange();
 
 // Makes the exchange of the `count` gradients in `spans` and the `changes`
-// state changes directly behind them. State changes are not rounded on the
+// state changes directly after them. State changes are not rounded on the
 // wire. `replicas` is the number in the job. All arguments outlive the
 // exchange. Its destructor waits for the operations that have started.
 std::unique_ptr<GradientExchange> MakeGradientExchange(

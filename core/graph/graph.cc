@@ -86,7 +86,7 @@ Status Graph::CheckTensors(const std::vector<int>& inputs) const {
   return Status();
 }
 
-// Completes a RecurrentOutput. These are behind their layer in order, so that a
+// Completes a RecurrentOutput. These are after their layer in order, so that a
 // model from JSON has the same order of nodes.
 Status Graph::CompleteRecurrentOutput(const std::vector<int>& inputs,
                                       const Layer& new_layer,
@@ -101,7 +101,7 @@ Status Graph::CompleteRecurrentOutput(const std::vector<int>& inputs,
   }
   const std::string name =
       TensorName(source.name, nodes_[inputs[0]].call_index, layer->tensor);
-  // A model from JSON has '_' behind the name, if another layer has it.
+  // A model from JSON has '_' after the name, if another layer has it.
   const bool is_own =
       new_layer.name.compare(0, name.size(), name) == 0 &&
       new_layer.name.find_first_not_of('_', name.size()) == std::string::npos;
@@ -195,8 +195,7 @@ Status Graph::ShareVariables(GraphNode* node) const {
   return Status();
 }
 
-// State is behind all parameters, so its offset grows with each added
-// parameter.
+// State follows all parameters, so its offset grows with each added parameter.
 void Graph::AddVariable(const WeightSpec& weight, GraphNode* node) {
   Variable variable;
   variable.path = node->layer.name + "/" + weight.name;

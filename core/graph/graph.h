@@ -47,7 +47,7 @@ struct GraphNode {
   Shape output;
   int root = 0;         // the node with the buffer of this output
   int mask_maker = -1;  // the node that made its mask; -1: all steps count
-  // Floats of one example in memory. An op that also computes the pool behind
+  // Floats of one example in memory. An op that also computes the pool after
   // it keeps only the pool's output; `output` is its own.
   int64_t floats() const {
     return op != nullptr ? op->output().elements() : output.elements();

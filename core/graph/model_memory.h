@@ -2,9 +2,9 @@
 //
 // There are two blocks. The persistent block has weights, gradients and
 // optimizer slots, each one span in the order of the graph's variables. State
-// is behind the other weights; the other spans have only trained variables. The
+// is after the other weights; the other spans have only trained variables. The
 // step's block has a batch and the buffers that StepPlan placed by lifetime,
-// for a largest batch. With caller's memory it is behind the persistent block.
+// for a largest batch. With caller's memory it is after the persistent block.
 // The addresses in a block are valid until it is allocated again.
 
 #ifndef RINGLET_CORE_GRAPH_MODEL_MEMORY_H_
@@ -31,7 +31,7 @@ namespace ringlet {
 struct PersistentSpans {
   float* weights = nullptr;
   float* gradients = nullptr;
-  // The changes of layer state in a step; directly behind the gradients.
+  // The changes of layer state in a step; directly after the gradients.
   float* layer_state_changes = nullptr;
   float* slots[8] = {};
   uint8_t* scales = nullptr;  // the scales of exact sums, see ExactSpans
@@ -131,8 +131,8 @@ class ModelMemory {
   Status Reserve(int64_t batch, bool training, bool* moved);
   const StepSpans& step() const { return step_; }
 
-  // Makes `x` the output of the first node and of its views. The next input is
-  // in memory behind `examples` examples of the first.
+  // Makes `x` the output of the first node and of its views. The second input
+  // follows `examples` examples of the first.
   void SetInput(const float* x, int64_t examples);
   const NodeSpans& node(int i) const { return nodes_[i]; }
   // An output of the model; null without a step's block.

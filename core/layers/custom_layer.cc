@@ -1,6 +1,6 @@
 // The op of a user-defined layer. It does not rely on the layer's plan. An
-// exception becomes a Status (base/guarded.h). A guard of known values behind
-// the scratch shows writes beyond it. Inputs that Backward does not read by its
+// exception becomes a Status (base/guarded.h). Known values after the end of
+// the scratch show writes beyond it. Inputs that Backward does not read by its
 // plan are not passed. The layer writes the gradient of every weight. Gradients
 // that no optimizer needs (frozen, state) go to floats in front of its scratch.
 // So this op alone has state between calls, d_weights_: the pointers of the

@@ -97,7 +97,7 @@ std::string FieldText(const Replacement& r, const PathField& field,
   return Padded(r, FloatText(r, value));
 }
 
-// Parses one replacement. *at is behind its opening brace, and then behind its
+// Parses one replacement. *at is after its opening brace, and then after its
 // closing brace. False with a reason on an error.
 bool ParseReplacement(const std::string& text, size_t* at,
                       Replacement* replacement, std::string* reason) {

@@ -127,7 +127,7 @@ size_t KeptFiles::FixedFolders() const {
 }
 
 // A path fits if it begins with the text before the pattern's first field, and
-// ends with the text behind its last. The part between must not lead out of the
+// ends with the text after its last. The part between must not lead out of the
 // folder ("..").
 bool KeptFiles::FitsPattern(const std::string& path) const {
   const size_t first = pattern_.find('{'), last = pattern_.rfind('}');

@@ -85,9 +85,9 @@ class Progress final : public Saveable {
   Saveable& optimizer_;
 };
 
-// With local updates an optimizer has other slots than without. If only one of
-// the file and the model has local updates, slots start at zero, as in each
-// round.
+// An optimizer with local updates does not have the slots of one without. If
+// only one of the file and the model has local updates, slots start at zero, as
+// in each round.
 bool HasOtherSlots(const SafetensorsReader& file, Saveable* optimizer) {
   const auto is_outer = [](const auto& item) {
     return StartsWith(item.name, kOuterPrefix);

@@ -12,8 +12,8 @@
 
 namespace ringlet {
 
-// The ending of `path` in small letters, if it belongs to another format than a
-// model's: ".keras". "": it is not.
+// The ending of `path` in small letters, such as ".keras", if it belongs to
+// another format; "" if `path` may be a model of ringlet.
 std::string ForeignEnding(const std::string& path);
 
 // kInvalidArgument for a name of another program's format, such as "m.keras",

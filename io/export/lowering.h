@@ -121,11 +121,11 @@ struct Primitive {
   bool backwards = false;  // begins with the last step
   bool reversed = false;   // the output begins with the last step
   bool all_steps = false;  // the output has a row for each step, else for one
-  int last_states = 0;     // rows behind those of the steps
+  int last_states = 0;     // rows after those of the steps
   int64_t tensor = 0;      // 0: the rows of the steps; from 1 on: a last state
   int64_t heads = 1;
   float factor = 1;
-  bool causal = false;  // a query attends to no value behind its place
+  bool causal = false;  // a query attends to no value after its place
   // One number for all channels or one for each; empty: none.
   std::vector<float> center, scale, offset;
   float epsilon = 0;

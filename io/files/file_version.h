@@ -14,8 +14,9 @@ namespace ringlet {
 
 FileVersion VersionOf(const struct stat& info);
 
-// kCorruption if the file is another one than `before`, or was written to since
-// then. Call it after a read: a write changes the version before the content.
+// kCorruption if the file is a different one from `before`, or was written to
+// since then. Call it after a read: a write changes the version before the
+// content.
 Status CheckUnchanged(File* file, const FileVersion& before);
 
 // The checksum of a file's begin and end, and of blocks between them.

@@ -67,7 +67,7 @@ class FileKey {
     crypto_generichash(out, Header::kCheckBytes, kCheckContext,
                        sizeof(kCheckContext), bytes_, sizeof(bytes_));
   }
-  // Encrypts in place; `piece` has room for the tag behind `bytes`.
+  // Encrypts in place; `piece` has room for the tag after `bytes`.
   void Seal(int64_t number, bool last, unsigned char* piece,
             size_t bytes) const {
     unsigned char nonce[12];
@@ -190,7 +190,7 @@ class SealingFile final : public SealedFile {
 
 class UnsealingFile final : public SealedFile {
  public:
-  // `body` are the bytes behind the header.
+  // `body` are the bytes after the header.
   UnsealingFile(std::unique_ptr<File> below, const FileKey& key, int64_t body)
       : SealedFile(std::move(below), key),
         body_(body),

@@ -181,7 +181,7 @@ Status LinkCalls(LayerGraph* graph) {
 
 // Sorts the calls so that each comes after its inputs, and the calls of a layer
 // are in order of their numbers. If several orders are possible, it takes the
-// given one, or that of the file. A RecurrentOutput is directly behind its
+// given one, or that of the file. A RecurrentOutput is directly after its
 // layer. `first` are the calls of the model's inputs.
 Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
                  std::vector<int>* order) {
@@ -345,7 +345,7 @@ Status BuildFunctional(const Json& layers, LayerGraph* graph,
 Layer LayerBehind(const LayerEntry& entry, const Model& model, int input) {
   Layer layer = entry.layer;
   // In Keras a Normalization without adapt() has mean 0 and variance 1. Here
-  // Fit adapts it, but only if it is directly behind an input.
+  // Fit adapts it, but only if it is directly after an input.
   if (layer.kind == Kind::kNormalization && layer.means.empty() &&
       layer.variances.empty() && !entry.has_adapt && input >= 0 &&
       model.layer(input).kind != Kind::kInput) {

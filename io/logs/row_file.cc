@@ -101,7 +101,7 @@ bool RowFile::OffsetBelongsToThisFile(int64_t size, bool append,
          (run_start_.file != 0 && run_start_.file == writer_.Identity());
 }
 
-// Cuts the file behind the last row of the restored state, if it has that row.
+// Cuts the file after the last row of the restored state, if it has that row.
 // Unless `is_own`, offset_ may be an offset in another disk's file.
 Status RowFile::Continue(int64_t size, bool is_own, const std::string& last) {
   const bool at_own_run_start =

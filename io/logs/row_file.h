@@ -1,4 +1,4 @@
-// RowFile: a job's log that grows by rows. It continues behind the rows of a
+// RowFile: a job's log that grows by rows. It continues after the rows of a
 // restored state, and survives a full disk.
 
 #ifndef RINGLET_IO_LOGS_ROW_FILE_H_
@@ -49,7 +49,7 @@ class RowFile {
   //   - No state was restored: it is emptied.
   //   - The same with `append`: rows follow its end, in a new line if its last
   //     row is torn.
-  //   - It has the last row of the restored state: it is cut behind this row.
+  //   - It has the last row of the restored state: it is cut after this row.
   //     The next Open writes the rows that were cut off again, if its state has
   //     the last of them: another worker's state may be newer than the
   //     rollback.
@@ -151,7 +151,7 @@ class RowFile {
   bool open_ = false;
   int64_t offset_ = -1;
   Row last_;
-  int64_t last_at_ = -1;  // the offset behind last_
+  int64_t last_at_ = -1;  // the offset after last_
   // The last rows, in a new file: they follow the header.
   std::string pending_;
   // The rows that a rollback cut off at cut_at_, if they are not too many. The

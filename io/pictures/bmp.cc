@@ -95,7 +95,7 @@ void WriteRow(const BmpHeader& header, std::string_view row,
   const auto step = static_cast<size_t>(header.bits / 8);
   for (size_t i = 0; i < header.width; ++i, out += channels) {
     if (header.bits <= 8) {
-      // A number behind the palette is black.
+      // A number beyond the palette is black.
       const size_t at = SampleAt(in, i, header.bits) * header.color_bytes;
       for (size_t c = 0; c < 3; ++c) {
         const size_t from = at + 2 - c;  // blue, green, red

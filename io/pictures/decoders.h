@@ -13,7 +13,7 @@
 namespace ringlet {
 
 // Each decodes a whole file, with the channels that it has. With `size_only`
-// the pixels are left out, and the file may end behind its header.
+// the pixels are left out, and the file may end after its header.
 Status DecodePng(std::string_view file, bool size_only, Picture* picture);
 Status DecodeBmp(std::string_view file, bool size_only, Picture* picture);
 Status DecodePnm(std::string_view file, bool size_only, Picture* picture);
@@ -30,7 +30,7 @@ Status AllocatePixels(uint64_t extra_bytes, Picture* picture);
 // The error for a file that is shorter than its header requires.
 Status EndsEarly();
 
-// The bytes of a file in order. A number behind the end is 0, and `ok` false.
+// The bytes of a file in order. A number beyond the end is 0, and `ok` false.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view file) : file_(file) {}

@@ -17,7 +17,7 @@ struct Part {
   int64_t begin, size;
 };
 
-// The pixels that make one new pixel along an axis: `first` and those behind
+// The pixels that make one new pixel along an axis: `first` and those after
 // it. Their weights are whole numbers.
 struct PixelWeights {
   int64_t first = 0;

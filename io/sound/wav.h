@@ -39,7 +39,7 @@ bool HasSoundName(const std::string& path);
 // recorder which could not write it: the samples then end with the file.
 Status ReadWavFormat(File* file, WavFormat* format);
 
-// Reads the first `frames` as (frames, channels). The frames behind the end of
+// Reads the first `frames` as (frames, channels). The frames beyond the end of
 // the file are zeros. With channels = 1 several channels become their mean;
 // else the file must have as many.
 Status ReadWavSamples(File* file, const WavFormat& format, int64_t channels,

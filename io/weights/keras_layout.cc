@@ -283,7 +283,7 @@ class KerasWeightFinder {
     }
   }
 
-  // Moves *at behind the next '/'; false if there is none.
+  // Moves *at after the next '/'; false if there is none.
   static bool NextPart(const std::string& path, size_t* at) {
     const size_t slash = path.find('/', *at);
     if (slash == std::string::npos) return false;

@@ -38,7 +38,7 @@ class DepthOrder {
   }
 
  private:
-  // Appends the calls that `output` depends on to sorted_, each behind its
+  // Appends the calls that `output` depends on to sorted_, each after its
   // inputs.
   void SearchFrom(int output) {
     std::vector<std::pair<int, size_t>> path;  // a call, and its next input

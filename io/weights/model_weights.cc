@@ -364,7 +364,7 @@ Status CheckFloats(const WeightsFile& file, const std::vector<Match>& matches) {
   return Status();
 }
 
-// Reads PyTorch's other bias, and adds it to the first or puts it behind.
+// Reads PyTorch's second bias, and adds it to the first or appends it.
 Status ReadSecond(const WeightsFile& file, const TorchWeight& stored,
                   float* weight) {
   if (stored.second == nullptr) return Status();

@@ -63,7 +63,7 @@ struct Floats {
 struct ConstantValue {
   Field tensor;  // its type is kBytes if there is one
   Floats floats;
-  std::string attribute;  // another one than "value"
+  std::string attribute;  // a different one from "value"
 };
 
 // Appends the floats of a field. Longer lists belong to attributes that are not

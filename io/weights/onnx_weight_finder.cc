@@ -462,7 +462,7 @@ class OnnxWeightFinder {
   }
 
   // True if the part has one number for each of the product's C outputs: its
-  // shape is (C), or behind a convolution (C, 1, 1). Axes of 1 may be before
+  // shape is (C), or after a convolution (C, 1, 1). Axes of 1 may be before
   // it.
   static bool IsBias(const Value& part, const Module& module) {
     const Shape& kernel = module.kernel;

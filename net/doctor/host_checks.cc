@@ -41,7 +41,7 @@ uint64_t NumberIn(const std::string& path) {
   return std::strtoull(text, nullptr, 10);
 }
 
-// The number behind `name` in memory.stat; 0 if there is none.
+// The number after `name` in memory.stat; 0 if there is none.
 uint64_t StatIn(const std::string& path, const std::string& name) {
   std::FILE* const file = std::fopen(path.c_str(), "r");
   if (file == nullptr) return 0;

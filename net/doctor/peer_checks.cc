@@ -18,7 +18,7 @@ using Reach = PeerReport::Reach;
 
 constexpr double kClockSeconds = 2;
 
-// {name, value} of the line at *at, which moves behind it. `text` may be any
+// {name, value} of the line at *at, which moves after it. `text` may be any
 // bytes.
 std::pair<std::string, std::string> NextLine(const std::string& text,
                                              size_t* at) {

@@ -192,7 +192,7 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
   if (at < 0 || !peers_[at].watched) return out;
   const Peer& peer = peers_[at];
   // A chain that returns to this worker is a circle, which has no end. It is
-  // cut behind the peer.
+  // cut after the peer.
   if (peer.end.worker >= 0 && peer.end.worker != options_.worker) {
     out = peer.end;
     out.reported_for_ms = ms(peer.end_at - peer.end.reported_for_ms * kMs);

@@ -43,8 +43,8 @@ class SeenGreetings {
   size_t next_ = 0;                // the index of the oldest one
 };
 
-// The listening worker. Several jobs may have one key. A peer that has dialled
-// another worker than it reaches gets no answer, as with another key.
+// The listening worker. Several jobs may have one key. A peer that meant to
+// reach another worker gets no answer, like a peer with another key.
 struct ListenerIdentity {
   uint64_t cluster_hash = 0;  // handshake.h
   uint16_t size = 0;          // the workers in the job's list

@@ -27,7 +27,7 @@ class CommandLine {
         about_(about),
         more_(more) {}
 
-  // `names` is "--epochs" or "-n, --workers"; `value` is the word behind it in
+  // `names` is "--epochs" or "-n, --workers"; `value` is the word after it in
   // the help. The variables hold the defaults and outlive Parse.
   void Switch(const char* names, bool* on, const char* help);
   void Text(const char* names, const char* value, std::string* text,
@@ -41,7 +41,7 @@ class CommandLine {
   // 20M, 100M, 1G bits a second, in powers of 1000.
   void BitRate(const char* names, int64_t* rate, const char* help);
 
-  // There are no flags behind the first argument.
+  // There are no flags after the first argument.
   void StopAtFirstArgument() { stops_ = true; }
 
   // Accepts between `min_arguments` and `max_arguments` arguments. False: the

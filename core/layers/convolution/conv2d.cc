@@ -243,7 +243,7 @@ class ConvOp final : public Op {
   float* BiasSums(const OpCall& call) const {
     return call.scratch + FlippedFloats();
   }
-  // Copies of x, and of dY with its border; behind a pool also dY itself.
+  // Copies of x, and of dY with its border; after a pool also dY itself.
   int64_t ThreadFloats() const {
     const int64_t x_copy_floats = frozen() ? 0 : gradient_.source.copy_floats();
     return x_copy_floats + BackwardCopyFloats() + PooledFloats();

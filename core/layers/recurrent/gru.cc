@@ -29,7 +29,7 @@ class GruOp : public RecurrentOp {
     }
   }
   // The gradients of z, of the input of n's activation, and, through z alone,
-  // of the state before.
+  // of the previous state.
   void MixBackward(const float* __restrict z, const float* __restrict n,
                    const float* __restrict before, float* __restrict dh,
                    float* __restrict dz, float* __restrict dn) const {

@@ -193,7 +193,7 @@ bool RecurrentOp::IsMasked(const OpCall& call, int64_t example,
 }
 
 // False if the output of step s of the computation is zeros: a masked step has
-// the output of the step before, or zeros if there is none.
+// the output of the previous step, or zeros if there is none.
 bool RecurrentOp::HasOutput(const OpCall& call, int64_t example,
                             int64_t s) const {
   if (!IsMasked(call, example, s)) return true;

@@ -1,5 +1,5 @@
 // A value is scaled in two statements. A compiler may fuse a product and a sum
-// in one statement, and then computes other bits than the library.
+// in one statement, and then computes different bits from the library.
 
 #include "c_interface.h"
 

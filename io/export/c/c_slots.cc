@@ -39,7 +39,7 @@ CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
   }
 }
 
-// An output is read behind the last primitive.
+// An output is read after the last primitive.
 std::vector<int> CSlots::LastReads(const std::vector<int>& outputs) const {
   const auto count = static_cast<int>(primitives_.size());
   std::vector<int> last(static_cast<size_t>(count));

@@ -110,7 +110,7 @@ struct Recurrence {
   Activation activation, gate;
 };
 // g[0] steps, g[1] features, g[2] floats that begin as 0 (the state, and
-// scratch behind it), g[3] 1 to begin with the last step, g[4] 1 for an output
+// scratch after it), g[3] 1 to begin with the last step, g[4] 1 for an output
 // of all steps, g[5] 1 if this output begins with the last step, g[6] and g[7]
 // the zeros of x and y. z has room for the gates and these g[2] floats, and q
 // for the larger of features and units.

@@ -283,7 +283,8 @@ Status Builder::MatMulOrConv() {
   return AddActivation(node, primitive_->activation);
 }
 
-// A softmax over other axes than the last is one of transposed rows.
+// A softmax over other axes becomes one over the last axis of the transposed
+// rows.
 Status Builder::AddSoftmax() {
   const Shape shape = primitive_->output;
   const int first = primitive_->first_axis, end = first + primitive_->num_axes;

@@ -7,7 +7,7 @@ namespace ringlet {
 namespace int8 {
 namespace {
 
-// The length of the rest of a statement behind a brace: ";" or " name;".
+// The length of the rest of a statement after a brace: ";" or " name;".
 size_t RestOfStatement(const char* text) {
   const size_t length = std::strspn(text, " abcdefghijklmnopqrstuvwxyz_");
   return text[length] == ';' ? length + 1 : 0;

@@ -19,7 +19,7 @@ int OnnxConverter::Heads(size_t input, const OnnxInts& turn) {
   return builder_.Node("Transpose", {heads.last}, {{"perm", turn}});
 }
 
-// The scores, and -infinity for each value behind the query. The file has the
+// The scores, and -infinity for each value after the query. The file has the
 // places of queries and values, and not a matrix of both.
 int OnnxConverter::AddCausalMask(int scores) {
   const int64_t queries = x(0).shape[0], values = x(1).shape[0];

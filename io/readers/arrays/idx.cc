@@ -106,7 +106,7 @@ Status ReadElements(InputFile* file, const NpyLayout& layout, NpyArray* array) {
   return DecodeNumbers(file->path(), layout, stored.data(), array->data.data());
 }
 
-// Reads the elements behind the header, or only their place in the file.
+// Reads the elements after the header, or only their place in the file.
 Status ReadExamples(bool in_memory, InputFile* file, const NpyLayout& layout,
                     ExampleArray* examples) {
   *examples = {

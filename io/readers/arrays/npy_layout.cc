@@ -25,7 +25,7 @@ constexpr size_t kMaxHeader = 64 << 10;
 constexpr int64_t kMaxRecord = int64_t{1} << 30;  // bytes
 constexpr uint32_t kMaxCodePoint = 0x10ffff;      // the last one of Unicode
 
-// Returns the offset behind the list that begins at `at`, such as
+// Returns the offset after the list that begins at `at`, such as
 // "[('x', '<f4')]".
 size_t EndOfList(const std::string& text, size_t at) {
   char quote = '\0';
@@ -141,8 +141,8 @@ void AppendUtf8(uint32_t c, std::string* text) {
   }
 }
 
-// Appends the character of Python's escape behind a backslash at *at, and moves
-// there behind it. False if numpy writes no such escape.
+// Appends the character of Python's escape after a backslash at *at, and moves
+// there after it. False if numpy writes no such escape.
 bool ParseEscape(const std::string& list, size_t* at, std::string* text) {
   const char kind = list[*at];
   ++*at;
@@ -175,7 +175,7 @@ bool ParseEscape(const std::string& list, size_t* at, std::string* text) {
   return true;
 }
 
-// Parses Python's text in quotes at *at of a list, and moves there behind it.
+// Parses Python's text in quotes at *at of a list, and moves there after it.
 bool ParseQuoted(const std::string& list, size_t* at, std::string* text) {
   text->clear();
   if (*at >= list.size()) return false;
@@ -199,7 +199,7 @@ struct NpyField {
   Shape shape;
 };
 
-// Parses the field at *at of a list, and moves there behind it. False if it is
+// Parses the field at *at of a list, and moves there after it. False if it is
 // none, or has fields of its own.
 bool ParseField(const std::string& list, size_t* at, NpyField* field) {
   const auto skip = [&](const char* text) {

@@ -181,7 +181,7 @@ size_t RecordReader::SkipBlanks(size_t at) const {
   return at;
 }
 
-// Moves *at to the separator behind the field, or to the end.
+// Moves *at to the separator after the field, or to the end.
 void RecordReader::ParsePlain(size_t begin, size_t* at) {
   size_t end = blanks() ? record_.find_first_of(" \t", begin)
                         : record_.find(dialect_.separator, begin);

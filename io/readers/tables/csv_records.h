@@ -83,7 +83,7 @@ class RecordReader {
   int64_t begin_, read_to_;  // offsets of the record and of the buffer's end
   std::string buffer_;
   size_t at_ = 0;       // the index of the buffer's next byte
-  size_t newline_ = 0;  // the next LF at or behind at_, or the buffer's end
+  size_t newline_ = 0;  // the next LF at or after at_, or the buffer's end
   bool skip_newline_ = false;  // the line before ended by CR
   int64_t lines_ = 0, line_ = 0;
   std::string record_;

@@ -1,7 +1,7 @@
 // The commands of the program, each in a file of its own name; diff is in
 // inspect.cc.
 //
-// `line` has the words behind the command's name. Each returns the exit code.
+// `line` has the words after the command's name. Each returns the exit code.
 
 #ifndef RINGLET_TOOLS_RINGLET_COMMANDS_COMMANDS_H_
 #define RINGLET_TOOLS_RINGLET_COMMANDS_COMMANDS_H_

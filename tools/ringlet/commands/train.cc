@@ -208,7 +208,7 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
     options.callbacks.push_back(ExampleLogger(flags.log_examples));
   }
   options.callbacks.push_back(EventLogger());
-  // SaveWhenTrained comes behind callbacks that restore the best weights. Every
+  // SaveWhenTrained comes after callbacks that restore the best weights. Every
   // rank has it, since all must have the same callbacks.
   options.callbacks.push_back(SaveWhenTrained(output.path, output.options));
   if (end_report != nullptr) options.callbacks.push_back(end_report);

@@ -19,7 +19,7 @@ class ModelAndDataFlags {
  public:
   // `labels`: the data must have labels.
   void Add(CommandLine* flags, bool labels);
-  // The arguments behind MODEL: more files for --images or --audio.
+  // The arguments after MODEL: more files for --images or --audio.
   void set_more_images(const std::vector<std::string>& paths) {
     more_images_ = paths;
   }

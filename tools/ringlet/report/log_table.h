@@ -31,7 +31,7 @@ struct LogTable {
   std::string path;
   bool of_steps = false;     // a row is a step, else an epoch
   int64_t rows = 0;          // that are in the curves
-  int64_t skipped_rows = 0;  // with other fields than the header's
+  int64_t skipped_rows = 0;  // with different fields from the header's
   int64_t more_columns = 0;  // beyond kMaxColumns
   std::vector<Column> columns;
   // The place of each row in the log, then its fields, while they are at most
