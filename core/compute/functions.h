@@ -214,7 +214,7 @@ inline Normal NormalAt(float x) {
   return {static_cast<float>(e), static_cast<float>(x > 0 ? 1 - above : above)};
 }
 
-// Only for few values a step, or outside training. Their error is at most 2
+// Only for a few values per step, or outside training. Their error is at most 2
 // units of float64's last place. The error is 1 for Log, and for Pow if the
 // result is not a double with full precision.
 double Exp(double x);

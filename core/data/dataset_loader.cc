@@ -115,7 +115,7 @@ Status CheckWeights(const DatasetLoader::Options& o) {
         " numbers an example, but output %zu of the model's loss has %" PRId64
         " row%s (steps) an example; give one number an example%s",
         o.dataset.source()->name().c_str(), weights_per_example, i, rows,
-        rows == 1 ? "" : "s", rows == 1 ? "" : ", or one a row");
+        rows == 1 ? "" : "s", rows == 1 ? "" : ", or one for each row");
   }
   return Status();
 }

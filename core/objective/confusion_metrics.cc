@@ -112,7 +112,7 @@ double TotalOf(const Metric&, const MetricState* state, int64_t) {
 Status CheckClassId(const Metric& metric, const Shape& output) {
   if (metric.class_id < output.back()) return Status();
   return InvalidArgument(
-      "metric '%s': class_id is %d, but the output %s has %lld values a row",
+      "metric '%s': class_id is %d, but the output %s has %lld values per row",
       metric.name.c_str(), metric.class_id, output.ToString().c_str(),
       static_cast<long long>(output.back()));
 }
@@ -329,7 +329,8 @@ Status CheckNumClasses(const Metric& metric, const Shape& output) {
   }
   if (metric.num_classes >= output.back()) return Status();
   return InvalidArgument(
-      "metric '%s': num_classes is %d, but the output %s has %lld values a row",
+      "metric '%s': num_classes is %d, but the output %s has %lld values per "
+      "row",
       metric.name.c_str(), metric.num_classes, output.ToString().c_str(),
       static_cast<long long>(output.back()));
 }

@@ -159,7 +159,7 @@ std::string DataText(const FitState& fit) {
     text += " in a memory of " + std::to_string(data.memory()) + " bytes";
   }
   text += ", batches of " + std::to_string(data.batch_size());
-  text += ", " + std::to_string(fit.steps_per_epoch) + " steps an epoch";
+  text += ", " + std::to_string(fit.steps_per_epoch) + " steps per epoch";
   // Statistics of the data show if the data have changed.
   for (int i = 0; i < fit.model->num_nodes(); ++i) {
     const Layer& layer = fit.model->layer(i);

@@ -31,7 +31,7 @@ std::string LossesText(const Model& model);
 std::string LocalUpdatesText(const Model& model);
 
 // The properties of a fit's data on which a resume depends: "2000 examples,
-// shuffled with seed 1, batches of 32, 63 steps an epoch". "" without data.
+// shuffled with seed 1, batches of 32, 63 steps per epoch". "" without data.
 std::string DataText(const FitState& fit);
 // The names of the training data's classes, by their numbers; "" without names.
 std::string ClassesText(const FitState& fit);

@@ -102,7 +102,8 @@ Status FindNormalizations(const Model& model, const TorchImages& images,
     if (onnx && axes > 1) {
       FindSlopes(weight);
     } else if (weight->shape.back() == weight->shape.elements()) {
-      weight->shape = {weight->shape.back()};  // one for all, or one a channel
+      weight->shape = {
+          weight->shape.back()};  // one for all, or one for each channel
     }
   }
   // One slope for all inputs has no order.

@@ -420,7 +420,7 @@ TEST_F(ProgramTest, Plan_WithALink_PrintsTheSecondsOfAStep) {
   EXPECT_TRUE(
       Contains(out_,
                "  gradients, float32                           33972\n"
-               "seconds a step for these, at least:\n"
+               "seconds per step for these, at least:\n"
                "  Ethernet of 100 Mbit/s                       0.003\n"
                "  Wi-Fi of 20 Mbit/s                           0.014\n"));
   WriteRun("\"callbacks\": []",
@@ -430,7 +430,7 @@ TEST_F(ProgramTest, Plan_WithALink_PrintsTheSecondsOfAStep) {
   EXPECT_TRUE(
       Contains(out_,
                "  gradients, bfloat16                          16986\n"
-               "seconds a step for these, at least:\n"
+               "seconds per step for these, at least:\n"
                "  --link                                       0.136\n"));
   ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--link=8K", "--json"}), 0);
   EXPECT_TRUE(Contains(out_,

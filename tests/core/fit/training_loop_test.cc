@@ -208,7 +208,7 @@ TEST(TrainingLoopTest, Workers_LostInRounds_EndWithTheSameBits) {
 // The process ends in the middle of an epoch, and another one continues.
 TEST(TrainingLoopTest, Loop_ResumedFromABackup_EndsWithTheSameBits) {
   const Trained whole = Looped(Replicas(nullptr));
-  for (const int at : {4, 6, 9, 12}) {  // of six steps an epoch
+  for (const int at : {4, 6, 9, 12}) {  // of six steps per epoch
     SCOPED_TRACE(at);
     TempFolder folder;
     FitOptions options = Options();

@@ -154,7 +154,7 @@ TEST(BackupTest, Resume_OtherData_WarnsOrIsRefusedIfThePositionIsOutside) {
   EXPECT_OK(status);
   const std::string saved =
       "was saved with other data or batches: 40 examples, shuffled with seed "
-      "1, batches of 4, 10 steps an epoch; this run: ";
+      "1, batches of 4, 10 steps per epoch; this run: ";
   for (const auto& [data, here] : {
            std::pair<Dataset, const char*>{
                Points(60).Shuffle(1).Batch(4),

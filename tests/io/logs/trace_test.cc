@@ -98,7 +98,7 @@ TEST_F(TraceTest, Profiler_TracedSteps_HaveEveryLayer) {
   FitOptions fit = Quiet(2);
   fit.validation_data = Points(20, 9).Batch(7);
   fit.callbacks = {Profiler(options_)};
-  // Five steps an epoch: a validation lies within the traced steps.
+  // Five steps per epoch: a validation lies within the traced steps.
   ASSERT_OK(model->Fit(Points(40).Batch(8), fit));
   const Lines lines = ReadTrace(options_.path);
   for (const char* layer : {"dense", "dropout", "dense_1"}) {

@@ -131,7 +131,7 @@ void PrintRounds(const WirePlan& plan) {
 void PrintComputing(const WirePlan& plan, const Link& link) {
   const double step = plan.flags.step_ms / 1000;
   const auto rounds = static_cast<double>(RoundSteps(plan, link));
-  std::printf("seconds a step with computing, %s:\n", link.name);
+  std::printf("seconds per step with computing, %s:\n", link.name);
   PrintRow("synchronous", "%15.3f\n", step + StepSeconds(plan, link));
   const double exchange = RoundSeconds(plan, link) / rounds;
   PrintRow("local", "%15.3f\n",
@@ -200,7 +200,7 @@ void PrintWire(const WirePlan& plan) {
       std::string("gradients, ") + WireDtypeName(plan.dtype);
   PrintRow(sent.c_str(), "%15.0f\n", static_cast<double>(plan.step_bytes));
   if (plan.step_bytes == 0) return;
-  std::printf("seconds a step for these, at least:\n");
+  std::printf("seconds per step for these, at least:\n");
   for (const Link& link : LinksOf(plan.flags)) {
     PrintRow(link.name, "%15.3f\n", StepSeconds(plan, link));
   }

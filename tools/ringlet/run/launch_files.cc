@@ -254,7 +254,8 @@ Status ReadHosts(const std::string& text, const std::string& where,
     hosts->push_back(std::move(host));
   }
   if (hosts->empty()) {
-    return InvalidArgument("%s: has no host; write one a line", where.c_str());
+    return InvalidArgument("%s: has no host; write one on each line",
+                           where.c_str());
   }
   return CheckDistinct(*hosts).Annotate("%s", where.c_str());
 }
