@@ -19,7 +19,8 @@ std::unique_ptr<Withdrawal> Withdrawal::Begin(const RingOptions&,
                                               const Status&) {
   return nullptr;
 }
-// So that the error is OpenRing's, and not about a missing key.
+// True, so that the user gets OpenRing's error, and not one about a missing
+// key.
 bool IsLoopback(const Address&) { return true; }
 
 Result<int> Launch(const LaunchOptions&) {

@@ -28,7 +28,8 @@ namespace ringlet {
 using Saveables = std::vector<Saveable*>;  // not owned
 
 struct SaveOptions {
-  // Of the weights ("model/…") in the file. kF16 and kBF16 lose precision.
+  // The type of the weights ("model/…") in the file. kF16 and kBF16 lose
+  // precision.
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();  // SealedFiles encrypts
   bool replace = true;  // false: kAlreadyExists if `path` exists

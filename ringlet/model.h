@@ -189,8 +189,8 @@ class Model {
   const std::string& name() const;
   void set_name(const std::string& name);
 
-  // Of one example, and of the first input or output. Call them after an input
-  // and a layer were added.
+  // The shape of one example of the first input or output. Call them after an
+  // input and a layer were added.
   Shape input_shape() const;
   Shape output_shape() const;
   // A batch has all examples of the first input, then those of the next; so
@@ -356,7 +356,7 @@ class Model {
   const std::vector<OutputLoss>& losses() const;
   // The number of steps; see Optimizer::Updates.
   int64_t iterations() const;
-  // Of the next step: the schedule's, or SetLearningRate's.
+  // The learning rate of the next step: the schedule's, or SetLearningRate's.
   float LearningRate() const;
   void SetLearningRate(float learning_rate);
   Collective* collective() const;

@@ -18,7 +18,7 @@ class ShuffleBlocks {
   // `bytes`: of an example in the types of its source. `apart`: each example
   // has its own file. `streams`: the memory is divided among as many replicas.
   ShuffleBlocks(int64_t memory, int64_t bytes, bool apart, int64_t streams);
-  // Of a dataset with memory() > 0.
+  // Requires dataset.memory() > 0.
   ShuffleBlocks(const Dataset& dataset, int replicas);
 
   // The number of examples that the memory holds.

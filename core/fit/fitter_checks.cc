@@ -50,7 +50,8 @@ Status Fitter::CheckReplicas() {
   return checks_by_time() ? ChooseCheckPace() : Status();
 }
 
-// Of the checks that agreed, which may come with every step, one in 10 s.
+// Checks may come with every step: of those that agreed, one in 10 s is
+// recorded.
 void Fitter::RecordCheck(const Status& status) {
   const bool agreed = status.ok();
   if (g_events == nullptr || alone()) return;

@@ -23,7 +23,8 @@ using Field = ProtobufReader::Field;
 // Limits the nodes and tensors of a graph, and the inputs of a node.
 constexpr size_t kMaxEntries = 20000;
 constexpr uint64_t kOne = 0x3f800000;  // 1.0f
-// Of a recurrent operator: more than three for each direction.
+// The most activations of a recurrent operator: three for each of two
+// directions, and two more.
 constexpr size_t kMaxFunctions = 8;
 
 // Calls take(field) for each field of a message.

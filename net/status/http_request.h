@@ -28,7 +28,7 @@ class HttpRequestReader {
 
   // Adds received bytes. What follows the head is ignored.
   State Add(const char* bytes, size_t count);
-  // Of a complete head.
+  // Requires that the head is complete.
   const HttpRequest& request() const { return request_; }
 
  private:

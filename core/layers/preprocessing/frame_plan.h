@@ -39,7 +39,7 @@ struct FramePlan {
     if (at < 0) at = -at;
     return at < samples ? at : 2 * (samples - 1) - at;
   }
-  // Of the frames of one channel.
+  // The multiply-adds for the frames of one channel.
   int64_t frame_multiply_adds() const;
   uint64_t frame_table_bytes() const;
   void ComputeCircle();  // cosines and sines, from fft_length

@@ -17,7 +17,7 @@ constexpr double kDecibels = 4.3429448190325182765;  // 10 / ln 10
 
 // --- the mel scale -----------------------------------------------------------
 
-// Of HTK, or that of Slaney: linear below 1000 Hz.
+// The mel scale of HTK, or Slaney's, which is linear below 1000 Hz.
 double MelOf(double hertz, bool htk) {
   if (htk) return 1127 * math::Log1p(hertz / 700);
   return hertz < 1000 ? hertz * 3 / 200

@@ -13,8 +13,7 @@
 
 namespace ringlet {
 
-// Of the squared magnitudes of a frame's Fourier transform it takes the sums of
-// each mel bin.
+// Sums the squared magnitudes of a frame's Fourier transform in each mel bin.
 struct SpectrogramPlan : FramePlan {
   // A triangle over consecutive frequencies.
   struct MelBin {
@@ -40,9 +39,9 @@ struct SpectrogramPlan : FramePlan {
     const int64_t width = num_mfcc > 0 ? num_mfcc : mels();
     return frames_last ? Shape{width, frames} : Shape{frames, width};
   }
-  // Of an example's frames.
+  // The multiply-adds for an example's frames.
   int64_t multiply_adds() const;
-  // Of the vectors.
+  // The bytes of the vectors.
   uint64_t table_bytes() const;
 };
 

@@ -18,7 +18,7 @@ struct StftPlan : FramePlan {
   SpectrogramMode mode = SpectrogramMode::kLog;
   bool channels_last = false;  // y is (frames, numbers, channels)
 
-  // Of a frame and a channel.
+  // The output's numbers for one frame of one channel.
   int64_t numbers() const {
     return (mode == SpectrogramMode::kStft ? 2 : 1) * frequencies();
   }

@@ -77,8 +77,8 @@ class TimeDistributedOp final : public Op {
   const std::unique_ptr<Op> op_;
 };
 
-// The shapes of one step. Only in a model of which each layer is applied to
-// each step a layer has several inputs.
+// Finds the shapes of one step. `inputs` has several shapes only if
+// TimeDistributed applies a whole model to each step.
 Status SplitSteps(const std::vector<Shape>& inputs,
                   std::vector<Shape>* step_shapes) {
   for (const Shape& x : inputs) {

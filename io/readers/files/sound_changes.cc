@@ -118,8 +118,8 @@ Status SoundChanges::ListNoise() {
   return Status();
 }
 
-// So that damage is found before the training, and other noise on another
-// worker.
+// Reads all noise at the start, so that damage is found before the training,
+// and workers with different noise notice it by the digest.
 Status SoundChanges::ReadNoise() {
   Fnv1a hash;
   for (const float number :

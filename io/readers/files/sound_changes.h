@@ -26,7 +26,7 @@ class SoundChanges {
   // Changes the samples x of example `index` in the batch at `at`. The numbers
   // that are drawn depend on the seed and on both of these.
   Status Change(const DataPosition& at, int64_t index, float* x) const;
-  // Of the options and all noise; never 0.
+  // A digest of the options and all noise; never 0.
   uint64_t digest() const { return digest_; }
 
  private:

@@ -36,7 +36,7 @@ struct PictureConfig {
   std::optional<bool> crop_to_aspect_ratio;
   std::optional<ImageResizing> trained;  // the resizing of the model's training
   AudioOptions changes;  // of sound: its background_… and time_shift_ms
-  // Of sound. 0: not given.
+  // Fields of sound; 0: not given.
   int64_t output_sequence_length = 0, sampling_rate = 0;
   int64_t trained_rate = 0;  // the sampling rate of the model's training
 

@@ -37,7 +37,7 @@ class SampledCurve {
   int64_t points_per_column() const { return points_per_column_; }
   bool is_reduced() const { return points_per_column_ > 1; }
 
-  // Of all points with a finite y.
+  // The number of points with a finite y.
   int64_t values() const { return total_.values; }
   int64_t missing() const { return total_.missing; }
   const Point& low() const { return total_.low; }
