@@ -44,9 +44,9 @@ class GradientSink {
   // has the gradients from `begin` to the previous call's `begin`, which are
   // not in d_weights. It is valid until ConsumeGradients returns.
   virtual void ConsumeGradients(int64_t begin, const float* gradients) = 0;
-  // Called instead of OnGradientsFinal if OpCall::skips_zeros, by an op whose
-  // only trained weight is a matrix. The gradients of rows that are not in
-  // `rows` are zeros.
+  // Called instead of OnGradientsFinal if OpCall::skips_zeros, by an op with
+  // one trained weight, a matrix. The gradients of rows that are not in `rows`
+  // are zeros.
   virtual void ConsumeRows(int64_t begin, const GradientRows& rows) = 0;
 };
 

@@ -326,8 +326,8 @@ void LoweringBuilder::UpSample(Primitive* p, int) {
 }
 
 // Resizes the box. If this is not necessary, the box is cut out of the image,
-// or its border is added. A border whose value is not 0 is added to the image
-// minus this value.
+// or its border is added. A border with a value other than 0 is added to the
+// image minus this value.
 void LoweringBuilder::Resize(Primitive* p, int) {
   const Layer& layer = *p->layer;
   const Shape& x = InputOf(*p);
