@@ -436,9 +436,6 @@ struct DataDescription {
   // Source::Windows. `group` is the groups' column, or their file; "": none.
   std::optional<TimeseriesOptions> windows = std::nullopt;
   std::string group = "";
-  // True for older files: the training data may have had more columns at the
-  // end.
-  bool may_have_more_columns = false;
   std::optional<ImageResizing> resizing = std::nullopt;  // Source::Resizing
   int64_t sampling_rate = 0;                             // Source::SamplingRate
 };

@@ -112,7 +112,6 @@ struct CsvOptions {
   // the same number of columns in the same order. A label that is not needed
   // and weights that are not given may be absent.
   std::vector<TableColumn> training_columns;
-  bool may_have_more_columns = false;  // see DataDescription
   // If not empty: the permitted names of labels, in the order of their numbers.
   std::vector<std::string> classes;
   // False: rows are read from the file when they are needed. Only the examples'

@@ -1,7 +1,6 @@
-// Older versions read these files, and their files are read here. So a field
-// never gets another meaning, a new one is optional, and WriteForOlder writes
-// what took the place of the table. Each part of the description has its Write
-// and its Read side by side.
+// Programs of other versions read these files. So a field never gets another
+// meaning, and a new one is optional. Each part of the description has its
+// Write and its Read side by side.
 
 #include "data_description.h"
 
@@ -82,8 +81,8 @@ using Role = TableColumn::Role;
 // The roles' names, in the order of the values of Role.
 constexpr const char* kRoles[] = {"dropped", "value", "label", "weight"};
 
-// Neighbours of one role are one object. The names of values and of the label
-// are in other lists, which older versions have too.
+// Neighbours of one role are one object. "columns" has the names of the values,
+// and "label" that of the label.
 void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
   json->Key("table").BeginArray();
   std::vector<std::string> names;
@@ -122,42 +121,12 @@ void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
   json->EndArray();
 }
 
-// Writes the fields that older versions read instead of the table: the label's
-// name or number, the number of values before it, and in a table without names
-// the values' columns.
-void WriteForOlder(const std::vector<TableColumn>& columns, JsonWriter* json) {
-  std::vector<int64_t> place_of_value(columns.size());
-  int64_t values = 0, before = 0, label = -1, others = 0;
-  bool in_order = true, named = false;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const TableColumn& column = columns[i];
-    named = named || (column.role == Role::kValue && !column.name.empty());
-    if (column.role == Role::kLabel) {
-      label = static_cast<int64_t>(i);
-      before = values;
-    }
-    if (column.role != Role::kDropped) ++others;
-    if (column.role != Role::kValue) continue;
-    --others;
-    in_order = in_order && column.value == values++;
-    place_of_value[static_cast<size_t>(column.value)] = static_cast<int64_t>(i);
-  }
-  const int64_t count = static_cast<int64_t>(columns.size());
-  const bool all = in_order && values + others == count;
-  std::string name = label < 0 ? "" : columns[static_cast<size_t>(label)].name;
-  if (!CanBeSaved({name}, kMaxLabelBytes)) name.clear();
-  const bool is_last = all && before == values;
-  if (name.empty() && !named && label >= 0 && !is_last) {
-    name = std::to_string(label);
-  }
-  json->Key("label").String(name);
-  if (label >= 0 && in_order && !is_last) json->Key("label_place").Int(before);
-  if (named || all) return;
-  json->Key("taken").BeginArray();
-  for (int64_t i = 0; i < values; ++i) {
-    json->Int(place_of_value[static_cast<size_t>(i)]);
-  }
-  json->EndArray();
+void WriteLabel(const std::vector<TableColumn>& columns, JsonWriter* json) {
+  const auto label =
+      std::find_if(columns.begin(), columns.end(),
+                   [](const TableColumn& c) { return c.role == Role::kLabel; });
+  const std::string name = label == columns.end() ? "" : label->name;
+  json->Key("label").String(CanBeSaved({name}, kMaxLabelBytes) ? name : "");
 }
 
 Status ReadRun(const Json& json, std::vector<TableColumn>* columns) {
@@ -216,44 +185,7 @@ Status ReadPlace(const char* key, const Json& json, int64_t* place) {
                          json.type_name());
 }
 
-// Reads the table of an older file. Its "taken" has the numbers of the columns
-// of values; without it they are all columns but the label. `number` is the
-// label's; -1: it has a name, or is the last.
-Status ReadOlderTable(const Json& json, size_t values, bool labelled,
-                      int64_t number, std::vector<TableColumn>* columns) {
-  std::vector<int64_t> places;
-  const Json entries = json["taken"];
-  for (Json m = entries.first(); m && entries.is_array(); m = m.next()) {
-    RINGLET_RETURN_IF_ERROR(ReadPlace("taken", m, &places.emplace_back()));
-  }
-  while (!entries && places.size() < values) {
-    places.push_back(static_cast<int64_t>(places.size()));
-  }
-  for (size_t i = 0; i < places.size(); ++i) {
-    const size_t place = static_cast<size_t>(places[i]);
-    if (place >= columns->size()) columns->resize(place + 1);
-    (*columns)[place].role = Role::kValue;
-    (*columns)[place].value = static_cast<int64_t>(i);
-  }
-  if (!labelled) return Status();
-  const Json before = json["label_place"];  // the number of values before it
-  if (before && !entries) {
-    RINGLET_RETURN_IF_ERROR(ReadPlace("label_place", before, &number));
-  }
-  const size_t at = number < 0 ? columns->size() : static_cast<size_t>(number);
-  if (at >= columns->size()) {
-    columns->resize(at + 1);
-  } else if ((*columns)[at].role == Role::kValue) {
-    columns->insert(columns->begin() + static_cast<ptrdiff_t>(at),
-                    TableColumn());
-  }
-  (*columns)[at].role = Role::kLabel;
-  return Status();
-}
-
-// `values`: the number of values, for an older file that lacks it.
-Status ReadTable(const Json& json, int64_t values,
-                 std::vector<TableColumn>* columns) {
+Status ReadTable(const Json& json, std::vector<TableColumn>* columns) {
   std::vector<std::string> names;
   RINGLET_RETURN_IF_ERROR(ReadNames(json, "columns", &names));
   std::string label;
@@ -270,15 +202,8 @@ Status ReadTable(const Json& json, int64_t values,
   for (Json m = table.first(); m; m = m.next()) {
     RINGLET_RETURN_IF_ERROR(ReadRun(m, columns));
   }
-  // Without names of columns the label is a number.
-  const bool named = !names.empty();
-  const int64_t number = named ? -1 : ParseWholeNumber(label, kMaxNames);
-  if (!table && (named || !label.empty() || json["taken"])) {
-    RINGLET_RETURN_IF_ERROR(
-        ReadOlderTable(json, named ? names.size() : static_cast<size_t>(values),
-                       !label.empty(), number, columns));
-  }
-  if (!named && (number >= 0 || label == "-1")) label.clear();
+  // In a table without names earlier programs wrote the label's number.
+  if (names.empty() && ParseWholeNumber(label, kMaxNames) >= 0) label.clear();
   if (columns->empty()) return Status();
   RINGLET_RETURN_IF_ERROR(CheckColumns(*columns, names.size()));
   for (TableColumn& column : *columns) {
@@ -556,7 +481,7 @@ std::string ToJson(const DataDescription& description) {
   const std::vector<TableColumn>& columns = description.columns;
   WriteNames("columns", ValueNames(columns), &json);
   WriteNames("classes", description.classes, &json);
-  WriteForOlder(columns, &json);
+  WriteLabel(columns, &json);
   if (!columns.empty()) WriteTable(columns, &json);
   WriteEncoding(description.encoding, &json);
   WriteText(description, &json);
@@ -583,12 +508,7 @@ Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
   RINGLET_RETURN_IF_ERROR(ReadWindows(json["windows"], inputs, &read));
   RINGLET_RETURN_IF_ERROR(ReadResizing(json["pictures"], &read));
   RINGLET_RETURN_IF_ERROR(ReadSound(json["sound"], &read));
-  for (const auto& [place, column] : read.encoding.columns) {
-    inputs -= column.width() - 1;
-  }
-  read.may_have_more_columns = json["taken"] && !json["table"];
-  RINGLET_RETURN_IF_ERROR(ReadTable(
-      json, std::clamp<int64_t>(inputs, 0, kMaxNames), &read.columns));
+  RINGLET_RETURN_IF_ERROR(ReadTable(json, &read.columns));
   *description = std::move(read);
   return Status();
 }

@@ -406,9 +406,6 @@ bool CsvColumns::LayOut(const std::set<Role>& absent,
     if (place > static_cast<int64_t>(layout->size())) return false;
     layout->insert(layout->begin() + place, TableColumn{"", role, -1});
   }
-  if (options_.may_have_more_columns && absent.empty()) {
-    layout->resize(std::max(layout->size(), count()));
-  }
   return layout->size() == count();
 }
 

@@ -36,61 +36,33 @@ std::string TextOf(const std::vector<TableColumn>& columns) {
   return text;
 }
 
-// As versions before the list of all columns wrote it, for 3 inputs.
-TEST(ModelFileTest, DataDescription_OfOlderFiles_TellsWhatItKnows) {
-  const std::pair<const char*, const char*> files[] = {
-      {R"({"columns": [], "label": ""})", ""},
-      {R"({"columns": ["a", "b", "c"], "label": "y"})",
-       "0 'a', 1 'b', 2 'c', label 'y'"},
-      {R"({"columns": ["a", "b"], "label": "y", "label_place": 1})",
-       "0 'a', label 'y', 1 'b'"},
-      {R"({"columns": ["a", "b"], "label": "", "taken": [2, 0]})",
-       "1 'b', other '', 0 'a'"},
-      {R"({"columns": [], "label": "0"})", "label '', 0 '', 1 '', 2 ''"},
-      {R"({"columns": [], "label": "2", "label_place": 1})",
-       "0 '', label '', 1 '', 2 ''"},
-      {R"({"columns": [], "label": "-1"})", "0 '', 1 '', 2 '', label ''"},
-      {R"({"columns": [], "label": "-1", "taken": [1, 3, 2]})",
-       "other '', 0 '', 2 '', 1 '', label ''"},
-      {R"({"columns": [], "label": "0", "taken": [1, 3, 2]})",
-       "label '', 0 '', 2 '', 1 ''"},
-      {R"({"columns": [], "label": "y"})", "0 '', 1 '', 2 '', label 'y'"},
-  };
-  for (const auto& [text, columns] : files) {
-    DataDescription read;
-    EXPECT_OK(DataDescriptionFromJson(text, 3, &read));
-    EXPECT_EQ(TextOf(read.columns), columns) << text;
-  }
-}
-
-// An older version reads these members, and ignores the table.
-TEST(ModelFileTest, DataDescription_LabelNotLast_IsWrittenForOlderFilesToo) {
-  using Role = TableColumn::Role;
+TEST(ModelFileTest, DataDescription_Columns_AreReadAsWritten) {
   const auto column = [](Role role, int64_t value, const char* name) {
     return TableColumn{name, role, value};
   };
-  DataDescription d;
-  d.columns = {column(Role::kLabel, -1, ""), column(Role::kValue, 0, ""),
-               column(Role::kDropped, -1, ""), column(Role::kValue, 1, "")};
-  const auto text_has = [&](const char* wanted) {
-    const std::string text = ToJson(d);
-    EXPECT_NE(text.find(wanted), std::string::npos) << text;
-    DataDescription read;
-    EXPECT_OK(DataDescriptionFromJson(text, 2, &read));
-    EXPECT_EQ(TextOf(read.columns), TextOf(d.columns));
-    EXPECT_FALSE(read.may_have_more_columns);
+  const std::vector<TableColumn> tables[] = {
+      {},
+      {column(Role::kLabel, -1, ""), column(Role::kValue, 0, ""),
+       column(Role::kDropped, -1, ""), column(Role::kValue, 1, "")},
+      {column(Role::kValue, 1, "a"), column(Role::kLabel, -1, "y"),
+       column(Role::kWeight, -1, "w"), column(Role::kValue, 0, "b")},
+      {column(Role::kValue, 0, ""), column(Role::kValue, 1, ""),
+       column(Role::kLabel, -1, "")},
   };
-  text_has(R"("label":"0","label_place":0,"taken":[1,3],"table")");
-  d.columns = {column(Role::kValue, 0, "a"), column(Role::kLabel, -1, "y"),
-               column(Role::kValue, 1, "b")};
-  text_has(R"("label":"y","label_place":1,"table")");
-  d.columns = {column(Role::kValue, 0, ""), column(Role::kValue, 1, ""),
-               column(Role::kLabel, -1, "")};
-  text_has(R"("label":"","table")");
-  DataDescription older;
-  ASSERT_OK(
-      DataDescriptionFromJson(R"({"label": "2", "taken": [0, 1]})", 2, &older));
-  EXPECT_TRUE(older.may_have_more_columns);
+  for (const std::vector<TableColumn>& columns : tables) {
+    DataDescription d, read;
+    d.columns = columns;
+    EXPECT_OK(DataDescriptionFromJson(ToJson(d), 2, &read));
+    EXPECT_EQ(TextOf(read.columns), TextOf(columns)) << ToJson(d);
+  }
+}
+
+// Names without a table do not say where the columns are.
+TEST(ModelFileTest, DataDescription_NoTable_ColumnsAreUnknown) {
+  DataDescription read;
+  EXPECT_OK(DataDescriptionFromJson(R"({"columns": ["a", "b"], "label": "y"})",
+                                    2, &read));
+  EXPECT_TRUE(read.columns.empty());
 }
 
 TEST(ModelFileTest, DataDescription_Windows_AreReadAsWritten) {
@@ -118,7 +90,6 @@ TEST(ModelFileTest, DataDescription_Windows_AreReadAsWritten) {
   d.group = "\xff";
   ASSERT_OK(DataDescriptionFromJson(ToJson(d), 12, &read));
   EXPECT_EQ(read.group, "?");
-  // The file of an older version has none.
   ASSERT_OK(DataDescriptionFromJson("{}", 12, &read));
   EXPECT_FALSE(read.windows.has_value());
 }
@@ -160,9 +131,6 @@ TEST(ModelFileTest, DataDescription_WrongTable_IsRefused) {
                          {"role": "label", "count": 2}]})",
            R"({"columns": ["a", "b"],
                "table": [{"role": "value", "first": 0, "count": 1}]})",
-           R"({"taken": [1, 1], "label": ""})",
-           R"({"taken": [-1], "label": ""})",
-           R"({"columns": ["a"], "label": "y", "label_place": 2000000})",
        }) {
     DataDescription read;
     EXPECT_FALSE(DataDescriptionFromJson(text, 3, &read).ok()) << text;

@@ -294,23 +294,6 @@ TEST(CsvTest, Columns_GivenBesideNames_AreAsInTrainingOrRefused) {
   }
 }
 
-// An older model has no record of the columns behind its last value.
-TEST(CsvTest, Columns_OfAnOlderModel_MayBeFollowedByOthers) {
-  CsvOptions options;
-  options.header = false;
-  options.training_columns.resize(3);
-  options.training_columns[0] = {"", TableColumn::Role::kValue, 0};
-  options.training_columns[1] = {"", TableColumn::Role::kValue, 1};
-  options.training_columns[2] = {"", TableColumn::Role::kLabel, -1};
-  ExpectRefused("1,2,7,9\n", options, Code::kInvalidArgument, "has 4 columns");
-  options.may_have_more_columns = true;
-  const CsvTable wanted = {{1, 2}, {7}};
-  for (const char* row : {"1,2,7\n", "1,2,7,9\n", "1,2,7,9,8\n"}) {
-    EXPECT_TRUE(Read(row, options) == wanted) << row;
-  }
-  ExpectRefused("1,2\n", options, Code::kInvalidArgument, "has 2 columns");
-}
-
 // A model keeps no names that are too long or not UTF-8.
 TEST(CsvTest, Columns_OnlyTheLabelHasAName_IsFoundByIt) {
   const CsvOptions options = TrainedOn({"", ""}, "y");

@@ -43,7 +43,6 @@ std::optional<Scale> GivenScale(const DataConfig& data) {
 void MatchData(const DataDescription& trained_on, DataConfig* data) {
   if (data->inputs.size() > 1) return;
   data->table.training_columns = trained_on.columns;
-  data->table.may_have_more_columns = trained_on.may_have_more_columns;
   data->table.classes = trained_on.classes;
   if (!trained_on.encoding.empty()) {
     data->table.encoding = trained_on.encoding;
