@@ -516,9 +516,9 @@ DEFECTS = {
          ("net_doctor", "HostChecksTest.CheckMemory_LeastLimit_IsNamed")),
     # net/relay
     "relay: the timer of silent connections fires once":
-        ("net/relay/relay.cc",
-         "      500, 500);",
-         "      500, 0);",
+        ("net/transport/tcp_server.h",
+         "        500, 500);",
+         "        500, 0);",
          ("net_relay", "RelayTest.Strangers_SilentOrWrong_AreLetGo")),
     # net/launch
     "supervisor: the last failure is the job's exit code":

@@ -1,135 +1,46 @@
-// To change this file, know that:
-//   - All methods except Serve and the destructor run on the loop's thread.
-//   - A connection deletes itself in its close callback.
-
 #include "status_server.h"
 
-#include <uv.h>
-
-#include <algorithm>
 #include <cstdio>
 #include <utility>
-#include <vector>
 
 #include "../cluster/address.h"
-#include "../transport/loop.h"
 #include "../transport/socket_address.h"
-#include "../transport/uv_stream.h"
+#include "../transport/tcp_server.h"
 #include "http_request.h"
 
 namespace ringlet {
 namespace {
 
-class Server;
-
-struct Connection {
-  uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&tcp); }
-
-  Server* server = nullptr;
-  int64_t since = 0;
-  bool closing = false;
+struct Connection final : TcpServer<Connection>::Accepted {
   HttpRequestReader reader;
   char received[1024];
   std::string answer;
-  uv_tcp_t tcp;
-  uv_write_t write;
 };
 
-class Server final : public StatusServer, private UvListener::Owner {
+class Server final : public StatusServer, public TcpServer<Connection> {
  public:
   Server(const StatusServerOptions& options, const Answerer& answerer,
          bool loopback)
       : options_(options), answerer_(answerer), checks_host_(loopback) {}
-  ~Server() override;
-  Status Serve(const sockaddr_storage& address);
+  ~Server() override { Stop(); }
 
  private:
-  Status Listen(const sockaddr_storage& address);
-  void OnConnection(UvListener* listener) override;
-  void Read(Connection* connection);
-  void OnRead(Connection* connection, ssize_t bytes);
+  bool Admit(Connection*) override {
+    return connections().size() <= static_cast<size_t>(options_.connections);
+  }
+  uv_buf_t SpaceOf(Connection* connection) override {
+    return uv_buf_init(connection->received, sizeof(connection->received));
+  }
+  void OnRead(Connection* connection, ssize_t bytes) override;
+  void OnSent(Connection* connection, int) override { Close(connection); }
+  void OnTimer() override;
   Answer AnswerTo(const HttpRequest& request) const;
-  void Send(Connection* connection, const Answer& answer, bool with_body);
-  void Close(Connection* connection);
-  void CloseOld();
+  void Respond(Connection* connection, const Answer& answer, bool with_body);
 
   const StatusServerOptions options_;
   const Answerer answerer_;
   const bool checks_host_;
-  std::unique_ptr<Loop> loop_;
-  std::unique_ptr<UvHandles> handles_;
-  std::unique_ptr<UvListener> listener_;
-  uv_timer_t timer_;
-  std::vector<Connection*> connections_;  // the open ones, the oldest first
 };
-
-Status Server::Serve(const sockaddr_storage& address) {
-  RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
-  handles_ = std::make_unique<UvHandles>(loop_.get());
-  UvListener::Owner* const self = this;
-  listener_ = std::make_unique<UvListener>(handles_.get(), self);
-  Status status;
-  RunOnLoop(loop_.get(), [&](const auto& done) {
-    status = Listen(address);
-    done();
-  });
-  return status;
-}
-
-Status Server::Listen(const sockaddr_storage& address) {
-  uv_timer_init(handles_->uv(), &timer_);  // cannot fail
-  timer_.data = this;
-  handles_->Opened();
-  uv_timer_start(
-      &timer_,
-      [](uv_timer_t* timer) { static_cast<Server*>(timer->data)->CloseOld(); },
-      500, 500);
-  return listener_->ListenTcp(reinterpret_cast<const sockaddr*>(&address));
-}
-
-Server::~Server() {
-  if (loop_ == nullptr) return;
-  RunOnLoop(loop_.get(), [&](const auto& done) {
-    listener_->Close();
-    uv_close(AsHandle(&timer_), [](uv_handle_t* handle) {
-      static_cast<Server*>(handle->data)->handles_->Closed();
-    });
-    while (!connections_.empty()) Close(connections_.back());
-    handles_->WhenAllClosed(done);
-  });
-  loop_.reset();
-}
-
-void Server::OnConnection(UvListener*) {
-  auto* const connection = new Connection;
-  connection->server = this;
-  uv_tcp_init(handles_->uv(), &connection->tcp);  // cannot fail
-  connection->tcp.data = connection;
-  connection->since = UvNanos();
-  handles_->Opened();
-  connections_.push_back(connection);
-  const bool accepted =
-      uv_accept(listener_->stream(), connection->stream()) == 0;
-  if (accepted &&
-      connections_.size() <= static_cast<size_t>(options_.connections)) {
-    return Read(connection);
-  }
-  Close(connection);
-}
-
-void Server::Read(Connection* connection) {
-  const int error = uv_read_start(
-      connection->stream(),
-      [](uv_handle_t* handle, size_t, uv_buf_t* out) {
-        auto* const of = static_cast<Connection*>(handle->data);
-        *out = uv_buf_init(of->received, sizeof(of->received));
-      },
-      [](uv_stream_t* stream, ssize_t bytes, const uv_buf_t*) {
-        auto* const of = static_cast<Connection*>(stream->data);
-        of->server->OnRead(of, bytes);
-      });
-  if (error != 0) Close(connection);
-}
 
 void Server::OnRead(Connection* connection, ssize_t bytes) {
   if (bytes == 0) return;
@@ -142,11 +53,11 @@ void Server::OnRead(Connection* connection, ssize_t bytes) {
   const HttpRequest& request = connection->reader.request();
   switch (state) {
     case State::kComplete:
-      return Send(connection, AnswerTo(request), request.method != "HEAD");
+      return Respond(connection, AnswerTo(request), request.method != "HEAD");
     case State::kTooLong:
-      return Send(connection, {431, "text/plain", "too long\n"}, true);
+      return Respond(connection, {431, "text/plain", "too long\n"}, true);
     default:
-      return Send(connection, {400, "text/plain", "not HTTP\n"}, true);
+      return Respond(connection, {400, "text/plain", "not HTTP\n"}, true);
   }
 }
 
@@ -195,8 +106,8 @@ const char* ReasonOf(int code) {
   }
 }
 
-void Server::Send(Connection* connection, const Answer& answer,
-                  bool with_body) {
+void Server::Respond(Connection* connection, const Answer& answer,
+                     bool with_body) {
   char head[320];
   std::snprintf(head, sizeof(head),
                 "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
@@ -207,36 +118,14 @@ void Server::Send(Connection* connection, const Answer& answer,
                 answer.code == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
   connection->answer = head;
   if (with_body) connection->answer += answer.body;
-  connection->write.data = connection;
-  const uv_buf_t buffer =
-      uv_buf_init(connection->answer.data(),
-                  static_cast<unsigned>(connection->answer.size()));
-  const int error = uv_write(&connection->write, connection->stream(), &buffer,
-                             1, [](uv_write_t* request, int) {
-                               auto* const of =
-                                   static_cast<Connection*>(request->data);
-                               of->server->Close(of);
-                             });
-  if (error != 0) Close(connection);
+  Send(connection, connection->answer.data(), connection->answer.size());
 }
 
-void Server::Close(Connection* connection) {
-  if (std::exchange(connection->closing, true)) return;
-  connections_.erase(
-      std::find(connections_.begin(), connections_.end(), connection));
-  uv_close(AsHandle(&connection->tcp), [](uv_handle_t* handle) {
-    auto* const of = static_cast<Connection*>(handle->data);
-    UvHandles* const handles = of->server->handles_.get();
-    delete of;
-    handles->Closed();
-  });
-}
-
-void Server::CloseOld() {
+void Server::OnTimer() {
   const auto limit = static_cast<int64_t>(options_.seconds * 1e9);
-  while (!connections_.empty() &&
-         UvNanos() - connections_.front()->since > limit) {
-    Close(connections_.front());
+  while (!connections().empty() &&
+         UvNanos() - connections().front()->since > limit) {
+    Close(connections().front());
   }
 }
 
