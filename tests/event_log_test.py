@@ -22,6 +22,13 @@ PROGRAM = str(pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() /
               "tools/ringlet/ringlet")
 DATA = str(SOURCE / "data/fashion-mnist-mini")
 KILLS = 50
+# The fields of each event in docs/events.md, the table that the writers and the
+# readers keep to.
+COMMON = {"time", "seconds", "worker", "event"}
+FIELDS = {}
+for _name, _fields in re.findall(r"^\| `(\w+)` \|(.*\|.*) \|$",
+                                 (SOURCE / "docs/events.md").read_text(), re.M):
+    FIELDS.setdefault(_name, set(COMMON)).update(re.findall(r"`(\w+)`", _fields))
 EPOCH = re.compile(r"^\d+/\d+ - .* - loss: (\d+\.\d+) - val", re.M)
 
 
@@ -70,7 +77,7 @@ def read(path):
         except ValueError:
             torn += 1
             continue
-        assert {"time", "seconds", "worker", "event"} <= events[-1].keys()
+        assert COMMON <= events[-1].keys() <= FIELDS[events[-1]["event"]], line
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z",
                             events[-1]["time"])
     return events, torn
@@ -202,6 +209,18 @@ def test_a_run(folder):
     assert events[1]["text"] == "error: " + events[2]["reason"]
 
 
+def test_readers(_):
+    """The readers ask for no field that is not documented."""
+    documented = set().union(*FIELDS.values())
+    for name in ("io/logs/event_lines.cc",
+                 "tools/ringlet/report/event_history.cc"):
+        text = (SOURCE / name).read_text()
+        asked = set(re.findall(r'\["(\w+)"\]', text))
+        for some in re.findall(r"FirstOf\(\w+, \{(.*?)\}\)", text, re.S):
+            asked |= set(re.findall(r'"(\w+)"', some))
+        assert len(asked) > 15 and asked <= documented, asked - documented
+
+
 def test_files(folder):
     """Which files are written, and that their errors do not end a run."""
     write_run(folder, 1, 5)
@@ -242,7 +261,8 @@ def test_files(folder):
 
 
 def main():
-    for test in (test_a_run, test_files, test_stalled_job, test_kills):
+    for test in (test_readers, test_a_run, test_files, test_stalled_job,
+                 test_kills):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="ringlet-"))
         try:
             test(folder)
