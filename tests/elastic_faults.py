@@ -26,37 +26,28 @@ import threading
 import time
 
 import network_test
+from made_runs import LOGITS_LOSS, fashion_mnist, layer, sequential
 from network_test import Network, Process, Processes, run, wait_until
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent
-MINI = SOURCE / "data/fashion-mnist-mini"
 WORKERS = 4
 STEPS = 31  # whole batches an epoch
 TIMEOUT = 1.0
 PROGRAM = str(network_test.BUILD / "tools/ringlet/ringlet")
 
 
-def layer(name, **config):
-    return {"class_name": name, "config": config}
-
-
 def run_of(folder, arguments):
     rounds = {}
     if arguments.local:
         rounds = {"mode": "local", "local_steps": arguments.local}
-    part = {"images": str(MINI / "train-images-idx3-ubyte.gz"),
-            "labels": str(MINI / "train-labels-idx1-ubyte.gz"),
-            "scale": 1 / 255}
     return {
-        "model": {"class_name": "Sequential", "config": {"layers": [
+        "model": sequential(
             layer("InputLayer", batch_shape=[None, 28, 28]), layer("Flatten"),
             layer("Dense", units=64, activation="relu"),
             layer("BatchNormalization"), layer("Dropout", rate=0.2),
-            layer("Dense", units=10)]}},
+            layer("Dense", units=10)),
         "compile": {"optimizer": "adam", "metrics": ["accuracy"],
-                    "loss": {"class_name": "SparseCategoricalCrossentropy",
-                             "config": {"from_logits": True}}},
-        "data": {"train": part},
+                    "loss": LOGITS_LOSS},
+        "data": {"train": fashion_mnist("train")},
         "fit": {"batch_size": 8, "epochs": arguments.epochs, "verbose": 2,
                 "steps_per_epoch": STEPS},
         "callbacks": [{"class_name": "BackupAndRestore",

@@ -1,20 +1,20 @@
 #!/usr/bin/python3
 """The page of `ringlet evaluate --report`.
 
-Its figures must be those that NumPy computes of predictions. RINGLET_SOURCE and
-RINGLET_BUILD name the folders.
+Its figures must be those that NumPy computes of predictions. RINGLET_BUILD
+names the folder of the build.
 """
 import base64
 import csv
 import gzip
 import json
-import os
 import pathlib
 import struct
 import sys
 import zlib
 
 import report_page
+from made_runs import fashion_mnist, layer, sequential
 from report_page import EVIL, run
 
 try:
@@ -22,8 +22,6 @@ try:
 except ImportError:
     print("skipped: needs python3-numpy")
     sys.exit(77)
-
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
 
 
 def write_run(folder, loss, layers, targets, metrics=(), names=None):
@@ -44,8 +42,7 @@ def write_run(folder, loss, layers, targets, metrics=(), names=None):
         writer.writerow(["a", "b", "c", "d", "y"])
         writer.writerows([*map(repr, map(float, row)), label] for row, label in zip(x, y))
     run_json = {
-        "model": {"class_name": "Sequential", "config": {"layers": [
-            {"class_name": "InputLayer", "config": {"batch_shape": [None, 4]}}, *layers]}},
+        "model": sequential(layer("InputLayer", batch_shape=[None, 4]), *layers),
         "compile": {"optimizer": {"class_name": "Adam", "config": {"learning_rate": 0.05}},
                     "loss": loss, "metrics": list(metrics)},
         "data": {"train": {"csv": "table.csv", "label": "y"}},
@@ -124,11 +121,11 @@ def softmax(logits):
 
 
 def dense(units, activation="linear"):
-    return {"class_name": "Dense", "config": {"units": units, "activation": activation}}
+    return layer("Dense", units=units, activation=activation)
 
 
 def crossentropy(name, from_logits=False):
-    return {"class_name": name, "config": {"from_logits": from_logits}}
+    return layer(name, from_logits=from_logits)
 
 
 def test_classes_from_logits_and_probabilities(folder):
@@ -160,18 +157,15 @@ def test_two_classes_of_one_output(folder):
 
 
 def test_pictures_are_shown(folder):
-    data = SOURCE / "data/fashion-mnist-mini"
-    part = {"images": str(data / "t10k-images-idx3-ubyte.gz"),
-            "labels": str(data / "t10k-labels-idx1-ubyte.gz"), "scale": 1 / 255}
+    part = fashion_mnist("t10k")
     (folder / "run.json").write_text(json.dumps({
-        "model": {"class_name": "Sequential", "config": {"layers": [
-            {"class_name": "InputLayer", "config": {"batch_shape": [None, 28, 28]}},
-            {"class_name": "Flatten"}, dense(10, "softmax")]}},
+        "model": sequential(layer("InputLayer", batch_shape=[None, 28, 28]), layer("Flatten"),
+                            dense(10, "softmax")),
         "compile": {"optimizer": "adam", "loss": "sparse_categorical_crossentropy"},
         "data": {"train": part, "validation": part}, "fit": {"epochs": 1}}))
     run(folder, "train", "run.json", "--save", "m.safetensors")
     page, _, _ = evaluate(folder)
-    pixels = gzip.decompress((data / "t10k-images-idx3-ubyte.gz").read_bytes())[16:]
+    pixels = gzip.decompress(pathlib.Path(part["images"]).read_bytes())[16:]
     cards = [card for element in report_page.section(page, "The worst predictions")
              for card in element.iter("div") if card.get("class") == "card"]
     assert len(cards) == 10

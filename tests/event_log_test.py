@@ -2,8 +2,8 @@
 """The event logs of real processes, read with Python's json.
 
 A run is killed 50 times at any moment. Its log then has only whole lines, except
-perhaps the last, and all that the run has printed. RINGLET_SOURCE and RINGLET_BUILD
-name the folders.
+perhaps the last, and all that the run has printed. RINGLET_BUILD names the
+folder of the build.
 """
 import json
 import os
@@ -17,10 +17,8 @@ import subprocess
 import tempfile
 import time
 
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
-PROGRAM = str(pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() /
-              "tools/ringlet/ringlet")
-DATA = str(SOURCE / "data/fashion-mnist-mini")
+from made_runs import LOGITS_LOSS, PROGRAM, SOURCE, fashion_mnist, layer, sequential
+
 KILLS = 50
 # The fields of each event in docs/events.md, the table that the writers and the
 # readers keep to.
@@ -33,19 +31,12 @@ EPOCH = re.compile(r"^\d+/\d+ - .* - loss: (\d+\.\d+) - val", re.M)
 
 
 def write_run(folder, epochs, steps, strategy=None):
-    def part(name):
-        return {"images": f"{DATA}/{name}-images-idx3-ubyte.gz",
-                "labels": f"{DATA}/{name}-labels-idx1-ubyte.gz",
-                "scale": 1 / 255}
-    layers = [("InputLayer", {"batch_shape": [None, 28, 28]}), ("Flatten", {}),
-              ("Dense", {"units": 10})]
-    run = {"model": {"class_name": "Sequential", "config": {"layers": [
-               {"class_name": name, "config": config}
-               for name, config in layers]}},
+    run = {"model": sequential(layer("InputLayer", batch_shape=[None, 28, 28]),
+                               layer("Flatten"), layer("Dense", units=10)),
            "compile": {"optimizer": "sgd", "metrics": ["accuracy"],
-                       "loss": {"class_name": "SparseCategoricalCrossentropy",
-                                "config": {"from_logits": True}}},
-           "data": {"train": part("train"), "validation": part("t10k")},
+                       "loss": LOGITS_LOSS},
+           "data": {"train": fashion_mnist("train"),
+                    "validation": fashion_mnist("t10k")},
            "fit": {"batch_size": 16, "epochs": epochs,
                    "steps_per_epoch": steps, "validation_steps": 1},
            "strategy": strategy or {}}

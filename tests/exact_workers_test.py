@@ -4,11 +4,10 @@
 All numbers are compared byte for byte. One to four real processes train on the
 shipped data, in a ring and in a tree. They are connected by shared memory, sockets
 or TCP, and use several threads and other kernels. Some runs are killed in the
-middle and continue with another number of workers. RINGLET_SOURCE and
-RINGLET_BUILD name the folders.
+middle and continue with another number of workers. RINGLET_BUILD
+names the folder of the build.
 """
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -17,44 +16,29 @@ import sys
 import tempfile
 import time
 
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
-PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() / \
-    "tools/ringlet/ringlet"
-DEADLINE = 240  # seconds, for what takes one
-ENVIRONMENT = {k: v for k, v in os.environ.items()
-               if k not in ("TF_CONFIG", "TMPDIR")}
+from made_runs import ENVIRONMENT, LOGITS_LOSS, PROGRAM, fashion_mnist, layer, sequential
 
-LAYERS = [("InputLayer", {"batch_shape": [None, 28, 28]}),
-          ("Reshape", {"target_shape": [28, 28, 1]}),
-          ("Conv2D", {"filters": 4, "kernel_size": 3, "strides": 2}),
-          ("BatchNormalization", {}),
-          ("ReLU", {}),
-          ("Flatten", {}),
-          ("Dropout", {"rate": 0.2}),
-          ("Dense", {"units": 32, "activation": "tanh"}),
-          ("Dense", {"units": 10})]
+DEADLINE = 240  # seconds, for what takes one
+
+MODEL = sequential(layer("InputLayer", batch_shape=[None, 28, 28]),
+                   layer("Reshape", target_shape=[28, 28, 1]),
+                   layer("Conv2D", filters=4, kernel_size=3, strides=2),
+                   layer("BatchNormalization"), layer("ReLU"), layer("Flatten"),
+                   layer("Dropout", rate=0.2),
+                   layer("Dense", units=32, activation="tanh"),
+                   layer("Dense", units=10))
 
 
 def write_run(folder, name, strategy, callbacks=(), fit=None):
-    def part(images, labels):
-        return {"images": str(SOURCE / "data/fashion-mnist-mini" / images),
-                "labels": str(SOURCE / "data/fashion-mnist-mini" / labels),
-                "scale": 1 / 255}
     run = {
-        "model": {"class_name": "Sequential", "config": {"layers": [
-            {"class_name": kind, "config": config}
-            for kind, config in LAYERS]}},
+        "model": MODEL,
         "compile": {
             "optimizer": {"class_name": "Adam",
                           "config": {"learning_rate": 0.003,
                                      "global_clipnorm": 1.0}},
-            "loss": {"class_name": "SparseCategoricalCrossentropy",
-                     "config": {"from_logits": True}},
-            "metrics": ["accuracy"]},
-        "data": {"train": part("train-images-idx3-ubyte.gz",
-                               "train-labels-idx1-ubyte.gz"),
-                 "validation": part("t10k-images-idx3-ubyte.gz",
-                                    "t10k-labels-idx1-ubyte.gz")},
+            "loss": LOGITS_LOSS, "metrics": ["accuracy"]},
+        "data": {"train": fashion_mnist("train"),
+                 "validation": fashion_mnist("t10k")},
         "fit": {"batch_size": 8, "epochs": 2, "steps_per_epoch": 7,
                 **(fit or {})},
         "callbacks": list(callbacks), "strategy": strategy}

@@ -7,7 +7,7 @@ reads it again. It gives the program every field of every class and part:
 - at its bounds and beyond them, and with each of its choices;
 - with null, and with values of other kinds.
 The program must refuse fields of other classes, and names that the page lists as
-missing. RINGLET_SOURCE and RINGLET_BUILD name the folders.
+missing. RINGLET_BUILD names the folder of the build.
 """
 import concurrent.futures
 import copy
@@ -24,10 +24,9 @@ import tempfile
 import wave
 
 from data_fields import OF_PICTURES, OF_SOUND_ALONE, OF_WINDOWS
+from made_runs import PROGRAM, SOURCE, layer
 
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
 BUILD = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve()
-PROGRAM = BUILD / "tools/ringlet/ringlet"
 PAGE = SOURCE / "docs/reference.md"
 SEED = int(os.environ.get("RINGLET_SEED", "1"))
 
@@ -145,10 +144,6 @@ def read_parts(text):
 
 
 # --- the program ------------------------------------------------------------
-
-def layer(class_name, **config):
-    return {"class_name": class_name, "config": config}
-
 
 def sequential(*layers):
     first = layer("InputLayer", batch_shape=[None, 4, 4], name="in")

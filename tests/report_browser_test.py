@@ -5,10 +5,9 @@
     report_browser_test.py --write FOLDER   writes the pictures of docs/report.md
 
 Each page is laid out at 390 and 1,280 pixels, light and dark, and drawn. Skips where
-Chromium is missing. RINGLET_SOURCE and RINGLET_BUILD name the folders.
+Chromium is missing. RINGLET_BUILD names the folder of the build.
 """
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -18,9 +17,8 @@ import sys
 import tempfile
 
 import report_samples
+from made_runs import PROGRAM, fashion_mnist, layer, sequential
 
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
-PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() / "tools/ringlet/ringlet"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = (390, 1280)
 FRAME = """<html><body style="margin:0"><iframe id="f" src="{page}"
@@ -69,19 +67,14 @@ def make_pages(folder):
     def run(*arguments):
         subprocess.run([PROGRAM, *arguments], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     run("report", "run", "-o", "report.html")
-    data = SOURCE / "data/fashion-mnist-mini"
-    part = {name: {"images": str(data / f"{file}-images-idx3-ubyte.gz"),
-                   "labels": str(data / f"{file}-labels-idx1-ubyte.gz"), "scale": 1 / 255}
-            for name, file in (("train", "train"), ("validation", "t10k"))}
     (folder / "run.json").write_text(json.dumps({
-        "model": {"class_name": "Sequential", "config": {"layers": [
-            {"class_name": "InputLayer", "config": {"batch_shape": [None, 28, 28]}},
-            {"class_name": "Flatten"},
-            {"class_name": "Dense", "config": {"units": 32, "activation": "relu"}},
-            {"class_name": "Dense", "config": {"units": 10, "activation": "softmax"}}]}},
+        "model": sequential(layer("InputLayer", batch_shape=[None, 28, 28]), layer("Flatten"),
+                            layer("Dense", units=32, activation="relu"),
+                            layer("Dense", units=10, activation="softmax")),
         "compile": {"optimizer": "adam", "loss": "sparse_categorical_crossentropy",
                     "metrics": ["accuracy"]},
-        "data": part, "fit": {"epochs": 4}}))
+        "data": {"train": fashion_mnist("train"), "validation": fashion_mnist("t10k")},
+        "fit": {"epochs": 4}}))
     run("train", "run.json", "--save", "model.safetensors")
     run("evaluate", "model.safetensors", "--data", "run.json", "--report", "evaluation.html")
     return folder / "report.html", folder / "evaluation.html"

@@ -1,6 +1,5 @@
 """Reads the pages of `ringlet report` and `ringlet evaluate --report`."""
 import html.parser
-import os
 import pathlib
 import re
 import subprocess
@@ -8,7 +7,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() / "tools/ringlet/ringlet"
+from made_runs import PROGRAM
+
 EVIL = "<script>alert(1)</script>&\"'"
 VOID = {"meta", "img", "br"}
 

@@ -1,23 +1,20 @@
 #!/usr/bin/env python3
 """The page of `ringlet report`.
 
-Its figures must be those of the logs, read here by Python. RINGLET_SOURCE and
-RINGLET_BUILD name the folders.
+Its figures must be those of the logs, read here by Python. RINGLET_BUILD
+names the folder of the build.
 """
 import csv
 import json
 import math
-import os
-import pathlib
 import random
 import re
 import subprocess
 
 import report_page
 import report_samples
-from report_page import EVIL, PROGRAM, run
-
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
+from made_runs import LOGITS_LOSS, PROGRAM, fashion_mnist, layer, sequential
+from report_page import EVIL, run
 
 
 def report(folder, *arguments, code=0):
@@ -118,16 +115,11 @@ def test_appended_fit_counts_on(folder):
 
 def test_trained_run_has_its_curves(folder):
     """The log that training writes, a second fit, and the plan of its memory."""
-    data = SOURCE / "data/fashion-mnist-mini"
-    part = {"images": str(data / "train-images-idx3-ubyte.gz"),
-            "labels": str(data / "train-labels-idx1-ubyte.gz"), "scale": 1 / 255}
-    model = {"class_name": "Sequential", "config": {"layers": [
-        {"class_name": "InputLayer", "config": {"batch_shape": [None, 28, 28]}},
-        {"class_name": "Flatten"}, {"class_name": "Dense", "config": {"units": 10}}]}}
-    config = {"model": model, "data": {"train": part, "validation": part},
-              "compile": {"optimizer": "adam", "loss": {
-                  "class_name": "SparseCategoricalCrossentropy",
-                  "config": {"from_logits": True}}},
+    part = fashion_mnist("train")
+    config = {"model": sequential(layer("InputLayer", batch_shape=[None, 28, 28]),
+                                  layer("Flatten"), layer("Dense", units=10)),
+              "data": {"train": part, "validation": part},
+              "compile": {"optimizer": "adam", "loss": LOGITS_LOSS},
               "fit": {"batch_size": 100, "epochs": 3, "steps_per_epoch": 5},
               "callbacks": [{"class_name": "CSVLogger",
                              "config": {"filename": "log.csv", "append": True}}]}

@@ -13,20 +13,17 @@ import subprocess
 import sys
 import tempfile
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent
+from made_runs import SOURCE, layer, sequential
+
 RINGLET = os.path.abspath(sys.argv[1])
-
-
-def layer(name, **config):
-    return {"class_name": name, "config": config}
 
 
 def run_json(folder, *layers):
     """A RUN.json of a model with these layers, over (8, 4): a file for each."""
     path = pathlib.Path(folder, layers[0]["class_name"] + ".json")
     path.write_text(json.dumps({
-        "model": layer("Sequential", layers=[
-            layer("InputLayer", batch_shape=[None, 8, 4]), *layers]),
+        "model": sequential(layer("InputLayer", batch_shape=[None, 8, 4]),
+                            *layers),
         "compile": {"optimizer": "sgd", "loss": "mse"},
         "data": {"train": {"x": "x.npy", "y": "y.npy"}},
         "fit": {"epochs": 1}}))

@@ -19,11 +19,12 @@ import sys
 import tempfile
 import time
 
-PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() / \
-    "tools/ringlet/ringlet"
+import made_runs
+from made_runs import LOGITS_LOSS, PROGRAM, layer, sequential
+
 DEADLINE = 240  # seconds, for what takes one
-ENVIRONMENT = {k: v for k, v in os.environ.items()
-               if k not in ("TF_CONFIG", "TMPDIR", "MALLOC_PERTURB_")}
+ENVIRONMENT = {k: v for k, v in made_runs.ENVIRONMENT.items()
+               if k != "MALLOC_PERTURB_"}
 SANITIZED = "sanitize" in os.environ.get("RINGLET_TEST_FLAGS", "")
 EXAMPLES, VALUES = 1003, 16
 FLAGS = ("--log-steps", "steps.csv", "--log-digests",
@@ -97,10 +98,6 @@ def write_files(folder):
 
 # --- runs -------------------------------------------------------------------
 
-def layer(kind, **config):
-    return {"class_name": kind, "config": config}
-
-
 WINDOWS = {"sequence_length": VALUES, "sequence_stride": 5, "target_offset": 0,
            "target_length": VALUES, "target_columns": [0]}
 
@@ -130,9 +127,9 @@ def write_run(folder, form, callbacks=(), batch=4, **fields):
     if windows:
         layers.append(layer("Reshape", target_shape=[VALUES, 1]))
     run = {
-        "model": layer("Sequential", layers=layers),
-        "compile": {"optimizer": "adam", "loss": "mse" if windows else layer(
-            "SparseCategoricalCrossentropy", from_logits=True)},
+        "model": sequential(*layers),
+        "compile": {"optimizer": "adam", "loss": 
+                    "mse" if windows else LOGITS_LOSS},
         "data": {"train": data},
         "fit": {"batch_size": batch, "epochs": 2, "seed": 3,
                 "validation_split": 0.1},

@@ -2,8 +2,8 @@
 """The output and files of `ringlet train`, as a user sees them.
 
 Runs real processes on the shipped data. Tests their lines through a pipe and on a
-terminal, their files, and signals. RINGLET_SOURCE and
-RINGLET_BUILD name the folders.
+terminal, their files, and signals. RINGLET_BUILD
+names the folder of the build.
 """
 import gzip
 import json
@@ -20,9 +20,8 @@ import sys
 import tempfile
 import time
 
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
-PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() / \
-    "tools/ringlet/ringlet"
+from made_runs import ENVIRONMENT, LOGITS_LOSS, PROGRAM, SOURCE, layer, sequential
+
 DEADLINE = 120  # seconds, for what takes a second
 
 
@@ -31,8 +30,7 @@ class Folder:
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
-        self.environment = {k: v for k, v in os.environ.items()
-                            if k not in ("TF_CONFIG", "TMPDIR")}
+        self.environment = dict(ENVIRONMENT)
         data = self.path / "data"
         data.mkdir(parents=True)
         for file in (SOURCE / "data/fashion-mnist-mini").glob("*.gz"):
@@ -45,19 +43,14 @@ class Folder:
             return {"images": f"data/{images}", "labels": f"data/{labels}",
                     "scale": scale}
         run = {
-            "model": {"class_name": "Sequential", "config": {"layers": [
-                {"class_name": "InputLayer",
-                 "config": {"batch_shape": [None, 28, 28]}},
-                {"class_name": "Flatten"},
-                {"class_name": "Dense",
-                 "config": {"units": units, "activation": "relu"}},
-                {"class_name": "Dense", "config": {"units": 10}}]}},
+            "model": sequential(layer("InputLayer", batch_shape=[None, 28, 28]),
+                                layer("Flatten"),
+                                layer("Dense", units=units, activation="relu"),
+                                layer("Dense", units=10)),
             "compile": {
                 "optimizer": {"class_name": "SGD",
                               "config": {"learning_rate": rate}},
-                "loss": {"class_name": "SparseCategoricalCrossentropy",
-                         "config": {"from_logits": True}},
-                "metrics": ["accuracy"]},
+                "loss": LOGITS_LOSS, "metrics": ["accuracy"]},
             "data": {"train": part(images, "train-labels-idx1-ubyte.gz"),
                      "validation": part("t10k-images-idx3-ubyte.gz",
                                         "t10k-labels-idx1-ubyte.gz")},
