@@ -18,7 +18,7 @@
 namespace ringlet {
 namespace {
 
-// --- wrong inputs ---
+// --- wrong inputs ------------------------------------------------------------
 
 TEST_F(ProgramTest, Flags_Wrong_AreRefusedWithTheNearestKnown) {
   WriteRun();
@@ -451,7 +451,7 @@ TEST_F(ProgramTest, File_PermissionDenied_IsNamed) {
   chmod((folder_ / "closed").c_str(), 0700);
 }
 
-// --- what a first hour meets ---
+// --- what a first hour meets -------------------------------------------------
 
 TEST_F(ProgramTest, File_IsNotThere_IsNamedWithItsFolder) {
   const std::string here = std::filesystem::canonical(folder_.path()).string();
@@ -575,7 +575,7 @@ TEST_F(ProgramTest, Out_NamesAFileThatIsRead_IsRefused) {
   EXPECT_TRUE(ReadWhole(folder_ / "w.npz") == weights);
 }
 
-// --- help ---
+// --- help --------------------------------------------------------------------
 
 TEST_F(ProgramTest, Help_EveryCommand_IsThere) {
   ASSERT_EQ(Run({"--help"}), 0);

@@ -138,7 +138,7 @@ inline void ExpectSavedIsRight(const Trained& run, const Rounds& rounds) {
   }
 }
 
-// --- a job of workers that follow a script
+// --- a job of workers that follow a script -----------------------------------
 
 inline void Await(const std::atomic<bool>& flag) {
   while (!flag) std::this_thread::yield();

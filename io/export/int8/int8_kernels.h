@@ -85,7 +85,7 @@ void TakeTokens(const float* x, int32_t* y, int n);
 void Gather(const int32_t* x, int8_t* y, int count, const int8_t* w, int rows,
             int n);
 
-// --- integer sums, and floats between them ---
+// --- integer sums, and floats between them -----------------------------------
 
 // y is quantized with `factor` and `zero`, as by Quantize.
 void Softmax(const int8_t* x, int8_t* y, int rows, int n, float scale,

@@ -372,7 +372,7 @@ TEST(JobTest, SecondLoss_WhileTheRingFormsAgain_IsWaitedForToo) {
   }
 }
 
-// --- elastic jobs: no backup, and no wait for a lost worker
+// --- elastic jobs: no backup, and no wait for a lost worker ------------------
 
 void UndisturbedElastic(const TempFolder& folder, int size) {
   Undisturbed(folder, size, "elastic=1", /*backup=*/false);

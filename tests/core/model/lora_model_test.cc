@@ -136,8 +136,7 @@ TEST(LoraModelTest, SavedModel_Loaded_TrainsOnWithTheSameBits) {
   EXPECT_EQ(WeightsOf(loaded.get()), WeightsOf(model.get()));
 }
 
-// --- EnableLora
-// ---------------------------------------------------------------
+// --- EnableLora --------------------------------------------------------------
 
 // A body that is called twice, and a head.
 std::unique_ptr<Functional> Nested() {

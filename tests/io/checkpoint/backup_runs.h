@@ -56,7 +56,7 @@ inline const Dataset& Data() {
   return data;
 }
 
-// --- elastic jobs: each worker has a folder of its own
+// --- elastic jobs: each worker has a folder of its own -----------------------
 
 constexpr int kEpochs = 3;
 constexpr int64_t kSteps = 18;  // of all epochs

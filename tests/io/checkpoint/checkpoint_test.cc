@@ -42,8 +42,7 @@ void Damage(const std::string& path) {
   WriteWhole(path, bytes);
 }
 
-// --- one file
-// -----------------------------------------------------------------
+// --- one file ----------------------------------------------------------------
 
 TEST(CheckpointTest, Load_SavedStateAndMetadata_AreTheSame) {
   TempFolder folder;
@@ -240,8 +239,7 @@ TEST(CheckpointTest, SaveAndLoad_ImpossiblePaths_AreRefused) {
             Code::kInvalidArgument);
 }
 
-// --- a directory
-// --------------------------------------------------------------
+// --- a directory -------------------------------------------------------------
 
 struct OneRun {
   explicit OneRun(const std::string& d) : directory(d) {
@@ -578,8 +576,7 @@ TEST(CheckpointDirectoryTest, Open_WrongOptionsOrPath_IsRefused) {
   EXPECT_EQ(path, "");
 }
 
-// --- the manager
-// --------------------------------------------------------------
+// --- the manager -------------------------------------------------------------
 
 TEST(CheckpointManagerTest, RestoreOrInitialize_SecondRun_RestoresTheLatest) {
   TempFolder folder;

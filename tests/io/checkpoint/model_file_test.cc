@@ -227,7 +227,7 @@ TEST(ModelFileTest, LoadModel_RankWithAnotherFile_IsRefused) {
   });
 }
 
-// --- workers that are lost and join again ---
+// --- workers that are lost and join again ------------------------------------
 
 // How a job's workers load a file.
 enum class Form : uint8_t {

@@ -107,7 +107,7 @@ TEST(CFileTest, Export_UnsuitableModel_IsRefusedByName) {
   ExpectRefusedC(&diverged, false, {"weight 'd/kernel'", "nan"});
 }
 
-// --- compiled programs ---
+// --- compiled programs -------------------------------------------------------
 
 const std::string kCompiler = EnvironmentOr("CXX", "c++");
 // Tests that compile are skipped without it.
@@ -258,7 +258,7 @@ TEST(CFileTest, ClassNames_ModelWithoutClasses_AreAbsent) {
   EXPECT_FALSE(Contains(TextOf(&model), "class_names"));
 }
 
-// --- raw values ---
+// --- raw values --------------------------------------------------------------
 
 // Compares the model that scales raw values with the one that takes ringlet's
 // scaled ones. The first example is of bytes. Writes outputs and scores.

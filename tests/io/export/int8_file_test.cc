@@ -102,7 +102,7 @@ TEST(Int8FileTest, Export_FilterWithoutWeights_KeepsItsBias) {
   EXPECT_LT(Int8Error(&model, {4}, {2}), 0.001);
 }
 
-// --- integer sums, and floats between them ---
+// --- integer sums, and floats between them -----------------------------------
 
 // The same in steps of 1/255 of the outputs' range. `change` makes the inputs
 // of their places and made numbers.

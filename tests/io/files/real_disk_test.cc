@@ -122,8 +122,7 @@ TEST(RealDiskTest, Save_WriterKilled_LosesNothingDurable) {
   }
 }
 
-// --- what needs to mount
-// ------------------------------------------------------
+// --- what needs to mount -----------------------------------------------------
 
 // A child process returns its answer as exit status; details are on stderr.
 enum Answer { kFine = 0, kWrong = 1, kMayNot = 2 };

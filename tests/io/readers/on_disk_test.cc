@@ -373,7 +373,7 @@ TEST(OnDiskTest, Read_TwoThreads_HaveTheirOwnExamples) {
   other.join();
 }
 
-// --- CSV ---
+// --- CSV ---------------------------------------------------------------------
 
 // Tables of a few blocks, with content that is hard to parse.
 std::string Rows(const std::string& end, int count = 2000) {

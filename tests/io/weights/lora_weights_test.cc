@@ -149,7 +149,7 @@ TEST(LoraWeightsTest,
   EXPECT_EQ(WeightsOf(model.get()), weights);
 }
 
-// --- alpha
+// --- alpha -------------------------------------------------------------------
 
 // Layers by themselves, in a nested model, and in a TimeDistributed.
 std::unique_ptr<Model> AllLayers(int64_t alpha) {

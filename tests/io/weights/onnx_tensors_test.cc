@@ -192,7 +192,7 @@ void ExpectHas(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text << " lacks " << part;
 }
 
-// ---- other files ------------------------------------------------------------
+// --- other files -------------------------------------------------------------
 
 // As PyTorch 2.9 writes them, and in each other way that the format allows.
 TEST(OnnxTensorsTest, Load_ElementsInOtherFiles_AreRead) {
@@ -282,7 +282,7 @@ TEST(OnnxTensorsTest, Load_FileOfElementsIsMissing_IsNamed) {
   EXPECT_EQ(weights, Counted(6));
 }
 
-// ---- the model's file -------------------------------------------------------
+// --- the model's file --------------------------------------------------------
 
 TEST(OnnxTensorsTest, Load_Halves_AreReadAsRawDataAndAsNumbers) {
   const std::vector<float> kernel = {0, 1, -2, 0.5f, 100, -0.25f};
@@ -404,7 +404,7 @@ TEST(OnnxTensorsTest, Load_FloatOfAConstantNode_IsAWeight) {
   EXPECT_EQ(weights, std::vector<float>({1, 2, 7}));
 }
 
-// ---- nodes ------------------------------------------------------------------
+// --- nodes -------------------------------------------------------------------
 
 TEST(OnnxTensorsTest, Load_TransposedKernel_HasTheModelsOrder) {
   std::vector<float> weights;
@@ -513,7 +513,7 @@ TEST(OnnxTensorsTest, Load_NamesBehindNodes_AreThoseOfTheModules) {
   EXPECT_EQ(weights, (std::vector<float>{7, 8, 9, 10, 1, 2, 3, 4, 5, 6}));
 }
 
-// ---- hostile files ----------------------------------------------------------
+// --- hostile files -----------------------------------------------------------
 
 TEST(OnnxTensorsTest, Load_AnyByteChanged_IsReadOrRefused) {
   TempFolder folder;

@@ -142,7 +142,7 @@ TEST(PartsTest, Load_ArraysWithoutNames_AreTakenFromTheFirst) {
   }
 }
 
-// --- names as Keras and TensorFlow have them ---
+// --- names as Keras and TensorFlow have them ---------------------------------
 
 // The arrays of a file, each of values from 0 on.
 using NamedArrays = std::vector<std::pair<std::string, Shape>>;

@@ -66,7 +66,7 @@ void ExpectRefused(const std::vector<Wrong>& cases) {
   }
 }
 
-// --- TF_CONFIG ---
+// --- TF_CONFIG ---------------------------------------------------------------
 
 TEST(TfConfigTest, UnknownKeys_BesideAClusterOrKnownOnes_AreIgnored) {
   for (const char* text :
@@ -78,7 +78,7 @@ TEST(TfConfigTest, UnknownKeys_BesideAClusterOrKnownOnes_AreIgnored) {
   }
 }
 
-// --- addresses ---
+// --- addresses ---------------------------------------------------------------
 
 TEST(AddressTest, Parse_NamesAndNumbers_AreLowerCaseAndCanonical) {
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -148,7 +148,7 @@ TEST(AddressTest, Parse_NotHostAndPort_IsRefused) {
   }
 }
 
-// --- TF_CONFIG ---
+// --- TF_CONFIG ---------------------------------------------------------------
 
 TEST(TfConfigTest, TfConfig_UnsetOrEmptyObject_IsOneWorkerAlone) {
   for (const Pairs& variables :
@@ -441,7 +441,7 @@ TEST(TfConfigTest, Task_Wrong_IsRefusedByName) {
   });
 }
 
-// --- Slurm ---
+// --- Slurm -------------------------------------------------------------------
 
 Pairs Slurm(const std::string& rank, const std::string& tasks,
             const std::string& nodes, const Pairs& more = {}) {
@@ -559,7 +559,7 @@ TEST(SlurmTest, Variables_Wrong_AreNamed) {
   });
 }
 
-// --- MPI ---
+// --- MPI ---------------------------------------------------------------------
 
 Pairs OpenMpi(const std::string& rank, const std::string& size,
               const Pairs& more = {}) {
@@ -644,7 +644,7 @@ TEST(MpiTest, Variables_Wrong_AreNamed) {
   });
 }
 
-// --- torchrun ---
+// --- torchrun ----------------------------------------------------------------
 
 Pairs Torchrun(const std::string& rank, const std::string& size,
                const std::string& host, const Pairs& more = {}) {
@@ -699,7 +699,7 @@ TEST(TorchrunTest, Variables_Wrong_AreNamed) {
   });
 }
 
-// --- Kubernetes ---
+// --- Kubernetes --------------------------------------------------------------
 
 Pairs Pods(const std::string& size, const std::string& service,
            const Pairs& more = {}) {

@@ -32,7 +32,7 @@ bool Emulated() {
          std::string::npos;
 }
 
-// --- signals ---
+// --- signals -----------------------------------------------------------------
 
 TEST_F(LauncherTest, Signal_IntTermOrHup_IsPassedOn) {
   for (const auto& [name, number] :
@@ -98,7 +98,7 @@ TEST_F(LauncherTest, Signal_WorkerIsStopped_KillsItAfterTheGrace) {
   ExpectGone(pids);
 }
 
-// --- nothing is left behind ---
+// --- nothing is left behind --------------------------------------------------
 
 // Each worker has a child of its own; $FOLDER/pids has all.
 const char kFamily[] =

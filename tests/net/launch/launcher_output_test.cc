@@ -40,7 +40,7 @@ void AwaitFullPipe(int fd) {
   close(writer);
 }
 
-// --- output ---
+// --- output ------------------------------------------------------------------
 
 TEST_F(LauncherTest, Output_ThreeWorkers_HasTheIndexBeforeEachLine) {
   EXPECT_EQ(RunScript(3, "echo one $i; echo; printf 'a\\tb\\nlast'"), 0);
@@ -170,7 +170,7 @@ TEST_F(LauncherTest, Worker_LauncherIgnoresSigpipe_HasTheDefault) {
   EXPECT_EQ(Of("[0] ", err()), Strings{std::to_string(128 + SIGPIPE)});
 }
 
-// --- a terminal ---
+// --- a terminal --------------------------------------------------------------
 
 // A terminal for the launcher, read on a thread until no process has it open.
 class Terminal {

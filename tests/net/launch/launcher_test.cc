@@ -29,7 +29,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-// --- what a worker is given ---
+// --- what a worker is given --------------------------------------------------
 
 TEST_F(LauncherTest, TfConfig_OfEachWorker_IsItsOwnTaskOfOneCluster) {
   EXPECT_EQ(RunScript(3, "echo \"$TF_CONFIG\""), 0);
@@ -103,7 +103,7 @@ TEST_F(LauncherTest, Key_CannotBeMade_IsAWarning) {
 }
 #endif
 
-// --- exit codes ---
+// --- exit codes --------------------------------------------------------------
 
 TEST_F(LauncherTest, ExitCode_SeveralFail_IsTheFirstFailures) {
   EXPECT_EQ(RunScript(3, "case $i in 1) exit 3;; 2) " +
@@ -318,7 +318,7 @@ TEST_F(LauncherTest, Restart_SignalDuringTheWait_EndsTheJob) {
   EXPECT_EQ(Wait(), 7);
 }
 
-// --- the function ---
+// --- the function ------------------------------------------------------------
 
 TEST(LaunchTest, Options_Wrong_AreRefused) {
   const auto refused = [](const std::function<void(LaunchOptions*)>& spoil) {

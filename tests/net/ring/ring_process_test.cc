@@ -526,7 +526,7 @@ TEST_F(RingProcessTest, Start_SecondWorkerOfOneIndex_FindsItsPortInUse) {
   }
 }
 
-// --- what no wait mends ---
+// --- what no wait mends ------------------------------------------------------
 
 // All workers end, with another exit code than after start_timeout.
 TEST_F(RingProcessTest, Options_Differ_EndBothSidesAndTheThird) {
@@ -625,7 +625,7 @@ TEST_F(RingProcessTest, Wait_ForALostWorker_IsReported) {
       << workers_[0]->Output();
 }
 
-// --- ringlet train ---
+// --- ringlet train -----------------------------------------------------------
 
 class TrainTest : public RingProcessTest {
  protected:
