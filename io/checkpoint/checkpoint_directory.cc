@@ -223,13 +223,8 @@ Status CheckpointDirectory::WriteState() {
     state.seconds.push_back(kept.seconds);
   }
   state.last_preserved = last_preserved_;
-  const std::string text = state.ToText();
-  AtomicFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(options_.files,
-                                    directory_ + "/" + kCheckpointStateName,
-                                    static_cast<int64_t>(text.size())));
-  RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));
-  return file.Commit();
+  return WriteWholeFile(options_.files, directory_ + "/" + kCheckpointStateName,
+                        state.ToText());
 }
 
 std::string CheckpointDirectory::latest() const {

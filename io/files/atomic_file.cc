@@ -146,4 +146,13 @@ Status AtomicFile::Commit(bool* renamed, bool replace) {
   return files_->SyncName(path_);
 }
 
+Status WriteWholeFile(FileSystem* files, const std::string& path,
+                      const std::string& bytes) {
+  AtomicFile file;
+  RINGLET_RETURN_IF_ERROR(
+      file.Open(files, path, static_cast<int64_t>(bytes.size())));
+  RINGLET_RETURN_IF_ERROR(file.file()->Write(bytes.data(), bytes.size()));
+  return file.Commit();
+}
+
 }  // namespace ringlet

@@ -1,4 +1,5 @@
-// AtomicFile: a file that is written as a whole. ReadWholeFile, ReadUpTo.
+// AtomicFile: a file that is written as a whole. ReadWholeFile, ReadUpTo and
+// WriteWholeFile.
 
 #ifndef RINGLET_IO_FILES_ATOMIC_FILE_H_
 #define RINGLET_IO_FILES_ATOMIC_FILE_H_
@@ -48,6 +49,10 @@ class AtomicFile {
   std::unique_ptr<HeldLock> lock_;
   std::unique_ptr<File> file_;
 };
+
+// Writes `bytes` by an AtomicFile.
+Status WriteWholeFile(FileSystem* files, const std::string& path,
+                      const std::string& bytes);
 
 }  // namespace ringlet
 

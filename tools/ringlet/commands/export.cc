@@ -201,11 +201,7 @@ Status ExportInt8(const std::string& run, const std::string& to,
 }
 
 Status WriteJson(const Model& model, const std::string& path) {
-  const std::string text = ToJson(model);
-  AtomicFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(FileSystem::Posix(), path, 0));
-  RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));
-  return file.Commit();
+  return WriteWholeFile(FileSystem::Posix(), path, ToJson(model));
 }
 
 // The formats of a whole model, and what each is called when it is written.

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "../command_line.h"
-#include "../report/evaluate_report.h"
 #include "../report/run_page.h"
 #include "../run/run.h"
 #include "commands.h"
 #include "core/base/text.h"
 #include "file_summaries.h"
+#include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
 #include "io/files/path.h"
 #include "ringlet/status.h"
@@ -191,7 +191,8 @@ Status Report(const std::vector<std::string>& arguments, const std::string& out,
   }
   RunReport report = ReadInputs(inputs, all_read);
   report.title = TitleOf(arguments[0]);
-  RINGLET_RETURN_IF_ERROR(WritePage(RunPage(report), out));
+  RINGLET_RETURN_IF_ERROR(
+      WriteWholeFile(FileSystem::Posix(), out, RunPage(report)));
   PrintWritten(out, "the report");
   return Status();
 }

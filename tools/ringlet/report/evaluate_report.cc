@@ -201,15 +201,7 @@ Status WriteEvaluationReport(Model* model, const std::string& model_path,
                      : data.source()->ClassNames();
   RINGLET_RETURN_IF_ERROR(Predict(model, data, reading, &report));
   if (report.classifier) RINGLET_RETURN_IF_ERROR(Show(data, &report));
-  return WritePage(EvaluationPage(report), out);
-}
-
-Status WritePage(const std::string& page, const std::string& out) {
-  AtomicFile file;
-  const auto bytes = static_cast<int64_t>(page.size());
-  RINGLET_RETURN_IF_ERROR(file.Open(FileSystem::Posix(), out, bytes));
-  RINGLET_RETURN_IF_ERROR(file.file()->Write(page.data(), page.size()));
-  return file.Commit();
+  return WriteWholeFile(FileSystem::Posix(), out, EvaluationPage(report));
 }
 
 }  // namespace ringlet

@@ -20,9 +20,6 @@ Status WriteEvaluationReport(Model* model, const std::string& model_path,
                              const Dataset& data, const Logs& logs,
                              const std::string& out);
 
-// Writes `page` atomically.
-Status WritePage(const std::string& page, const std::string& out);
-
 }  // namespace ringlet
 
 #endif  // RINGLET_TOOLS_RINGLET_REPORT_EVALUATE_REPORT_H_
