@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <utility>
 
-#include "../../core/base/json.h"
 #include "../../core/base/text.h"
 #include "event_words.h"
 
@@ -52,10 +51,7 @@ Json FirstOf(const Json& line, std::initializer_list<const char*> keys) {
 }
 
 bool ParseRecord(const std::string& text, EventRecord* out, Json* line) {
-  if (!Json::Parse(text, "", line).ok() || !line->is_object() ||
-      !ParseTime((*line)["time"].text(), &out->wall)) {
-    return false;
-  }
+  if (!ParseEventLine(text, line, &out->wall)) return false;
   const Json& at = *line;
   out->event = Shown(at["event"].text());
   out->monotonic = NanosOf(at["seconds"]);
@@ -110,6 +106,14 @@ size_t MakeEventLine(int64_t wall, int64_t nanos, int worker,
 bool IsEventLog(const std::string& head) { return StartsWith(head, kHead); }
 
 bool IsTrail(const std::string& head) { return StartsWith(head, "RLTRAIL1"); }
+
+bool ParseEventLine(const std::string& line, Json* fields, int64_t* wall) {
+  constexpr int kMaxDepth = 4;
+  return line.size() < kMaxEventLine &&
+         Json::Parse(line, "", fields, kMaxDepth).ok() &&
+         (*fields)["event"].is_string() &&
+         ParseTime((*fields)["time"].text(), wall);
+}
 
 EventLogContent ParseEventLog(const std::string& bytes) {
   EventLogContent out;

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/json.h"
+
 namespace ringlet {
 
 constexpr size_t kMaxEventLine = 4096;  // with its newline
@@ -25,6 +27,10 @@ constexpr size_t kEventLogHeadBytes = 9;
 bool IsEventLog(const std::string& head);
 // True for the binary format of earlier versions.
 bool IsTrail(const std::string& head);
+
+// False if `line` is no event of a log. *fields becomes its object, and *wall
+// its time in nanoseconds since 1970.
+bool ParseEventLine(const std::string& line, Json* fields, int64_t* wall);
 
 // A line as the report needs it. Numbers are -1, and texts empty, if the line
 // has none.

@@ -6,18 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "html.h"
 #include "io/files/input_file.h"
 #include "io/logs/event_lines.h"
-#include "io/logs/event_words.h"
 
 namespace ringlet {
 namespace {
 
-constexpr int kMaxDepth = 4;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMaxText = 400, kMaxName = 100;
 // Members record one thing at about the same time, by their own clocks.
@@ -69,12 +66,12 @@ std::string Because(const Json& reason) {
   return text.empty() ? "" : ": " + text;
 }
 
-// Seconds since 1970 of the line's time. False if it has none.
-bool ReadTime(const Json& line, double* seconds) {
+// As ParseEventLine, with the time in seconds since 1970.
+bool ParseLine(const std::string& text, Json* fields, double* time) {
   int64_t nanos = 0;
-  if (!ParseTime(line["time"].text(), &nanos)) return false;
-  *seconds = static_cast<double>(nanos) / 1e9;
-  return true;
+  const bool is_event = ParseEventLine(text, fields, &nanos);
+  *time = static_cast<double>(nanos) / 1e9;
+  return is_event;
 }
 
 }  // namespace
@@ -91,9 +88,7 @@ WorkerHistory* EventHistory::FindWorker(const std::string& name) {
 void EventHistory::TakeLine(const std::string& text) {
   if (text.empty()) return;
   Line line;
-  if (text.size() >= kMaxEventLine ||
-      !Json::Parse(text, "line", &line.json, kMaxDepth).ok() ||
-      !line.json["event"].is_string() || !ReadTime(line.json, &line.time)) {
+  if (!ParseLine(text, &line.json, &line.time)) {
     ++skipped_lines_;
     return;
   }
@@ -459,10 +454,7 @@ bool ReadFirstEventTime(const std::string& path, double* time) {
   for (int i = 0; i < 3; ++i) {
     Json json;
     if (!reader.Next(&line, &more).ok() || !more) return false;
-    if (Json::Parse(line, "line", &json, kMaxDepth).ok() &&
-        json["event"].is_string() && ReadTime(json, time)) {
-      return true;
-    }
+    if (ParseLine(line, &json, time)) return true;
   }
   return false;
 }
