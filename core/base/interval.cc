@@ -1,6 +1,6 @@
 #include "interval.h"
 
-#include <cstdio>
+#include "text.h"
 
 namespace ringlet {
 
@@ -8,16 +8,11 @@ std::string ToString(const Interval& interval) {
   const double low = interval.low, high = interval.high;
   const bool from = low > -FLT_MAX, to = high < FLT_MAX;
   if (!from && !to) return "a number";
-  char text[80];
   if (!to) {
-    snprintf(text, sizeof(text), "a number %s %g",
-             interval.low_open ? ">" : ">=", low);
-  } else {
-    snprintf(text, sizeof(text), "a number in %c%g, %g%c",
-             interval.low_open ? '(' : '[', low, high,
-             interval.high_open ? ')' : ']');
+    return FormatText("a number %s %g", interval.low_open ? ">" : ">=", low);
   }
-  return text;
+  return FormatText("a number in %c%g, %g%c", interval.low_open ? '(' : '[',
+                    low, high, interval.high_open ? ')' : ']');
 }
 
 }  // namespace ringlet

@@ -1,8 +1,41 @@
 #include "text.h"
 
 #include <charconv>
+#include <cstdarg>
+#include <cstdio>
 
 namespace ringlet {
+namespace {
+
+std::string InUnits(double bytes, double step, const char* const (&units)[5]) {
+  int unit = 0;
+  for (; bytes >= step && unit < 4; ++unit) bytes /= step;
+  return FormatText("%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes,
+                    units[unit]);
+}
+
+}  // namespace
+
+std::string FormatText(const char* format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  const int bytes = std::vsnprintf(nullptr, 0, format, arguments);
+  va_end(arguments);
+  std::string text(static_cast<size_t>(bytes < 0 ? 0 : bytes), '\0');
+  std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  return text;
+}
+
+std::string BytesText(uint64_t bytes) {
+  return InUnits(static_cast<double>(bytes), 1000,
+                 {"bytes", "kB", "MB", "GB", "TB"});
+}
+
+std::string BinaryBytesText(double bytes) {
+  return InUnits(bytes, 1024, {"bytes", "KiB", "MiB", "GiB", "TiB"});
+}
 
 std::string LowerAscii(std::string text) {
   for (char& c : text) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "ringlet/status.h"
+
 namespace ringlet {
 
 inline bool StartsWith(std::string_view text, std::string_view prefix) {
@@ -42,6 +44,14 @@ int64_t ParseWholeNumber(std::string_view text, int64_t max);
 
 // "1,234,567". `number` is not negative.
 std::string WithCommas(int64_t number);
+
+// As printf writes it.
+std::string FormatText(const char* format, ...) RINGLET_PRINTF(1, 2);
+
+// "1.5 GB", in powers of 1000.
+std::string BytesText(uint64_t bytes);
+// "1.4 GiB", in powers of 1024.
+std::string BinaryBytesText(double bytes);
 
 // 16 hexadecimal digits.
 std::string HexText(uint64_t number);

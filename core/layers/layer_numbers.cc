@@ -2,12 +2,12 @@
 // another number could be saved and not loaded.
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "../base/text.h"
 #include "layer_table.h"
 
 namespace ringlet {
@@ -15,10 +15,7 @@ namespace {
 
 std::string RangeText(const FloatRange& range) {
   if (range.is_none) return "none";
-  char text[80];
-  snprintf(text, sizeof(text), "[%g, %g]", double{range.lower},
-           double{range.upper});
-  return text;
+  return FormatText("[%g, %g]", double{range.lower}, double{range.upper});
 }
 
 struct NumberCheck {

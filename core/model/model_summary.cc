@@ -1,4 +1,3 @@
-#include <cstdio>
 
 #include "../base/text.h"
 #include "../layers/layer_kind.h"
@@ -16,9 +15,7 @@ std::string ReadableSize(int64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f %s", value, units[unit]);
-  return text;
+  return FormatText("%.2f %s", value, units[unit]);
 }
 
 // `text`, cut or padded to `width` columns, aligned left or right.

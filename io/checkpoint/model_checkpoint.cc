@@ -9,7 +9,6 @@
 #include <array>
 #include <cinttypes>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "../../core/base/collective_numbers.h"
@@ -386,21 +385,19 @@ class ModelCheckpointCallback final : public Callback {
       }
       return true;
     }
-    char before[64] = "None";
-    if (!std::isnan(best_)) {
-      std::snprintf(before, sizeof(before), "%.5f", best_);
-    }
+    const std::string before =
+        std::isnan(best_) ? "None" : FormatText("%.5f", best_);
     if (!monitor_.Improves(*value, best_)) {
       if (says) {
         Print("\nEpoch %" PRId64 ": %s did not improve from %s\n", number,
-              monitor, before);
+              monitor, before.c_str());
       }
       return false;
     }
     if (says) {
       Print("\nEpoch %" PRId64
             ": %s improved from %s to %.5f, saving model to %s\n",
-            number, monitor, before, *value, path.c_str());
+            number, monitor, before.c_str(), *value, path.c_str());
     }
     *best = *value;
     return true;

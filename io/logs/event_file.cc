@@ -11,10 +11,10 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cmath>
-#include <cstdio>
 
 #include "../../core/base/byte_order.h"
 #include "../../core/base/crc32c.h"
+#include "../../core/base/text.h"
 #include "../files/protobuf.h"
 
 namespace ringlet {
@@ -111,11 +111,10 @@ Status EventFile::Open(const std::string& folder, Clock* clock,
 // number, and a board without a battery the time, of another run.
 Status EventFile::Create(const std::string& folder, FileSystem* files) {
   static std::atomic<int> next_number{0};
-  char time[24];
-  std::snprintf(time, sizeof(time), "%010" PRId64,
-                clock_->WallNanos() / 1000000000);
-  const std::string stem = folder + "/events.out.tfevents." + time + "." +
-                           HostName() + "." + std::to_string(getpid()) + ".";
+  const int64_t seconds = clock_->WallNanos() / 1000000000;
+  const std::string stem = folder + "/events.out.tfevents." +
+                           FormatText("%010" PRId64 ".", seconds) + HostName() +
+                           "." + std::to_string(getpid()) + ".";
   constexpr int kTries = 1000;
   Status status;
   for (int i = 0; i < kTries; ++i) {

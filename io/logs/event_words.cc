@@ -4,7 +4,8 @@
 #include "event_words.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "../../core/base/text.h"
 
 namespace ringlet {
 namespace {
@@ -78,11 +79,8 @@ std::string TimeText(int64_t wall) {
 }
 
 std::string SecondsText(int64_t nanos) {
-  char text[48];
   const double seconds = static_cast<double>(nanos) / 1e9;
-  std::snprintf(text, sizeof(text), seconds < 10 ? "%.2f s" : "%.0f s",
-                seconds);
-  return text;
+  return FormatText("%.*f s", seconds < 10 ? 2 : 0, seconds);
 }
 
 }  // namespace ringlet

@@ -5,9 +5,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "../../core/base/text.h"
 
 namespace ringlet {
 void NotifyService(const std::string& message) {
@@ -42,9 +43,7 @@ Status ServiceNotifier::OnTrainBatchEnd(FitState& fit, const Logs& logs) {
   if (!IsDue()) return Status();
   std::string text = fit.NextStep();  // the one that ends here
   if (const double* const loss = logs.Find("loss")) {
-    char value[48];
-    std::snprintf(value, sizeof(value), ", loss %.4g", *loss);
-    text += value;
+    text += FormatText(", loss %.4g", *loss);
   }
   SendStatus(text);
   return Status();

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <tuple>
 #include <utility>
 
 #include "../../core/base/byte_order.h"
 #include "../../core/base/fnv1a.h"
+#include "../../core/base/text.h"
 
 namespace ringlet {
 namespace {
@@ -94,11 +94,7 @@ bool MayPass(const Status& status) {
   }
 }
 
-std::string LossText(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.4f", value);
-  return text;
-}
+std::string LossText(double value) { return FormatText("%.4f", value); }
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 
 #include <cinttypes>
 #include <cmath>
-#include <cstdio>
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
@@ -41,11 +40,10 @@ class FunctionNames {
       }
     }
     if (!keras.empty()) return keras;
-    char text[64];
-    std::snprintf(text, sizeof text, "(%g, %g)",
-                  static_cast<double>(numbers[0]),
-                  static_cast<double>(numbers[1]));
-    return Printable(function) + (known ? text : "");
+    if (!known) return Printable(function);
+    return Printable(function) + FormatText("(%g, %g)",
+                                            static_cast<double>(numbers[0]),
+                                            static_cast<double>(numbers[1]));
   }
 
  private:

@@ -1,17 +1,15 @@
 #include "wait_report.h"
 
-#include <cstdio>
+#include "../../core/base/text.h"
 
 namespace ringlet {
 namespace {
 
 std::string OperationText(const Activity& activity) {
-  char text[96];
-  std::snprintf(text, sizeof(text), "in operation %llu (%s), step %llu",
-                static_cast<unsigned long long>(activity.sequence),
-                FrameTypeName(activity.type),
-                static_cast<unsigned long long>(activity.step));
-  return text;
+  return FormatText("in operation %llu (%s), step %llu",
+                    static_cast<unsigned long long>(activity.sequence),
+                    FrameTypeName(activity.type),
+                    static_cast<unsigned long long>(activity.step));
 }
 
 // The computation, or the operation that the rank takes part in.
@@ -25,19 +23,15 @@ std::string EntryText(const WaitChain::Entry& entry,
                       const std::vector<std::string>& addresses) {
   const bool computing = entry.activity.computing();
   const std::string activity_text = ActivityText(entry.activity);
-  char text[160];
-  if (entry.silent > 0) {
-    std::snprintf(text, sizeof(text),
-                  ", silent for %.1f s, which last reported that it %s%s",
-                  entry.silent, computing ? "computes, " : "is ",
-                  activity_text.c_str());
-  } else if (computing) {
-    std::snprintf(text, sizeof(text), ", which has computed for %.0f s, %s",
-                  entry.seconds, activity_text.c_str());
-  } else {
-    std::snprintf(text, sizeof(text), ", which has been %s, for %.0f s",
-                  activity_text.c_str(), entry.seconds);
-  }
+  const std::string text =
+      entry.silent > 0
+          ? FormatText(", silent for %.1f s, which last reported that it %s%s",
+                       entry.silent, computing ? "computes, " : "is ",
+                       activity_text.c_str())
+      : computing ? FormatText(", which has computed for %.0f s, %s",
+                               entry.seconds, activity_text.c_str())
+                  : FormatText(", which has been %s, for %.0f s",
+                               activity_text.c_str(), entry.seconds);
   std::string out = "rank " + std::to_string(entry.rank) + " (" +
                     addresses[entry.rank] + ")" + text;
   if (entry.activity.waiting_on >= 0) {
@@ -49,18 +43,15 @@ std::string EntryText(const WaitChain::Entry& entry,
 }  // namespace
 
 std::string WaitEndMessage(int rank, double seconds) {
-  char text[96];
-  std::snprintf(text, sizeof(text), "rank %d has waited %.*f s, and continues",
-                rank, seconds < 10 ? 1 : 0, seconds);
-  return text;
+  return FormatText("rank %d has waited %.*f s, and continues", rank,
+                    seconds < 10 ? 1 : 0, seconds);
 }
 
 std::string WaitMessage(const WaitChain& waiting, double seconds,
                         const std::vector<std::string>& addresses) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "rank %d has waited %.*f s ", waiting.rank,
-                seconds < 10 ? 1 : 0, seconds);
-  std::string out = text + OperationText(waiting.activity) + ", for ";
+  std::string out = FormatText("rank %d has waited %.*f s ", waiting.rank,
+                               seconds < 10 ? 1 : 0, seconds) +
+                    OperationText(waiting.activity) + ", for ";
   if (waiting.entries.empty()) {
     return out + "the network to accept its data";
   }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "../../core/base/text.h"
 #include "../../core/base/thread.h"
 
 namespace ringlet {
@@ -21,12 +22,6 @@ constexpr int64_t kOldestDate = 1704067200;  // 2024-01-01
 
 std::string WorkerText(int worker, const std::string& host) {
   return "worker " + std::to_string(worker) + "'s name " + host;
-}
-
-std::string SecondsText(double seconds) {
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.2g s", seconds);
-  return text;
 }
 
 // The first whole number in a file of a control group; kUnlimited for "max" or
@@ -75,20 +70,6 @@ uint64_t LeftIn(const std::string& folder) {
 
 }  // namespace
 
-std::string BytesText(uint64_t bytes) {
-  const char* const units[] = {"bytes", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1000 && unit < 4) {
-    value /= 1000;
-    ++unit;
-  }
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.*f %s",
-                unit == 0 || value >= 100 ? 0 : 1, value, units[unit]);
-  return text;
-}
-
 void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
                 Findings* out) {
   const size_t before = out->size();
@@ -97,7 +78,7 @@ void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
     if (!name.answered) {
       AddError("names",
                subject + ": the resolver has not answered within " +
-                   SecondsText(seconds),
+                   FormatText("%.2g s", seconds),
                "check the name server in /etc/resolv.conf, write the address "
                "into /etc/hosts, or put numeric addresses into the "
                "configuration",
@@ -196,11 +177,8 @@ void CheckCores(const CpuFacts& cpu, Findings* out) {
   }
   if (cpu.quota > 0 && cpu.quota < usable) {
     usable = cpu.quota;
-    char text[80];
-    std::snprintf(text, sizeof(text),
-                  "the control group allows the time of %.3g processors",
-                  cpu.quota);
-    why = text;
+    why = FormatText("the control group allows the time of %.3g processors",
+                     cpu.quota);
     fix = "raise the control group's cpu.max (systemd: CPUQuota=)";
   }
   const std::string threads =
@@ -277,7 +255,8 @@ void CheckDisk(const DiskFacts& disk, Findings* out) {
     return AddWarning(
         "disk",
         subject + ": to write 1 MB so that it survives a loss of power takes " +
-            (disk.synced ? "" : "more than ") + SecondsText(disk.sync_seconds),
+            (disk.synced ? "" : "more than ") +
+            FormatText("%.2g s", disk.sync_seconds),
         "save less often (save_freq), or to another disk", out);
   }
   AddOk("disk", room, out);

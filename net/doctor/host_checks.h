@@ -86,9 +86,6 @@ void CheckDate(int64_t seconds, Findings* out);
 uint64_t GroupMemoryLeft(const std::string& memberships,
                          const std::string& root);
 
-// "1.5 GB", in powers of 1000.
-std::string BytesText(uint64_t bytes);
-
 }  // namespace ringlet
 
 #endif  // RINGLET_NET_DOCTOR_HOST_CHECKS_H_

@@ -37,19 +37,13 @@ std::string Shown(const std::string& text) {
 }
 
 std::string MillisecondsText(int64_t nanos) {
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.3g ms",
-                static_cast<double>(nanos) / 1e6);
-  return text;
+  return FormatText("%.3g ms", static_cast<double>(nanos) / 1e6);
 }
 
 std::string RateText(int64_t bytes, int64_t nanos) {
   const double megabits =
       static_cast<double>(bytes) * 8e3 / static_cast<double>(nanos);
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.*f Mbit/s", megabits < 10 ? 2 : 0,
-                megabits);
-  return text;
+  return FormatText("%.*f Mbit/s", megabits < 10 ? 2 : 0, megabits);
 }
 
 std::string WhatOf(const PeerContext& self, int peer) {
@@ -214,13 +208,14 @@ void CheckClock(const PeerContext& self, int peer, const PeerReport& report,
   const double ahead = static_cast<double>(report.clock_ahead) / 1e9;
   const double unsure = static_cast<double>(report.round_trip) / 1e9;
   if (std::max(ahead, -ahead) < kClockSeconds + unsure) return;
-  char text[80];
-  std::snprintf(text, sizeof(text), "'s clock is %.3g s %s this worker's",
-                std::max(ahead, -ahead), ahead > 0 ? "ahead of" : "behind");
-  AddWarning("clock", WhatOf(self, peer) + text,
-             "set both by a time service (timedatectl set-ntp true): dates in "
-             "logs and files differ without it",
-             out, peer);
+  AddWarning(
+      "clock",
+      WhatOf(self, peer) + FormatText("'s clock is %.3g s %s this worker's",
+                                      std::max(ahead, -ahead),
+                                      ahead > 0 ? "ahead of" : "behind"),
+      "set both by a time service (timedatectl set-ntp true): dates in "
+      "logs and files differ without it",
+      out, peer);
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
+
+#include "../../core/base/text.h"
 
 namespace ringlet {
 
@@ -21,12 +22,6 @@ std::string EndText(int worker, int code) {
 
 void AddNotice(size_t worker, const char* text, Supervisor::Actions* actions) {
   actions->notices.push_back("worker " + std::to_string(worker) + text);
-}
-
-std::string ShortestNumber(double number) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", number);
-  return text;
 }
 
 }  // namespace
@@ -133,7 +128,7 @@ void Supervisor::WaitForReported(Actions* actions) {
                                " has finished the job, and still writes or "
                                "removes its last backup; it "
                                "has " +
-                               ShortestNumber(options_.report_grace_seconds) +
+                               FormatText("%g", options_.report_grace_seconds) +
                                " s");
   }
 }
@@ -161,7 +156,7 @@ Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
     ended.code = code;
     actions.notices.push_back(
         EndText(worker, code) + "; it is started again in " +
-        ShortestNumber(actions.restart_after) + " s (restart " +
+        FormatText("%g", actions.restart_after) + " s (restart " +
         std::to_string(ended.restarts) + " of " +
         std::to_string(options_.max_restarts) + ")");
   }

@@ -1,9 +1,9 @@
 #include "failure_detector.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
+#include "../../core/base/text.h"
 #include "../collective/topology.h"
 #include "ring_members.h"
 
@@ -246,9 +246,7 @@ std::string FailureDetector::Reason(const Suspect& suspect,
                                     const char* detail) {
   std::string out = LossCauseName(suspect.cause);
   if (suspect.seconds > 0) {
-    char seconds[48];
-    std::snprintf(seconds, sizeof(seconds), " for %.2f s", suspect.seconds);
-    out += seconds;
+    out += FormatText(" for %.2f s", suspect.seconds);
   }
   return detail[0] == '\0' ? out : out + ": " + detail;
 }
@@ -260,21 +258,18 @@ std::string FailureDetector::NameOf(int worker) const {
 Status FailureDetector::LossError(const Suspect& suspect,
                                   const char* detail) const {
   const std::string self = NameOf(options_.worker);
-  char phase[96];
-  if (activity_.computing()) {
-    std::snprintf(phase, sizeof(phase), "while %s computed", self.c_str());
-  } else {
-    std::snprintf(phase, sizeof(phase),
-                  "in operation %llu (%s) as seen from %s",
-                  static_cast<unsigned long long>(activity_.sequence),
-                  FrameTypeName(activity_.type), self.c_str());
-  }
+  const std::string phase =
+      activity_.computing()
+          ? "while " + self + " computed"
+          : FormatText("in operation %llu (%s) as seen from %s",
+                       static_cast<unsigned long long>(activity_.sequence),
+                       FrameTypeName(activity_.type), self.c_str());
   return PeerLost(
       suspect.worker, "%s (%s) was lost: %s, generation %lu, step %llu, %s",
       NameOf(suspect.worker).c_str(),
       options_.addresses[suspect.worker].c_str(),
       Reason(suspect, detail).c_str(), static_cast<unsigned long>(generation_),
-      static_cast<unsigned long long>(activity_.step), phase);
+      static_cast<unsigned long long>(activity_.step), phase.c_str());
 }
 
 }  // namespace ringlet

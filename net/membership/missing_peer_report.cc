@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstdio>
 #include <utility>
 
+#include "../../core/base/text.h"
 #include "../collective/topology.h"
 
 namespace ringlet {
@@ -13,10 +13,8 @@ namespace {
 constexpr size_t kMaxNamed = 8;
 
 std::string SecondsText(int64_t nanos) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.0f s",
-                static_cast<double>(std::max<int64_t>(nanos, 0)) / 1e9);
-  return text;
+  return FormatText("%.0f s",
+                    static_cast<double>(std::max<int64_t>(nanos, 0)) / 1e9);
 }
 
 }  // namespace
@@ -100,13 +98,12 @@ std::string MissingPeerReport::DueLine(int64_t now, bool gives_up) {
   reported_ = true;
   const std::string waits = SelfText() + " waits for " + MissingText(now);
   if (!gives_up) return waits + " (until the computing workers form a view)";
-  char limit[64];
-  std::snprintf(limit, sizeof(limit), "it ends after %g s)", deadline_seconds_);
   const std::string enough =
       sufficient_workers_ > 0
           ? std::to_string(sufficient_workers_) + " workers suffice, else "
           : "";
-  return waits + " (" + enough + limit;
+  return waits + " (" + enough +
+         FormatText("it ends after %g s)", deadline_seconds_);
 }
 
 std::string MissingPeerReport::CompletionLine(int64_t now) const {

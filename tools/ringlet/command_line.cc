@@ -50,12 +50,6 @@ Status WrongNumber(const std::string& flag, const std::string& text,
                          rule.c_str());
 }
 
-std::string ShortestNumber(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", value);
-  return text;
-}
-
 }  // namespace
 
 void CommandLine::Add(
@@ -115,8 +109,8 @@ void CommandLine::Number(const char* names, const char* value_shown, double low,
         double value = 0;
         if (!ReadNumber(text, &value) || value < low || value > high) {
           return WrongNumber(flag, text,
-                             "a number from " + ShortestNumber(low) + " to " +
-                                 ShortestNumber(high));
+                             "a number from " + FormatText("%g", low) + " to " +
+                                 FormatText("%g", high));
         }
         *number = value;
         return Status();

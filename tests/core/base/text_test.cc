@@ -21,5 +21,22 @@ TEST(TextTest, SnakeCase_ClassName_IsKerasName) {
   EXPECT_EQ(SnakeCase("MyLayer"), "my_layer");
 }
 
+TEST(TextTest, Format_AnyLength_IsWhole) {
+  EXPECT_EQ(FormatText("%d of %s", 3, "a"), "3 of a");
+  EXPECT_EQ(FormatText("%s", ""), "");
+  const std::string large(5000, 'x');
+  EXPECT_EQ(FormatText("<%s>", large.c_str()), "<" + large + ">");
+}
+
+TEST(TextTest, Bytes_EachSize_HasItsUnit) {
+  EXPECT_EQ(BytesText(999), "999 bytes");
+  EXPECT_EQ(BytesText(1000), "1.0 kB");
+  EXPECT_EQ(BytesText(123456789), "123 MB");
+  EXPECT_EQ(BytesText(UINT64_MAX), "18446744 TB");
+  EXPECT_EQ(BinaryBytesText(1023), "1023 bytes");
+  EXPECT_EQ(BinaryBytesText(1536), "1.5 KiB");
+  EXPECT_EQ(BinaryBytesText(-1536), "-1536 bytes");
+}
+
 }  // namespace
 }  // namespace ringlet

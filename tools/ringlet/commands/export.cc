@@ -172,10 +172,8 @@ void PrintReport(const Int8Report& report) {
   for (const auto& [name, before] : report.before.entries()) {
     const double* const after = report.after.Find(name);
     if (after == nullptr) continue;
-    char entry[128];
-    std::snprintf(entry, sizeof(entry), "%s%.64s %.4g -> %.4g",
-                  text.empty() ? "" : ", ", name.c_str(), before, *after);
-    text += entry;
+    text += FormatText("%s%.64s %.4g -> %.4g", text.empty() ? "" : ", ",
+                       name.c_str(), before, *after);
   }
   if (!text.empty()) Notice("int8: %s", text.c_str());
 }

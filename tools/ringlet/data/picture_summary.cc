@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstdio>
 
 #include "core/base/text.h"
 #include "io/pictures/picture.h"
@@ -15,9 +14,8 @@ namespace {
 constexpr size_t kMaxListed = 12;  // sizes
 
 std::string CountLine(const std::string& name, int64_t count, size_t width) {
-  char line[64];
-  std::snprintf(line, sizeof(line), "%10s\n", WithCommas(count).c_str());
-  return "  " + name + std::string(width - name.size(), ' ') + line;
+  return "  " + name + std::string(width - name.size(), ' ') +
+         FormatText("%10s\n", WithCommas(count).c_str());
 }
 
 std::string SizeText(const std::pair<int64_t, int64_t>& size) {

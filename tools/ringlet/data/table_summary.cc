@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
-#include <cstdio>
 
 #include "../command_line.h"
 #include "core/base/number_text.h"
@@ -193,10 +192,8 @@ std::string ToText(const std::string& path, const TableSummary& summary) {
     const ColumnSummary& column = summary.columns[i];
     std::string name = Printable(column.name.substr(0, 30));
     name.resize(width, ' ');
-    char number[24];
-    std::snprintf(number, sizeof(number), "%4zu  ", i);
-    text +=
-        number + name + (width > 0 ? "  " : "") + DescribeColumn(column) + "\n";
+    text += FormatText("%4zu  ", i) + name + (width > 0 ? "  " : "") +
+            DescribeColumn(column) + "\n";
   }
   return text + "a RUN.json for it: ringlet init " + ShellWord(path) +
          " --label COLUMN > run.json\n";

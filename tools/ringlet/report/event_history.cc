@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/text.h"
 #include "html.h"
 #include "io/files/input_file.h"
 #include "io/logs/event_lines.h"
@@ -288,7 +289,7 @@ void EventHistory::TakeSave(const Line& line) {
   w.save_seconds += seconds;
   w.largest_save = std::max(w.largest_save, bytes);
   Add(ListedEvent::Kind::kSave, line,
-      "saved " + file + " (" + BytesText(bytes) + " in " +
+      "saved " + file + " (" + BinaryBytesText(bytes) + " in " +
           DurationText(seconds) + ")");
 }
 

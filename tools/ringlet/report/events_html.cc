@@ -316,7 +316,7 @@ std::string SavesHtml(const EventHistory& events) {
     if (table.rows() == kShownWorkers) break;
     table.Row({EscapeHtml(w->worker), std::to_string(w->saves),
                std::to_string(w->failed_saves), ShortText(w->save_seconds),
-               BytesText(w->largest_save), std::to_string(w->checks)});
+               BinaryBytesText(w->largest_save), std::to_string(w->checks)});
   }
   if (table.rows() == 0) return "";
   return "<h2>Saves and checks</h2>\n" + table.Html();
@@ -356,9 +356,9 @@ std::string PlannedMemoryHtml(const EventHistory& events) {
     if (w->planned_bytes <= 0 && w->peak_bytes <= 0) continue;
     if (table.rows() == kShownWorkers) break;
     const bool both = w->planned_bytes > 0 && w->peak_bytes > 0;
-    table.Row({EscapeHtml(w->worker), BytesText(w->planned_bytes),
-               w->peak_bytes > 0 ? BytesText(w->peak_bytes) : "–",
-               both ? BytesText(w->peak_bytes - w->planned_bytes) : "–",
+    table.Row({EscapeHtml(w->worker), BinaryBytesText(w->planned_bytes),
+               w->peak_bytes > 0 ? BinaryBytesText(w->peak_bytes) : "–",
+               both ? BinaryBytesText(w->peak_bytes - w->planned_bytes) : "–",
                ExactText(w->batch_size), ExactText(w->threads)});
   }
   if (table.rows() == 0) return "";

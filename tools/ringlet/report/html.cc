@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <ctime>
 
 #include "core/base/number_text.h"
@@ -268,17 +267,6 @@ std::string DurationText(double seconds) {
       : hours > 0 ? std::to_string(hours) + " h " + two(minutes % 60) + " min"
                   : std::to_string(minutes) + " min " + two(whole % 60) + " s";
   return seconds < 0 ? "−" + text : text;
-}
-
-std::string BytesText(double bytes) {
-  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < 5) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return PrintedText(bytes, 'f', unit == 0 || bytes >= 100 ? 0 : 1) + " " +
-         kUnits[unit];
 }
 
 std::string PercentText(double part, double whole) {

@@ -66,8 +66,6 @@ std::string ExactText(double value);
 std::string ShortText(double value);
 // "95 ms", "12.3 s", "4 min 05 s", "3 h 12 min", "2 d 03 h".
 std::string DurationText(double seconds);
-// "12.3 MiB".
-std::string BytesText(double bytes);
 std::string PercentText(double part, double whole);
 // "2026-11-29 22:07:25 UTC" of seconds since 1970.
 std::string DateText(double seconds);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/text.h"
 #include "curves_html.h"
 #include "events_html.h"
 #include "html.h"
@@ -116,16 +117,16 @@ std::string MemoryHtml(const RunReport& report) {
       if (row.bytes == 0) continue;
       const auto bytes = static_cast<double>(row.bytes);
       if (!row.subtracted) {
-        parts.push_back({row.name, bytes, BytesText(bytes),
+        parts.push_back({row.name, bytes, BinaryBytesText(bytes),
                          static_cast<int>(parts.size() % kBarColors)});
         sum += bytes;
       }
       table.Row({EscapeHtml(row.name),
                  (row.subtracted ? "−" : "") + std::to_string(row.bytes),
-                 BytesText(bytes)});
+                 BinaryBytesText(bytes)});
     }
     table.Row({"<b>total</b>", "<b>" + std::to_string(plan.total) + "</b>",
-               BytesText(static_cast<double>(plan.total))});
+               BinaryBytesText(static_cast<double>(plan.total))});
     out += "<h3>" + EscapeHtml(plan.path) + ", a batch of " +
            std::to_string(plan.batch) + "</h3>\n" + BarHtml(parts, sum) +
            table.Html(

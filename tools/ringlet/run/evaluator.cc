@@ -42,11 +42,9 @@ std::string EndFile(const std::string& run, const RunConfig& config) {
 using Key = std::pair<std::string, std::string>;
 
 Key KeyOf(const ModelFile& file) {
-  char written[64];
-  std::snprintf(written, sizeof(written), "%" PRId64 ".%09ld",
-                static_cast<int64_t>(file.written.tv_sec),
-                static_cast<long>(file.written.tv_nsec));
-  return {file.path, written};
+  return {file.path, FormatText("%" PRId64 ".%09ld",
+                                static_cast<int64_t>(file.written.tv_sec),
+                                static_cast<long>(file.written.tv_nsec))};
 }
 
 // The rows of the evaluations.

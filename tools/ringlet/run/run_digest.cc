@@ -6,7 +6,6 @@
 #include "run_digest.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "core/base/crc32c.h"
 #include "core/base/fnv1a.h"
@@ -28,11 +27,7 @@ class Digest {
  public:
   void Add(const std::string& text) { hash_.Add(text); }
   void Add(int64_t number) { Add(std::to_string(number)); }
-  void Add(double number) {
-    char text[40];
-    std::snprintf(text, sizeof(text), "%.17g", number);
-    Add(std::string(text));
-  }
+  void Add(double number) { Add(FormatText("%.17g", number)); }
   void AddElements(DType dtype, const void* elements, int64_t count) {
     const Storage storage = StorageOf(dtype);
     for (int64_t i = 0; i < count; i += kPiece) {
