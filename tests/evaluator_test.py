@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The task "evaluator" of a job: real processes, killed at each row.
 
-RINGLET_SOURCE and RINGLET_BUILD name the folders.
+RINGLET_BUILD names the folder of the build.
 """
 import csv
 import json
@@ -15,8 +15,8 @@ import sys
 import tempfile
 import time
 
-PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() / \
-    "tools/ringlet/ringlet"
+from made_runs import PROGRAM, layer, sequential
+
 DEADLINE = 300  # seconds, for what takes a few
 EPOCHS, BATCH, EXAMPLES = 40, 32, 100
 STEPS = -(-(EXAMPLES * 4 // 5) // BATCH)  # of an epoch; a fifth validates
@@ -29,11 +29,9 @@ def write_run(folder, filepath="saved/m-{epoch:02d}.safetensors", **options):
         a, b = draw.random(), draw.random()
         rows.append(f"{a},{b},{a - b}")
     (folder / "data.csv").write_text("\n".join(rows) + "\n")
-    layers = [
-        {"class_name": "InputLayer", "config": {"batch_shape": [None, 2]}},
-        {"class_name": "Dense", "config": {"units": 1}}]
     run = {
-        "model": {"class_name": "Sequential", "config": {"layers": layers}},
+        "model": sequential(layer("InputLayer", batch_shape=[None, 2]),
+                            layer("Dense", units=1)),
         "compile": {"optimizer": "sgd", "loss": "mse", "metrics": ["mae"]},
         "data": {"train": {"csv": "data.csv", "label": "y"}},
         "fit": {"epochs": EPOCHS, "batch_size": BATCH,

@@ -9,8 +9,8 @@ import socket
 import subprocess
 import tempfile
 
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"])
-PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]) / "tools/ringlet/ringlet"
+from made_runs import PROGRAM, SOURCE
+
 PAGE = (SOURCE / "docs/porting.md").read_text()
 SECURITY = (SOURCE / "docs/security.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.M | re.S)

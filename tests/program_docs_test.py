@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The program's help, man page, completion and schema agree."""
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -10,9 +9,8 @@ import sys
 import tempfile
 
 from data_fields import OF_PICTURES, OF_SOUND_ALONE, OF_WINDOWS
+from made_runs import PROGRAM, SOURCE
 
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"])
-PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]) / "tools/ringlet/ringlet"
 SCHEMA = json.loads((SOURCE / "docs/run.schema.json").read_text())
 
 

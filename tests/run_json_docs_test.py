@@ -22,10 +22,8 @@ import wave
 import zipfile
 
 import keras_applications
+from made_runs import PROGRAM, SOURCE
 
-SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
-BUILD = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve()
-PROGRAM = BUILD / "tools/ringlet/ringlet"
 PAGES = [SOURCE / "docs" / name for name in ("from-keras.md", "quickstart.md")]
 
 

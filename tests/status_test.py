@@ -16,9 +16,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from free_ports import free_ports  # noqa: E402
+from made_runs import PROGRAM, layer, sequential  # noqa: E402
 
-PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve() / \
-    "tools/ringlet/ringlet"
 DEADLINE = 300  # seconds, for what takes a few
 # A line of Prometheus's text format, version 0.0.4.
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -36,12 +35,9 @@ class Training:
         rows = "".join(f"{i % 7},{i % 5},{i % 7 - i % 5}\n"
                        for i in range(1000))
         (folder / "data.csv").write_text("a,b,y\n" + rows)
-        layers = [
-            {"class_name": "InputLayer", "config": {"batch_shape": [None, 2]}},
-            {"class_name": "Dense", "config": {"units": 1}}]
         (folder / "run.json").write_text(json.dumps({
-            "model": {"class_name": "Sequential",
-                      "config": {"layers": layers}},
+            "model": sequential(layer("InputLayer", batch_shape=[None, 2]),
+                                layer("Dense", units=1)),
             "compile": {"optimizer": "sgd", "loss": "mse"},
             "data": {"train": {"csv": "data.csv", "label": "y"}},
             "fit": {"epochs": 10**9, "verbose": 0,
