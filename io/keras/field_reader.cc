@@ -222,6 +222,16 @@ void FieldReader::Sizes(const char* key, int64_t low, int64_t high, int count,
   std::copy_n(sizes, count, value);
 }
 
+void FieldReader::List(const char* key, int64_t least, const std::string& takes,
+                       const std::function<bool(const Json&)>& read_item) {
+  if (!Has(key)) return;
+  const Json json = Take(key, takes);
+  if (!json) return;
+  bool good = json.is_array() && json.size() >= least;
+  for (Json m = json.first(); m && good; m = m.next()) good = read_item(m);
+  if (!good) MustBe(key, takes);
+}
+
 bool FieldReader::Object(const char* key, const std::string& takes,
                          const std::string& standard, KerasObject* object) {
   const Json json = Take(key, takes, standard);

@@ -2,13 +2,9 @@
 
 #include <cstdlib>
 
+#include "io/files/path.h"
+
 namespace ringlet {
-namespace {
-
-constexpr char kColumns[] = "a list of columns' names or numbers";
-
-}  // namespace
-
 bool ReadColumn(const Json& json, std::string* column) {
   int64_t number = 0;
   if (json.is_string()) {
@@ -21,16 +17,33 @@ bool ReadColumn(const Json& json, std::string* column) {
   return true;
 }
 
+std::string ColumnTakes() {
+  return "a column's name, or its number from " + AsJson(-kMaxColumn) + " to " +
+         AsJson(kMaxColumn);
+}
+
+void ReadColumnField(const char* key, const std::string& takes,
+                     FieldReader* fields, std::string* column) {
+  const Json json = fields->Take(key, takes);
+  if (fields->Has(key) && (!ReadColumn(json, column) || column->empty())) {
+    fields->MustBe(key, takes);
+  }
+}
+
 void ReadColumns(const char* key, FieldReader* fields,
                  std::vector<std::string>* columns) {
-  if (!fields->Has(key)) return;
-  const Json json = fields->Take(key, kColumns);
-  if (!json) return;
-  for (Json m = json.first(); m && json.is_array(); m = m.next()) {
-    columns->emplace_back();
-    if (!ReadColumn(m, &columns->back())) return fields->MustBe(key, kColumns);
-  }
-  if (columns->empty()) fields->MustBe(key, kColumns);
+  fields->List(key, 1, "a list of columns' names or numbers",
+               [&](const Json& item) {
+                 columns->emplace_back();
+                 return ReadColumn(item, &columns->back());
+               });
+}
+
+void ReadPath(const char* key, const std::string& folder, FieldReader* fields,
+              std::string* path, const char* takes) {
+  std::string text;
+  fields->Text(key, takes, &text);
+  if (!text.empty()) *path = PathIn(folder, text);
 }
 
 }  // namespace ringlet

@@ -41,16 +41,11 @@ void ReadSize(FieldReader* fields, PictureConfig* config) {
 }
 
 void ReadClassNames(FieldReader* fields, std::vector<std::string>* names) {
-  const char kKey[] = "class_names";
-  const char kTakes[] = "a list of the classes' names, in their order";
-  if (!fields->Has(kKey)) return;
-  const Json json = fields->Take(kKey, kTakes);
-  if (!json) return;
-  for (Json m = json.first(); m; m = m.next()) {
-    if (m.text().empty()) return fields->MustBe(kKey, kTakes);
-    names->push_back(m.text());
-  }
-  if (names->empty()) fields->MustBe(kKey, kTakes);
+  fields->List("class_names", 1, "a list of the classes' names, in their order",
+               [&](const Json& item) {
+                 names->push_back(item.text());
+                 return !item.text().empty();
+               });
 }
 
 void ReadSplit(FieldReader* fields, ImageOptions* options) {
@@ -73,12 +68,8 @@ void ReadChanges(const std::string& folder, FieldReader* fields,
                  PictureConfig* config) {
   AudioOptions* const changes = &config->changes;
   if (fields->Has("background_noise")) {
-    fields->Text("background_noise",
-                 "the path of a folder of noise, as WAV, for training",
-                 &changes->background_noise);
-  }
-  if (!changes->background_noise.empty()) {
-    changes->background_noise = PathIn(folder, changes->background_noise);
+    ReadPath("background_noise", folder, fields, &changes->background_noise,
+             "the path of a folder of noise, as WAV, for training");
   }
   fields->Float("background_frequency", kFraction,
                 &changes->background_frequency);
@@ -96,13 +87,11 @@ void ReadChanges(const std::string& folder, FieldReader* fields,
 
 void ReadPathColumn(const char* key, const char* noun, bool is_table,
                     FieldReader* fields, std::string* name) {
-  const std::string takes = std::string("a CSV's column with paths of ") +
-                            noun + ": a name, or a number from " +
-                            AsJson(-kMaxColumn) + " to " + AsJson(kMaxColumn);
-  const Json column = fields->Take(key, takes);
-  if (fields->Has(key) && (!ReadColumn(column, name) || name->empty())) {
-    fields->MustBe(key, takes);
-  }
+  ReadColumnField(key,
+                  std::string("a CSV's column with paths of ") + noun +
+                      ": a name, or a number from " + AsJson(-kMaxColumn) +
+                      " to " + AsJson(kMaxColumn),
+                  fields, name);
   if (!is_table && !name->empty()) {
     fields->Refuse(key, "is a column of a \"csv\"; leave it out");
   }

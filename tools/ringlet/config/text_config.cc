@@ -86,18 +86,9 @@ Status CheckVocabulary(const TextConfig& config,
 void ReadText(const std::string& folder, bool of_sound, FieldReader* fields,
               TextConfig* config) {
   TextVectorization* const v = &config->vectorization;
-  const std::string takes = "a column's name, or its number from " +
-                            AsJson(-kMaxColumn) + " to " + AsJson(kMaxColumn);
-  const Json column = fields->Take("text", takes);
-  if (fields->Has("text") &&
-      (!ReadColumn(column, &config->column) || config->column.empty())) {
-    fields->MustBe("text", takes);
-  }
+  ReadColumnField("text", ColumnTakes(), fields, &config->column);
   if (fields->Has("vocabulary")) {
-    fields->Text("vocabulary", "the path of a file", &config->vocabulary);
-  }
-  if (!config->vocabulary.empty()) {
-    config->vocabulary = PathIn(folder, config->vocabulary);
+    ReadPath("vocabulary", folder, fields, &config->vocabulary);
   }
   if (fields->Has("max_tokens")) {
     fields->Int("max_tokens", 3, kMaxTokens, &v->max_tokens);

@@ -14,22 +14,15 @@ constexpr int64_t kMaxRows = int64_t{1} << 30;
 
 // Groups are compared as text; a number is that of an array.
 void ReadGroupNames(FieldReader* fields, std::vector<std::string>* names) {
-  const char kKey[] = "validation_groups";
   const char kTakes[] = "a list of groups' names or numbers";
-  if (!fields->Has(kKey)) return;
-  const Json json = fields->Take(kKey, kTakes);
-  if (!json) return;
-  for (Json m = json.first(); m && json.is_array(); m = m.next()) {
+  fields->List("validation_groups", 1, kTakes, [&](const Json& item) {
     // Beyond 2^53 a number of JSON may be another one; a text is exact.
-    if (m.is_string()) {
-      names->push_back(m.text());
-    } else if (m.is_number() && std::fabs(m.number()) <= 9007199254740992.0) {
-      names->push_back(ShortestText(m.number() + 0.0));
-    } else {
-      return fields->MustBe(kKey, kTakes);
-    }
-  }
-  if (names->empty()) fields->MustBe(kKey, kTakes);
+    const bool exact =
+        item.is_number() && std::fabs(item.number()) <= 9007199254740992.0;
+    if (item.is_string()) names->push_back(item.text());
+    if (exact) names->push_back(ShortestText(item.number() + 0.0));
+    return item.is_string() || exact;
+  });
 }
 
 }  // namespace
