@@ -541,7 +541,7 @@ DEFECTS = {
           "StrategyTest.Options_OfTwoWorkersDiffer_AreNamed")),
     # tools/ringlet
     "train: in_memory of the RUN.json is ignored":
-        ("tools/ringlet/config/data_config.cc",
+        ("tools/ringlet/config/open_data.cc",
          "  options.in_memory = data.in_memory;\n",
          "",
          ("program_footprint",

@@ -1,215 +1,29 @@
-// The fields decide which of the five forms the data have. As in run_config.cc
+// Which of the five forms the data have (FormsOf), and what only some fields
+// together permit. The fields of a form are read by its file: data_part.cc
+// (arrays), table_config.cc, text_config.cc, picture_config.cc (sound too) and
+// timeseries_config.cc. A new field of one form goes into kFieldsOfForms too,
+// or it is reported as unknown where no form is given. As in run_config.cc
 // every field must be reached where Json::ForDescription is read.
 
 #include "data_config.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include "column_fields.h"
-#include "core/base/text.h"
-#include "io/files/path.h"
 #include "io/keras/field_reader.h"
-#include "io/keras/keras_json.h"
-#include "io/readers/arrays/array_path.h"
-#include "io/sound/wav.h"
 #include "ringlet/readers.h"
 #include "run_config.h"
 #include "scaled_number.h"
-#include "timeseries_windows.h"
+#include "table_config.h"
 
 namespace ringlet {
 namespace {
 
-constexpr char kColumns[] = "a list of columns' names or numbers";
-constexpr char kWeightOfCsv[] =
-    "a file's path (NPY), or for a CSV a column's name or number";
-
-void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
-              std::string* path) {
-  std::string text;
-  fields->Text(key, "the path of a file", &text);
-  if (!text.empty()) *path = PathIn(folder, text);
-}
-
-void ReadColumnName(const char* key, FieldReader* fields,
-                    const CsvOptions& table, std::string* name) {
-  fields->Text(key, "a column's name or number", name);
-  if (!table.header.value_or(true)) {
-    fields->Refuse(key, "a name needs a header; give the column's number");
-  }
-}
-
-constexpr Named<bool> kUnknown[] = {{"error", false}, {"other", true}};
-
-void ReadCategorical(FieldReader* fields, CsvOptions* table) {
-  bool other = false;
-  fields->Choice("unknown_categories", kUnknown, &other);
-  const char kKey[] = "categorical";
-  const std::string takes =
-      std::string(kColumns) +
-      ", or an object: columns' names and one_hot or index";
-  if (!fields->Has(kKey)) return;
-  const Json json = fields->Take(kKey, takes);
-  if (!json) return;
-  const bool by_name = json.is_object();
-  for (Json m = json.first(); m && (by_name || json.is_array()); m = m.next()) {
-    CsvOptions::Categorical column;
-    column.has_unknown_category = other;
-    if (by_name) {
-      column.column = m.key();
-      column.one_hot = m.is_string() && m.text() == "one_hot";
-      if (!column.one_hot && (!m.is_string() || m.text() != "index")) {
-        return fields->MustBe(kKey, takes);
-      }
-    } else if (!ReadColumn(m, &column.column)) {
-      return fields->MustBe(kKey, takes);
-    }
-    table->categorical.push_back(column);
-  }
-  if (table->categorical.empty()) fields->MustBe(kKey, takes);
-}
-
-// False if `json` is no rule.
-bool ReadMissingRule(const Json& json, CsvOptions::MissingRule* rule) {
-  using Missing = CsvOptions::Missing;
-  if (json.is_number()) {
-    rule->kind = Missing::kConstant;
-    rule->value = static_cast<float>(json.number());
-    return std::isfinite(rule->value);
-  }
-  const std::string text = json.is_string() ? json.text() : "";
-  rule->kind = text == "drop"   ? Missing::kDrop
-               : text == "mean" ? Missing::kMean
-                                : Missing::kError;
-  return rule->kind != Missing::kError || text == "error";
-}
-
-void ReadMissing(FieldReader* fields, CsvOptions* table) {
-  const char kKey[] = "missing";
-  const char kTakes[] =
-      "\"error\", \"drop\", \"mean\" or a number, or an object with one of "
-      "these by columns' names";
-  if (fields->Has(kKey)) {
-    const Json json = fields->Take(kKey, kTakes, "\"error\"");
-    if (json && !json.is_object() && !ReadMissingRule(json, &table->missing)) {
-      fields->MustBe(kKey, kTakes);
-    }
-    for (Json m = json.first(); m && json.is_object(); m = m.next()) {
-      if (!ReadMissingRule(m, &table->missing_by_column[m.key()])) {
-        fields->MustBe(kKey, kTakes);
-      }
-    }
-  }
-  const char kTexts[] = "na_values";
-  if (!fields->Has(kTexts)) return;
-  const Json json = fields->Take(kTexts, "a list of texts");
-  if (!json) return;
-  for (Json m = json.first(); m; m = m.next()) {
-    if (!m.is_string()) return fields->MustBe(kTexts, "a list of texts");
-    table->na_values.push_back(m.text());
-  }
-  if (!json.is_array()) fields->MustBe(kTexts, "a list of texts");
-}
-
-void ReadDialect(FieldReader* fields, CsvOptions* table) {
-  fields->Bool("header", &table->header);
-  fields->Character("separator", &table->separator);
-  fields->Character("decimal", &table->decimal);
-  if (fields->Has("comment")) {
-    fields->Character("comment", &table->comment);
-  }
-  if (table->decimal == table->separator) {
-    fields->Refuse("decimal", "\"separator\" must be another character");
-  }
-}
-
-void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
-  CsvOptions* const table = &data->table;
-  ReadPath(fields, "csv", folder, &data->csv);
-  ReadDialect(fields, table);
-  int64_t column = -1;
-  const Json label =
-      fields->Take("label",
-                   "a column's name, or its number from " +
-                       AsJson(-kMaxColumn) + " to " + AsJson(kMaxColumn),
-                   AsJson(column));
-  if (label.is_string()) {
-    ReadColumnName("label", fields, *table, &table->label_name);
-  } else if (fields->Has("label")) {
-    fields->Int("label", -kMaxColumn, kMaxColumn, &column);
-    table->label_column = static_cast<int>(column);
-  }
-  const Json weight = fields->Take("sample_weight", kWeightOfCsv);
-  if (weight.is_string()) {
-    ReadColumnName("sample_weight", fields, *table, &table->weight_name);
-  } else if (weight && fields->Has("sample_weight")) {
-    column = -1;
-    fields->Int("sample_weight", -kMaxColumn, kMaxColumn, &column);
-    table->weight_column = static_cast<int>(column);
-  }
-  ReadColumns("columns", fields, &table->take);
-  ReadColumns("drop", fields, &table->drop);
-  if (!table->take.empty() && !table->drop.empty()) {
-    fields->Refuse("drop", "\"columns\" lists the others; give one of the two");
-  }
-  ReadCategorical(fields, table);
-  ReadMissing(fields, table);
-}
-
 void ReadWeightPath(FieldReader* fields, const std::string& folder,
                     std::string* path) {
-  fields->Take("sample_weight", kWeightOfCsv);
+  fields->Take("sample_weight", kSampleWeightTakes);
   if (!fields->Has("sample_weight")) return;
-  ReadPath(fields, "sample_weight", folder, path);
-}
-
-constexpr char kParts[] =
-    "the path of a file, a list, or an object by layers' names";
-
-void ReadScale(FieldReader* fields, std::optional<Scale>* scale) {
-  if (fields->Take("scale") || fields->Take("offset")) scale->emplace();
-  Scale unused;
-  Scale* const read = *scale ? &**scale : &unused;
-  fields->Float("scale", &read->factor);
-  fields->Float("offset", &read->offset);
-}
-
-Status ReadPart(const Json& json, const std::string& path,
-                const std::string& folder, DataPart* part) {
-  if (json.is_string() && !json.text().empty()) {
-    part->path = PathIn(folder, json.text());
-    return Status();
-  }
-  FieldReader fields(json, path);
-  fields.Require("file");
-  ReadPath(&fields, "file", folder, &part->path);
-  ReadScale(&fields, &part->scale);
-  return fields.Finish();
-}
-
-void ReadParts(const char* key, const std::string& folder, FieldReader* fields,
-               std::string* path, std::vector<DataPart>* parts) {
-  fields->Require(key);
-  const Json json = fields->Take(key, kParts);
-  if (json.is_string()) return ReadPath(fields, key, folder, path);
-  if (!json.is_array() && !json.is_object()) {
-    if (json) fields->MustBe(key, kParts);
-    return;
-  }
-  int64_t i = 0;
-  for (Json m = json.first(); m && fields->ok(); m = m.next(), ++i) {
-    parts->emplace_back();
-    const std::string at = fields->PathOf(key);
-    const bool named = json.is_object();
-    if (named) parts->back().name = m.key();
-    fields->Fail(
-        ReadPart(m, named ? JoinPath(at, Printable(m.key())) : JoinPath(at, i),
-                 folder, &parts->back()));
-  }
-  if (i == 0) fields->MustBe(key, kParts);
+  ReadPath("sample_weight", folder, fields, path);
 }
 
 constexpr Named<AutoShardPolicy> kPolicies[] = {
@@ -219,17 +33,12 @@ constexpr Named<AutoShardPolicy> kPolicies[] = {
     {"off", AutoShardPolicy::kOff}};
 
 void ReadOwnExamples(FieldReader* fields, std::vector<int64_t>* counts) {
-  const char kKey[] = "own_examples";
-  const char kTakes[] = "a list of whole numbers, one for each worker";
-  if (!fields->Has(kKey)) return;
-  const Json json = fields->Take(kKey, kTakes);
-  if (!json) return;
-  for (Json m = json.first(); m; m = m.next()) {
-    int64_t count = 0;
-    if (!m.ToInt64(&count) || count < 0) return fields->MustBe(kKey, kTakes);
-    counts->push_back(count);
-  }
-  if (counts->empty()) fields->MustBe(kKey, kTakes);
+  fields->List("own_examples", 1,
+               "a list of whole numbers, one for each worker",
+               [&](const Json& item) {
+                 counts->push_back(0);
+                 return item.ToInt64(&counts->back()) && counts->back() >= 0;
+               });
 }
 
 // The memory of examples that stay in their files.
@@ -250,58 +59,25 @@ void ReadMemory(const Json& json, FieldReader* fields, DataConfig* data) {
   data->in_memory = false;
 }
 
-// The fields that not all forms have.
-constexpr const char* kFieldsOfForms[] = {"images",
-                                          "labels",
-                                          "x",
-                                          "y",
-                                          "csv",
-                                          "label",
-                                          "header",
-                                          "separator",
-                                          "decimal",
-                                          "comment",
-                                          "columns",
-                                          "drop",
-                                          "categorical",
-                                          "unknown_categories",
-                                          "missing",
-                                          "na_values",
-                                          "sample_weight",
-                                          "sequence_length",
-                                          "sequence_stride",
-                                          "sampling_rate",
-                                          "start_index",
-                                          "end_index",
-                                          "target_offset",
-                                          "target_length",
-                                          "target_columns",
-                                          "group",
-                                          "validation_groups",
-                                          "text",
-                                          "vocabulary",
-                                          "max_tokens",
-                                          "standardize",
-                                          "split",
-                                          "output_sequence_length",
-                                          "directory",
-                                          "audio_directory",
-                                          "image",
-                                          "audio",
-                                          "image_size",
-                                          "color_mode",
-                                          "label_mode",
-                                          "class_names",
-                                          "interpolation",
-                                          "crop_to_aspect_ratio",
-                                          "subset",
-                                          "validation_split",
-                                          "seed",
-                                          "damaged",
-                                          "background_noise",
-                                          "background_frequency",
-                                          "background_volume",
-                                          "time_shift_ms"};
+// The fields that not all forms have, with a space behind each.
+constexpr char kFieldsOfForms[] =
+    "images labels x y csv label header separator decimal comment columns "
+    "drop categorical unknown_categories missing na_values sample_weight "
+    "sequence_length sequence_stride sampling_rate start_index end_index "
+    "target_offset target_length target_columns group validation_groups text "
+    "vocabulary max_tokens standardize split output_sequence_length "
+    "directory audio_directory image audio image_size color_mode label_mode "
+    "class_names interpolation crop_to_aspect_ratio subset validation_split "
+    "seed damaged background_noise background_frequency background_volume "
+    "time_shift_ms ";
+
+void TakeFieldsOfForms(FieldReader* fields) {
+  const std::string keys = kFieldsOfForms;
+  for (size_t at = 0, end; at < keys.size(); at = end + 1) {
+    end = keys.find(' ', at);
+    fields->Take(keys.substr(at, end - at).c_str());
+  }
+}
 
 constexpr char kIsAlone[] =
     "is the only column of x, in memory, and any field is a text, also an "
@@ -379,8 +155,8 @@ void ReadFiles(const DataForms& forms, const std::string& folder,
   if (forms.idx) {
     fields->Require("images");
     if (forms.needs_targets) fields->Require("labels");
-    ReadPath(fields, "images", folder, &data->images);
-    if (forms.needs_targets) ReadPath(fields, "labels", folder, &data->labels);
+    ReadPath("images", folder, fields, &data->images);
+    if (forms.needs_targets) ReadPath("labels", folder, fields, &data->labels);
     ReadWeightPath(fields, folder, &data->sample_weight);
   }
   if (forms.npy) {
@@ -392,7 +168,8 @@ void ReadFiles(const DataForms& forms, const std::string& folder,
   }
   if (forms.csv) {
     fields->Require("csv");
-    ReadCsv(fields, folder, data);
+    ReadPath("csv", folder, fields, &data->csv);
+    ReadTable(fields, &data->table);
     ReadText(folder, forms.of_sound, fields, &data->text);
     data->text.training = {data->csv, data->text.column, data->table};
   }
@@ -441,9 +218,7 @@ Status ReadData(const Json& json, const std::string& path,
   const DataForms forms = FormsOf(json);
   if (forms.inferred) fields.Ignore({"labels"});
   if (json.is_object() && !IsOneForm(json, forms)) {
-    for (const char* key : kFieldsOfForms) {
-      fields.Take(key);
-    }
+    TakeFieldsOfForms(&fields);
     RINGLET_RETURN_IF_ERROR(fields.Finish());
     return InvalidArgument(
         "%s: must have one of {images, labels} (IDX), {x, y} (NPY), "
@@ -584,142 +359,6 @@ Status ReadBothData(const Json& json, const std::string& folder,
     validation->windows.is_validation = true;
   }
   return fields.Finish();
-}
-
-namespace {
-
-ArrayOptions ArrayOptionsOf(const DataConfig& data) {
-  ArrayOptions options;
-  options.in_memory = data.in_memory;
-  return options;
-}
-
-// The columns and their encoding are those of `table`.
-Dataset Open(const DataPart& part, const ArrayOptions& arrays,
-             const CsvOptions& table) {
-  const std::string& path = part.path;
-  if (EndsWith(path, ".csv") || EndsWith(path, ".csv.gz")) {
-    CsvOptions options;
-    options.has_label = false;
-    options.training_columns = table.training_columns;
-    options.encoding = table.encoding;
-    options.in_memory = arrays.in_memory;
-    return CsvDataset(path, options).Map(part.scale.value_or(Scale()));
-  }
-  if (HasSoundName(path)) {
-    return WavDataset(path).Map(part.scale.value_or(Scale()));
-  }
-  const std::string file = SplitArrayPath(path).file;
-  const bool npy = file != path || EndsWith(file, ".npy") ||
-                   EndsWith(file, ".npy.gz") || EndsWith(file, ".npz");
-  return (npy ? NpyDataset(path, arrays) : IdxDataset(path, arrays))
-      .Map(part.scale.value_or(Scale()));
-}
-
-// Opens the parts of `names`, in their order.
-Status OpenNamed(const char* key, const std::string& single,
-                 const std::vector<DataPart>& parts,
-                 const std::vector<std::string>& names,
-                 const ArrayOptions& arrays, const CsvOptions& table,
-                 std::vector<Dataset>* datasets) {
-  if (parts.empty()) {
-    DataPart only;
-    only.path = single;
-    datasets->push_back(Open(only, arrays, table));
-    return Status();
-  }
-  if (parts[0].name.empty()) {
-    for (const DataPart& part : parts)
-      datasets->push_back(Open(part, arrays, table));
-    return Status();
-  }
-  for (const DataPart& part : parts) {
-    if (std::count(names.begin(), names.end(), part.name) == 0) {
-      return UnknownName(key, "layer", part.name, names);
-    }
-  }
-  for (const std::string& name : names) {
-    const auto found =
-        std::find_if(parts.begin(), parts.end(),
-                     [&](const DataPart& part) { return part.name == name; });
-    if (found == parts.end()) {
-      return InvalidArgument("%s.%s: is missing", key, name.c_str());
-    }
-    datasets->push_back(Open(*found, arrays, table));
-  }
-  return Status();
-}
-
-Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
-  std::vector<std::string> inputs, outputs;
-  for (int i = 0; i < model.num_inputs(); ++i) {
-    inputs.push_back(model.layer(i).name);
-  }
-  for (const OutputLoss& output : model.losses()) {
-    if (output.trains) outputs.push_back(output.output);
-  }
-  std::vector<Dataset> x, y;
-  const ArrayOptions arrays = ArrayOptionsOf(data);
-  // The names of columns and the encoding are those of a single input.
-  Status opened =
-      OpenNamed("x", data.x, data.inputs, inputs, arrays,
-                data.inputs.size() > 1 ? CsvOptions() : data.table, &x);
-  if (opened.ok() && targets) {
-    opened =
-        OpenNamed("y", data.y, data.targets, outputs, arrays, CsvOptions(), &y);
-  }
-  return opened.ok() ? Zip(x, y) : Dataset(opened);
-}
-
-// Returns the examples of the files, without sample weights: rows, if there are
-// windows.
-Dataset OpenRows(const DataConfig& data, const Model& model, bool targets) {
-  const ArrayOptions arrays = ArrayOptionsOf(data);
-  if (data.has_parts()) return OpenParts(data, model, targets);
-  if (!data.pictures.empty()) {
-    return OpenPictures(data.pictures, data.csv, data.table, model, targets);
-  }
-  if (!data.text.empty()) return OpenText(data.csv, data.table, data.text);
-  if (!data.csv.empty()) return CsvDataset(data.csv, data.table);
-  const bool idx = !data.images.empty();
-  const std::string& x = idx ? data.images : data.x;
-  const std::string& y = idx ? data.labels : data.y;
-  if (x.empty()) return Dataset();
-  const bool has_y = targets && !y.empty();
-  if (HasSoundName(x) || (has_y && HasSoundName(y))) {
-    const Dataset recording = Open({"", x, {}}, arrays, {});
-    return has_y ? Zip({recording}, {Open({"", y, {}}, arrays, {})})
-                 : recording;
-  }
-  if (!has_y) {
-    return idx ? IdxDataset(x, arrays) : NpyDataset(x, arrays);
-  }
-  return idx ? IdxDataset(x, y, arrays)
-             : NpyDataset(x, y, data.table.classes, arrays);
-}
-
-}  // namespace
-
-Dataset OpenData(const DataConfig& data, const Model& model, bool targets) {
-  Dataset dataset = OpenRows(data, model, targets);
-  if (!data.sample_weight.empty() && targets) {
-    std::vector<float> weights;
-    int64_t weights_per_example = 1;
-    const Status read =
-        ReadSampleWeights(data.sample_weight, &weights, &weights_per_example)
-            .Annotate("sample_weight");
-    dataset = read.ok() ? dataset.SampleWeight(std::move(weights),
-                                               weights_per_example)
-                        : Dataset(read);
-  }
-  const Shape input = model.num_inputs() == 1 ? model.input_shape() : Shape{0};
-  dataset =
-      OpenWindows(dataset, data.windows, data.csv, data.table, input, targets);
-  if (dataset.empty()) return dataset;
-  if (data.memory > 0) dataset = dataset.Memory(data.memory);
-  return dataset.Map(data.scale.value_or(Scale()))
-      .AutoShard(data.policy)
-      .OwnExamples(data.own_examples);
 }
 
 }  // namespace ringlet

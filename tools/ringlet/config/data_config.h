@@ -9,22 +9,15 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "data_part.h"
 #include "picture_config.h"
 #include "ringlet/dataset.h"
-#include "ringlet/model.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
 #include "text_config.h"
 #include "timeseries_config.h"
 
 namespace ringlet {
-
-// An input's values, or an output's targets: NPY, IDX or CSV, by its name.
-struct DataPart {
-  std::string name;  // the layer of the input or output; "": by order
-  std::string path;
-  std::optional<Scale> scale;  // none: not given
-};
 
 // One of five forms; the paths of the others are empty.
 struct DataConfig {
@@ -54,11 +47,6 @@ struct DataConfig {
 // file.
 Status ReadBothData(const Json& json, const std::string& folder,
                     DataConfig* train, DataConfig* validation);
-
-// The examples, scaled, not yet in batches; without `targets` x alone. The
-// compiled model names the parts: its inputs and outputs.
-Dataset OpenData(const DataConfig& data, const Model& model,
-                 bool targets = true);
 
 }  // namespace ringlet
 

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "../config/open_data.h"
 #include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "data_match.h"

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "../config/open_data.h"
 #include "../data/data_match.h"
 #include "core/base/json.h"
 #include "core/base/same_file.h"
