@@ -1,12 +1,12 @@
 // Columns are assigned in one of three ways (AssignColumns): by the names of
 // the training data, by its places, or by the options alone. Begin assigns as
-// if the first record were a row, since HoldsNames needs the places, and again
-// if that record has names.
+// if the first record were a row, since CsvHeader::HasNames needs the places,
+// and again if that record has names. A name in the options belongs to this
+// file; a number may count the columns of this file or of the training file.
 
 #include "csv_columns.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cinttypes>
 #include <map>
 #include <set>
@@ -23,22 +23,6 @@ constexpr size_t kMaxColumns = 1 << 20;
 constexpr char kLabelOfTraining[] =
     "the label of training; give the column of the label (--label, or "
     "\"label\" in RUN.json)";
-
-// Parses a whole number; false for other texts.
-bool ParseInt(const std::string& text, int64_t* value) {
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, *value);
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
-
-// Returns the column with this number, of `count`; -1: there is none. Negative
-// numbers count from the end.
-int64_t ColumnNumber(const std::string& text, size_t count) {
-  const int64_t n = static_cast<int64_t>(count);
-  int64_t number = 0;
-  if (!ParseInt(text, &number) || number < -n || number >= n) return -1;
-  return number < 0 ? number + n : number;
-}
 
 // A separator that would give several columns.
 std::string OtherSeparator(std::string_view field) {
@@ -63,15 +47,17 @@ Status CsvColumns::Begin(const Fields& first, int64_t line) {
         first.size() == 1 ? OtherSeparator(first[0]).c_str() : "");
   }
   columns_.resize(first.size());
-  // HoldsNames needs the places of columns without names.
+  // HasNames needs the places of columns without names.
   const Status unnamed = AssignColumns(nullptr);
   if (!unnamed.ok()) {
     Clear(nullptr);
     for (size_t i = 0; i < count(); ++i) AddValue(i, num_values_);
     if (options_.has_label) label_ = static_cast<int64_t>(count()) - 1;
   }
-  RINGLET_RETURN_IF_ERROR(CheckNotAmbiguous(first));
-  return HoldsNames(first) ? AssignColumns(&first) : unnamed;
+  RINGLET_RETURN_IF_ERROR(header_.Begin(first, line));
+  return header_.HasNames(first, {columns_, label_, weight_})
+             ? AssignColumns(&first)
+             : unnamed;
 }
 
 void CsvColumns::Clear(const Fields* names) {
@@ -97,9 +83,9 @@ void CsvColumns::AddValue(size_t column, int64_t value) {
 // are the columns' names; null: they have none.
 Status CsvColumns::AssignColumns(const Fields* names) {
   Clear(names);
-  if (named_ && !ValueNames(trained_).empty()) {
+  if (named_ && !trained_.ValueNames().empty()) {
     RINGLET_RETURN_IF_ERROR(AssignColumnsByName());
-  } else if (!trained_.empty() && ChoosesAsInTraining()) {
+  } else if (!trained_.empty() && trained_.AreChosenBy(options_)) {
     RINGLET_RETURN_IF_ERROR(AssignColumnsAsInTraining());
   } else {
     RINGLET_RETURN_IF_ERROR(AssignColumnsByOptions());
@@ -211,7 +197,7 @@ Status CsvColumns::AssignColumnsByName() {
   // number may be the number of a value.
   const auto is_there = [&](const std::string& name, Role role) {
     return !name.empty() &&
-           (by_name_.count(name) > 0 || !HasRoleInTraining(role, name, {}));
+           (by_name_.count(name) > 0 || !trained_.HasRole(role, name, {}));
   };
   const bool label =
       options_.has_label && label_is_given() &&
@@ -220,7 +206,7 @@ Status CsvColumns::AssignColumnsByName() {
       has_weight() && (!options_.for_prediction || options_.weight_column ||
                        is_there(options_.weight_name, Role::kWeight));
   RINGLET_RETURN_IF_ERROR(FindGivenColumns(label, weight));
-  for (size_t i = 0; i < trained_.size(); ++i) {
+  for (int64_t i = 0; i < static_cast<int64_t>(trained_.size()); ++i) {
     if (trained_[i].role != Role::kValue) continue;
     size_t column = 0;
     RINGLET_RETURN_IF_ERROR(FindTrainingColumn(
@@ -246,7 +232,7 @@ Status CsvColumns::AssignColumnsByName() {
 // If `take` or `drop` is given, it must choose the columns that training used.
 // A column number may count the columns of this file or of the training file.
 Status CsvColumns::CheckChoice() const {
-  if (ChoosesAsInTraining()) return Status();
+  if (trained_.AreChosenBy(options_)) return Status();
   const int64_t taken = static_cast<int64_t>(options_.take.size());
   const bool takes = taken > 0;
   bool same = !takes || taken == num_values_;
@@ -257,8 +243,8 @@ Status CsvColumns::CheckChoice() const {
   }
   for (size_t i = 0; i < options_.drop.size() && same; ++i) {
     size_t column = 0;
-    const int64_t at = TrainingColumnOfKey(options_.drop[i]);
-    same = at >= 0 ? trained_[static_cast<size_t>(at)].value < 0
+    const int64_t at = trained_.Find(options_.drop[i]);
+    same = at >= 0 ? trained_[at].value < 0
                    : Find("drop", options_.drop[i], &column).ok() &&
                          columns_[column].value < 0;
   }
@@ -267,22 +253,23 @@ Status CsvColumns::CheckChoice() const {
       "%s: \"%s\" is another choice than in training; the model takes, in this "
       "order: %s; leave \"%s\" out",
       path_.c_str(), takes ? "columns" : "drop",
-      ListNames(ValueNames(trained_)).c_str(), takes ? "columns" : "drop");
+      ListNames(trained_.ValueNames()).c_str(), takes ? "columns" : "drop");
 }
 
 // The column with the name of a column of the training data. If several columns
 // have the name, it is the column at the same place among them, provided the
 // training data had as many.
-Status CsvColumns::FindTrainingColumn(size_t index, const char* what,
+Status CsvColumns::FindTrainingColumn(int64_t index, const char* what,
                                       size_t* column) const {
   const std::string& name = trained_[index].name;
   const size_t same = by_name_.count(name);
   const auto is_same = [&](const TableColumn& c) { return c.name == name; };
-  const bool at_place = same > 1 && index < count() &&
-                        columns_[index].name == name &&
-                        static_cast<size_t>(std::count_if(
-                            trained_.begin(), trained_.end(), is_same)) == same;
-  if (same > 0) *column = at_place ? index : by_name_.find(name)->second;
+  const auto place = static_cast<size_t>(index);
+  const bool at_place =
+      same > 1 && place < count() && columns_[place].name == name &&
+      static_cast<size_t>(std::count_if(trained_.all().begin(),
+                                        trained_.all().end(), is_same)) == same;
+  if (same > 0) *column = at_place ? place : by_name_.find(name)->second;
   const bool used = same > 0 && columns_[*column].value >= 0;
   if (same > 0 && !used && (same == 1 || at_place)) return Status();
   const std::string only = count() == 1 ? columns_[0].name : "";
@@ -297,11 +284,11 @@ Status CsvColumns::FindTrainingColumn(size_t index, const char* what,
 // The label of the training data or, if that has no name, the only column that
 // the training did not have.
 Status CsvColumns::FindLabelByName() {
-  const int64_t trained = TrainingColumnOfRole(Role::kLabel);
-  if (trained >= 0 && !trained_[static_cast<size_t>(trained)].name.empty()) {
+  const int64_t trained = trained_.OfRole(Role::kLabel);
+  if (trained >= 0 && !trained_[trained].name.empty()) {
     size_t column = 0;
-    RINGLET_RETURN_IF_ERROR(FindTrainingColumn(static_cast<size_t>(trained),
-                                               kLabelOfTraining, &column));
+    RINGLET_RETURN_IF_ERROR(
+        FindTrainingColumn(trained, kLabelOfTraining, &column));
     label_ = static_cast<int64_t>(column);
     return Status();
   }
@@ -322,7 +309,7 @@ Status CsvColumns::FindLabelByName() {
 
 void CsvColumns::PrintIgnoredColumns() const {
   std::set<std::string_view> known;
-  for (const TableColumn& column : trained_) known.insert(column.name);
+  for (const TableColumn& column : trained_.all()) known.insert(column.name);
   std::vector<std::string> ignored;
   for (size_t i = 0; i < count(); ++i) {
     const TableColumn& column = columns_[i];
@@ -336,99 +323,26 @@ void CsvColumns::PrintIgnoredColumns() const {
 
 // --- by place ----------------------------------------------------------------
 
-// Returns a column of the training data by its name or its number; -1: none.
-int64_t CsvColumns::TrainingColumnOfKey(const std::string& key) const {
-  const auto same = [&](const TableColumn& c) { return c.name == key; };
-  const auto found = std::find_if(trained_.begin(), trained_.end(), same);
-  if (key.empty() || found == trained_.end()) {
-    return ColumnNumber(key, trained_.size());
-  }
-  return found - trained_.begin();
-}
-
-int64_t CsvColumns::CountTrainingColumns(Role role) const {
-  const auto same = [&](const TableColumn& c) { return c.role == role; };
-  return std::count_if(trained_.begin(), trained_.end(), same);
-}
-
-int64_t CsvColumns::TrainingColumnOfRole(Role role) const {
-  const auto same = [&](const TableColumn& c) { return c.role == role; };
-  const auto found = std::find_if(trained_.begin(), trained_.end(), same);
-  return found == trained_.end() ? -1 : found - trained_.begin();
-}
-
-// True if the name or the number is of the training data's column of that role.
-bool CsvColumns::HasRoleInTraining(Role role, const std::string& name,
-                                   const std::optional<int>& number) const {
-  const int64_t column = TrainingColumnOfKey(
-      name.empty() ? std::to_string(number.value_or(-1)) : name);
-  return column >= 0 && trained_[static_cast<size_t>(column)].role == role;
-}
-
-// True if options_.take and drop give the values of the training data.
-bool CsvColumns::ChoosesAsInTraining() const {
-  const auto is = [&](const std::string& key, Role role, int64_t value) {
-    const int64_t at = TrainingColumnOfKey(key);
-    return at >= 0 && trained_[static_cast<size_t>(at)].role == role &&
-           trained_[static_cast<size_t>(at)].value == value;
-  };
-  for (size_t i = 0; i < options_.take.size(); ++i) {
-    const int64_t value = static_cast<int64_t>(i);
-    if (!is(options_.take[i], Role::kValue, value)) return false;
-  }
-  for (const std::string& key : options_.drop) {
-    if (!is(key, Role::kDropped, -1)) return false;
-  }
-  const auto counted = [&](const std::vector<std::string>& keys, Role role) {
-    return keys.empty() ||
-           CountTrainingColumns(role) == static_cast<int64_t>(keys.size());
-  };
-  return counted(options_.take, Role::kValue) &&
-         counted(options_.drop, Role::kDropped);
-}
-
-// Lays out the columns of the training data without the roles `absent`. A label
-// or weights that the options place elsewhere are moved there. False: the file
-// has another number of columns.
-bool CsvColumns::LayOut(const std::set<Role>& absent,
-                        std::vector<TableColumn>* layout) const {
-  layout->clear();
-  for (const TableColumn& column : trained_) {
-    const bool elsewhere = (column.role == Role::kLabel && label_ >= 0) ||
-                           (column.role == Role::kWeight && weight_ >= 0);
-    if (!elsewhere && absent.count(column.role) == 0) layout->push_back(column);
-  }
-  const std::pair<int64_t, Role> given[] = {{label_, Role::kLabel},
-                                            {weight_, Role::kWeight}};
-  for (const auto& [place, role] :
-       {std::min(given[0], given[1]), std::max(given[0], given[1])}) {
-    if (place < 0) continue;
-    if (place > static_cast<int64_t>(layout->size())) return false;
-    layout->insert(layout->begin() + place, TableColumn{"", role, -1});
-  }
-  return layout->size() == count();
-}
-
 // The file has the columns of the training data in their order. A label that is
 // not needed and weights that are not given may be absent.
 Status CsvColumns::AssignColumnsAsInTraining() {
   const bool own_label = options_.has_label && label_is_given() &&
-                         !HasRoleInTraining(Role::kLabel, options_.label_name,
-                                            options_.label_column);
+                         !trained_.HasRole(Role::kLabel, options_.label_name,
+                                           options_.label_column);
   const bool own_weight =
-      has_weight() && !HasRoleInTraining(Role::kWeight, options_.weight_name,
-                                         options_.weight_column);
+      has_weight() && !trained_.HasRole(Role::kWeight, options_.weight_name,
+                                        options_.weight_column);
   RINGLET_RETURN_IF_ERROR(FindGivenColumns(own_label, own_weight));
-  const int64_t label = TrainingColumnOfRole(Role::kLabel);
+  const int64_t label = trained_.OfRole(Role::kLabel);
   if (needs_label() && label < 0 && label_ < 0) {
     label_ = static_cast<int64_t>(count()) - 1;
   }
   if (named_ && label >= 0 && label_ < 0 && options_.has_label) {
-    const std::string& name = trained_[static_cast<size_t>(label)].name;
+    const std::string& name = trained_[label].name;
     size_t column = 0;
     if (!name.empty() && (needs_label() || by_name_.count(name) > 0)) {
-      RINGLET_RETURN_IF_ERROR(FindTrainingColumn(static_cast<size_t>(label),
-                                                 kLabelOfTraining, &column));
+      RINGLET_RETURN_IF_ERROR(
+          FindTrainingColumn(label, kLabelOfTraining, &column));
       label_ = static_cast<int64_t>(column);
     }
   }
@@ -439,9 +353,10 @@ Status CsvColumns::AssignColumnsAsInTraining() {
     const bool weights_needed = has_weight() && !options_.for_prediction;
     if ((needs_label() && absent.count(Role::kLabel) > 0) ||
         (weights_needed && absent.count(Role::kWeight) > 0) ||
-        !LayOut(absent, &other)) {
+        !trained_.LayOut(absent, label_, weight_, &other)) {
       continue;
     }
+    if (other.size() != count()) continue;
     const auto same = [](const TableColumn& a, const TableColumn& b) {
       return a.value == b.value;
     };
@@ -466,7 +381,7 @@ Status CsvColumns::AssignColumnsAsInTraining() {
 // Decide prints it: a file that lacks another column looks the same.
 void CsvColumns::PrintAbsent(Role role, const char* what,
                              const std::vector<TableColumn>& layout) {
-  const int64_t trained = TrainingColumnOfRole(role);
+  const int64_t trained = trained_.OfRole(role);
   const auto same = [&](const TableColumn& c) { return c.role == role; };
   if (trained < 0 || std::any_of(layout.begin(), layout.end(), same)) return;
   absent_ += (absent_.empty() ? "" : " and ") + std::string(what) +
@@ -474,17 +389,7 @@ void CsvColumns::PrintAbsent(Role role, const char* what,
 }
 
 Status CsvColumns::LayoutError(bool ambiguous) const {
-  const int64_t dropped = CountTrainingColumns(Role::kDropped);
-  std::string text =
-      std::to_string(CountTrainingColumns(Role::kValue)) + " values";
-  if (dropped > 0) text += ", " + std::to_string(dropped) + " not taken";
-  for (const auto& [role, what] :
-       {std::pair(Role::kLabel, ", the label is column "),
-        std::pair(Role::kWeight, ", the weights are column ")}) {
-    const int64_t column = TrainingColumnOfRole(role);
-    if (column >= 0) text += what + std::to_string(column + 1);
-  }
-  const std::vector<std::string> names = ValueNames(trained_);
+  const std::vector<std::string> names = trained_.ValueNames();
   const std::string advice =
       ambiguous ? "the label or the weights may be absent: give both"
       : names.empty()
@@ -496,7 +401,7 @@ Status CsvColumns::LayoutError(bool ambiguous) const {
   return InvalidArgument("%s: line %" PRId64
                          " has %zu columns, the training data had %zu (%s); %s",
                          path_.c_str(), first_line_, count(), trained_.size(),
-                         text.c_str(), advice.c_str());
+                         trained_.Describe().c_str(), advice.c_str());
 }
 
 // --- by the options ----------------------------------------------------------
@@ -507,14 +412,14 @@ Status CsvColumns::AssignColumnsByOptions() {
   RINGLET_RETURN_IF_ERROR(
       FindGivenColumns(options_.has_label && label_is_given(), has_weight()));
   if (options_.has_label && !label_is_given()) {
-    const int64_t trained = TrainingColumnOfRole(Role::kLabel);
+    const int64_t trained = trained_.OfRole(Role::kLabel);
     const bool same = trained >= 0 && trained_.size() == count();
     label_ = same ? trained : static_cast<int64_t>(count()) - 1;
   }
   RINGLET_RETURN_IF_ERROR(options_.take.empty() ? AssignRemainingColumns()
                                                 : AssignListedColumns());
   RINGLET_RETURN_IF_ERROR(CheckWeight());
-  const int64_t values = CountTrainingColumns(Role::kValue);
+  const int64_t values = trained_.Count(Role::kValue);
   if (trained_.empty() || values == num_values_) return Status();
   return InvalidArgument(
       "%s: %s %" PRId64 " columns of %zu, but the model takes %" PRId64
@@ -586,164 +491,24 @@ Status CsvColumns::AssignListedColumns() {
   return Status();
 }
 
-// --- names or a row ----------------------------------------------------------
-
-// True if the fields have the names of all columns of the training data. Names
-// such as "0", "1" could also be the numbers of a row, so they do not suffice.
-bool CsvColumns::NamesTrainingColumns(const Fields& fields) const {
-  const std::vector<std::string> values = ValueNames(trained_);
-  bool counted = true;
-  for (size_t i = 0; i < values.size(); ++i) {
-    counted = counted && values[i] == std::to_string(i);
-  }
-  const std::set<std::string_view> names(fields.begin(), fields.end());
-  const int64_t label = TrainingColumnOfRole(Role::kLabel);
-  const std::string name =
-      label < 0 ? "" : trained_[static_cast<size_t>(label)].name;
-  const bool has_label =
-      !name.empty() && !IsNumber(name) && names.count(name) > 0;
-  if (counted && !has_label) return false;
-  return std::all_of(
-      values.begin(), values.end(),
-      [&](const std::string& value) { return names.count(value) > 0; });
-}
-
-// True if the column may have text in a row.
-bool CsvColumns::IsText(size_t column) const {
-  if (IsLabel(column)) return true;
-  if (options_.encoding) {
-    const auto& known = options_.encoding->columns;
-    const auto found = known.find(columns_[column].value);
-    return found != known.end() && !found->second.categories.empty();
-  }
-  for (const CsvOptions::Categorical& text : options_.categorical) {
-    if (ColumnNumber(text.column, count()) == static_cast<int64_t>(column)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// True if an option has the name of a column.
-bool CsvColumns::NamesAColumn() const {
-  const auto is_name = [](const std::string& column) {
-    int64_t number = 0;
-    return !ParseInt(column, &number);
-  };
-  if (!options_.label_name.empty() || !options_.weight_name.empty()) {
-    return true;
-  }
-  if (std::any_of(options_.take.begin(), options_.take.end(), is_name) ||
-      std::any_of(options_.drop.begin(), options_.drop.end(), is_name)) {
-    return true;
-  }
-  for (const auto& text : options_.categorical) {
-    if (is_name(text.column)) return true;
-  }
-  return false;
-}
-
-// True if the first record has names. Decide may find later that a possible row
-// has them.
-bool CsvColumns::HoldsNames(const Fields& first) const {
-  if (options_.header) return *options_.header;
-  if (NamesTrainingColumns(first) || NamesAColumn()) return true;
-  constexpr size_t kMinCounted = 3;  // "0,1" may as well be a row
-  bool counted = count() >= kMinCounted, names = false, numbers = false;
-  bool only_text = true;
-  for (size_t i = 0; i < count(); ++i) {
-    float truth = 0;
-    const bool number = IsNumber(first[i], options_.decimal) ||
-                        ParseBool(first[i], &truth) ||
-                        (MayPermitMissing() && IsMissing(first[i]));
-    const bool used = columns_[i].value >= 0 || IsLabel(i) || IsWeight(i);
-    names |= used && !number && !IsText(i);
-    numbers |= used && number;
-    only_text = only_text && (!used || IsText(i));
-    // "0,1,2,label": in a line that counts the columns only the label may be no
-    // number.
-    counted =
-        counted && (first[i] == std::to_string(i) || (IsLabel(i) && !number));
-  }
-  if (only_text && !numbers) {
-    PrintReading("has only text and is read as names, not as data", "false");
-    return true;
-  }
-  // A row with a gap looks the same: "5.1,NA,1.4,0".
-  if (names && numbers) PrintMixedRecord();
-  if (counted && !names) {
-    PrintReading("counts its columns and is read as names", "false");
-  }
-  return names || counted;
-}
-
-// True if the options may permit missing values.
-bool CsvColumns::MayPermitMissing() const {
-  return options_.missing.kind != CsvOptions::Missing::kError ||
-         !options_.missing_by_column.empty() ||
-         (options_.encoding && !options_.encoding->columns.empty());
-}
-
-// Names "0", "1" and so on, in another order, look as a row does.
-Status CsvColumns::CheckNotAmbiguous(const Fields& first) const {
-  const std::vector<std::string> columns = ValueNames(trained_);
-  if (options_.header || columns.empty() || NamesTrainingColumns(first)) {
-    return Status();
-  }
-  const std::set<std::string_view> fields(first.begin(), first.end());
-  bool in_order = count() >= 3;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    if (fields.count(columns[i]) == 0) return Status();
-    in_order = in_order && i < count() && first[i] == columns[i];
-  }
-  if (in_order) return Status();
-  return InvalidArgument(
-      "%s: line %" PRId64
-      " may have the names of the columns, or be a row; say \"header\": true "
-      "or false in RUN.json (evaluate, predict: --header or --no-header)",
-      path_.c_str(), first_line_);
-}
-
-void CsvColumns::PrintMixedRecord() const {
-  PrintReading("holds text beside numbers and is read as names, not as data",
-               "false");
-}
-
-void CsvColumns::PrintReading(const char* what, const char* otherwise) const {
-  if (is_silent_) return;
-  Notice("note: %s: line %" PRId64
-         " %s; if that is wrong, say \"header\": %s in RUN.json (evaluate, "
-         "predict: --%sheader)",
-         path_.c_str(), first_line_, what, otherwise,
-         otherwise[0] == 'f' ? "no-" : "");
-}
+// --- the second record -------------------------------------------------------
 
 Status CsvColumns::Decide(const Fields& first, const Fields* second,
                           bool* is_row) {
-  RINGLET_RETURN_IF_ERROR(DecideNames(first, second, is_row));
-  if (absent_.empty() || is_silent_) return Status();
+  *is_row = !named_;
+  if (!named_ && !options_.header) {
+    if (second != nullptr && header_.SecondShowsNames(first, *second, label_)) {
+      *is_row = false;
+      RINGLET_RETURN_IF_ERROR(AssignColumns(&first));
+    } else {
+      header_.PrintIsRow();
+    }
+  }
+  if (absent_.empty() || header_.is_silent()) return Status();
   Notice(
       "note: %s: has %zu columns, the training data had %zu; it is read as "
       "without %s; check that it lacks no other",
       path_.c_str(), count(), trained_.size(), absent_.c_str());
-  return Status();
-}
-
-Status CsvColumns::DecideNames(const Fields& first, const Fields* second,
-                               bool* is_row) {
-  *is_row = !named_;
-  if (named_ || options_.header) return Status();
-  // If the label's column has text in the first line and a number in the
-  // second, the first line has the names.
-  const size_t label = static_cast<size_t>(label_);
-  if (label_ >= 0 && second != nullptr && label < second->size() &&
-      !IsNumber(first[label], options_.decimal) &&
-      IsNumber((*second)[label], options_.decimal)) {
-    PrintMixedRecord();
-    *is_row = false;
-    return AssignColumns(&first);
-  }
-  PrintReading("holds numbers and is read as data, not as names", "true");
   return Status();
 }
 

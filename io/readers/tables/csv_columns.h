@@ -12,16 +12,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "csv_header.h"
 #include "csv_records.h"
 #include "ringlet/dataset.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
+#include "training_columns.h"
 
 namespace ringlet {
 
@@ -29,10 +29,13 @@ class CsvColumns {
  public:
   // `path` and `options` must outlive this object.
   CsvColumns(const std::string& path, const CsvOptions& options)
-      : path_(path), options_(options), trained_(options.training_columns) {}
+      : path_(path),
+        options_(options),
+        trained_(options.training_columns),
+        header_(path, options) {}
 
   // Prints no note on how the first record is read.
-  void set_silent() { is_silent_ = true; }
+  void set_silent() { header_.set_silent(); }
   // Call it with the first record of the file.
   Status Begin(const Fields& first, int64_t line);
   // Call it once after Begin. `second` is null if there is no second record.
@@ -80,7 +83,6 @@ class CsvColumns {
             (options_.label_name.empty() && options_.label_column == -1));
   }
 
-  Status DecideNames(const Fields& first, const Fields* second, bool* is_row);
   Status AssignColumns(const Fields* names);
   void Clear(const Fields* names);
   Status FindGiven(const char* what, const std::string& name, int64_t number,
@@ -91,21 +93,13 @@ class CsvColumns {
 
   // By the names of the training data.
   Status AssignColumnsByName();
-  Status FindTrainingColumn(size_t index, const char* what,
+  Status FindTrainingColumn(int64_t index, const char* what,
                             size_t* column) const;
   Status FindLabelByName();
   Status CheckChoice() const;
   void PrintIgnoredColumns() const;
   // By the places of the training data.
-  int64_t TrainingColumnOfKey(const std::string& key) const;
-  int64_t TrainingColumnOfRole(Role role) const;
-  int64_t CountTrainingColumns(Role role) const;
-  bool HasRoleInTraining(Role role, const std::string& name,
-                         const std::optional<int>& number) const;
-  bool ChoosesAsInTraining() const;
   Status AssignColumnsAsInTraining();
-  bool LayOut(const std::set<Role>& absent,
-              std::vector<TableColumn>* layout) const;
   void PrintAbsent(Role role, const char* what,
                    const std::vector<TableColumn>& layout);
   Status LayoutError(bool ambiguous) const;
@@ -117,21 +111,13 @@ class CsvColumns {
 
   Status SeveralError(const std::string& name, const char* what) const;
   Status ValueColumnError(const char* what, int64_t column) const;
-  bool NamesTrainingColumns(const Fields& fields) const;
-  bool IsText(size_t column) const;
-  bool MayPermitMissing() const;
-  Status CheckNotAmbiguous(const Fields& first) const;
-  bool NamesAColumn() const;
-  bool HoldsNames(const Fields& first) const;
-  void PrintMixedRecord() const;
-  void PrintReading(const char* what, const char* otherwise) const;
 
   const std::string& path_;
   const CsvOptions& options_;
-  const std::vector<TableColumn>& trained_;
+  const TrainingColumns trained_;
+  CsvHeader header_;
   std::vector<TableColumn> columns_;
   bool named_ = false;  // the file has names
-  bool is_silent_ = false;
   std::string absent_;  // columns of the training data; "": none
   std::multimap<std::string_view, size_t> by_name_;
   int64_t label_ = -1, weight_ = -1;
