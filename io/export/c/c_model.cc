@@ -142,11 +142,12 @@ void CModel::ApplyActivation(Activation activation) {
        static_cast<long long>(YShape().elements()) / width, width);
 }
 
-std::string CModel::NameOfSlot(int slot) const {
-  if (slot >= 0) return "b" + std::to_string(slot);
-  const auto& arguments =
-      slot % 2 == 0 ? interface_.outputs : interface_.inputs;
-  return arguments[static_cast<size_t>((-1 - slot) / 2)].name;
+std::string CModel::NameOfSlot(const CSlot& slot) const {
+  if (slot.is_buffer()) return "b" + std::to_string(slot.index);
+  const auto& arguments = slot.memory == CSlot::Memory::kInput
+                              ? interface_.inputs
+                              : interface_.outputs;
+  return arguments[static_cast<size_t>(slot.index)].name;
 }
 
 std::string CModel::OutputOf(int index) const {
@@ -286,10 +287,11 @@ std::string CModel::Functions() const {
     }
   }
   if (!interface_.scale) return text + "  return 0;\n}\n";
-  const int in = slots_->SlotOf(0);
+  const CSlot& in = slots_->SlotOf(0);
   const std::string x =
-      in >= 0 ? "arena + " + std::to_string(slots_->offset(in) / sizeof(float))
-              : NameOfSlot(in);
+      in.is_buffer() ? "arena + " + std::to_string(slots_->offset(in.index) /
+                                                   sizeof(float))
+                     : NameOfSlot(in);
   return text + "}\n" +
          CPredictions(interface_, "  float* const to = " + x + ";\n",
                       "to[i] = x;",

@@ -45,7 +45,7 @@ class CModel {
   // The primitives of the model's outputs.
   std::vector<int> Outputs() const;
   // The name in C of the memory of a slot: the caller's memory, or a buffer.
-  std::string NameOfSlot(int slot) const;
+  std::string NameOfSlot(const CSlot& slot) const;
   void Emit();
   void EmitNothing() {}
   void Convolve();

@@ -19,19 +19,21 @@ CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
   for (int i = 0; i < count; ++i) {
     const bool input = At(i).kind == Primitive::Kind::kInput;
     if (kinds_[static_cast<size_t>(i)].is_view) continue;
-    int& slot = slots_[static_cast<size_t>(i)];
+    CSlot& slot = slots_[static_cast<size_t>(i)];
     const auto output =
         std::find_if(outputs.begin(), outputs.end(),
                      [&](int index) { return Root(index) == i; });
     if (input && uses_in[static_cast<size_t>(i)]) {
-      slot = In(i);
+      slot = {CSlot::Memory::kInput, i};
     } else if (output != outputs.end() && uses_out) {
-      slot = Out(static_cast<int>(output - outputs.begin()));
+      slot = {CSlot::Memory::kOutput,
+              static_cast<int>(output - outputs.begin())};
     } else if (!input && MayReplaceInput(i, last)) {
       slot = SlotOf(At(i).inputs[0]);
-      buffers_[static_cast<size_t>(slot)].last = last[static_cast<size_t>(i)];
+      buffers_[static_cast<size_t>(slot.index)].last =
+          last[static_cast<size_t>(i)];
     } else {
-      slot = num_buffers();
+      slot = {CSlot::Memory::kBuffer, num_buffers()};
       const int64_t steps = std::max<int64_t>(At(i).steps, 1);
       buffers_.push_back(
           {At(i).output.elements() * steps, i, last[static_cast<size_t>(i)]});
@@ -71,7 +73,7 @@ bool CSlots::MayReplaceInput(int i, const std::vector<int>& last) const {
     return Root(input) == first;
   });
   return kinds_[static_cast<size_t>(i)].in_place && same == 1 &&
-         slots_[static_cast<size_t>(first)] >= 0 &&
+         slots_[static_cast<size_t>(first)].is_buffer() &&
          last[static_cast<size_t>(first)] == i &&
          At(inputs[0]).output == At(i).output;
 }

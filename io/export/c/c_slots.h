@@ -1,9 +1,8 @@
 // CSlots: the memory of the outputs of a model's primitives in a C file.
 //
-// A slot has one output at a time. It is the caller's memory of an input or of
-// one of the model's outputs, or a buffer that is placed by lifetime. A view
-// uses the slot of its input. A primitive that may overwrite its first input
-// uses the same slot if that is its last read.
+// A slot has one output at a time. A view uses the slot of its input. A
+// primitive that may overwrite its first input uses the same slot if that is
+// its last read.
 
 #ifndef RINGLET_IO_EXPORT_C_C_SLOTS_H_
 #define RINGLET_IO_EXPORT_C_C_SLOTS_H_
@@ -17,11 +16,19 @@
 
 namespace ringlet {
 
+struct CSlot {
+  enum class Memory {
+    kBuffer,  // a buffer that is placed by lifetime
+    kInput,   // the caller's memory of an input of the model
+    kOutput,  // the caller's memory of an output
+  };
+  Memory memory = Memory::kBuffer;
+  int index = 0;  // the number of the buffer, the input or the output
+  bool is_buffer() const { return memory == Memory::kBuffer; }
+};
+
 class CSlots {
  public:
-  // The slots of the caller's memory, by number of the input and the output.
-  static constexpr int In(int i) { return -1 - 2 * i; }
-  static constexpr int Out(int k) { return -2 - 2 * k; }
   struct Kind {
     bool is_view, in_place;
   };
@@ -35,8 +42,12 @@ class CSlots {
          bool uses_out);
 
   int Root(int index) const;
-  int SlotOf(int index) const {
+  const CSlot& SlotOf(int index) const {
     return slots_[static_cast<size_t>(Root(index))];
+  }
+  // The buffer of a primitive; -1: the caller has its memory.
+  int BufferOf(int index) const {
+    return SlotOf(index).is_buffer() ? SlotOf(index).index : -1;
   }
   // Adds a buffer for this primitive only.
   int AddBuffer(int64_t elements, int index);
@@ -62,7 +73,7 @@ class CSlots {
 
   const Primitives& primitives_;
   const std::vector<Kind> kinds_;
-  std::vector<int> slots_;  // the slots of primitives that are not views
+  std::vector<CSlot> slots_;  // the slots of primitives that are not views
   std::vector<Buffer> buffers_;
   LifetimePlan plan_;
 };

@@ -108,7 +108,7 @@ std::string Int8Model::OffsetOf(const BufferSpan& span) {
 }
 
 std::string Int8Model::TextOf(const BufferSpan& span) {
-  return "b" + std::to_string(span.slot) + OffsetOf(span);
+  return "b" + std::to_string(span.buffer) + OffsetOf(span);
 }
 
 std::string Int8Model::CallOf(const Step& s, size_t number) const {

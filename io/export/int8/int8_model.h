@@ -89,7 +89,7 @@ class Int8Model {
     int factors = -1, shifts = -1;
   };
   struct BufferSpan {
-    int slot = 0;
+    int buffer = 0;  // -1: tokens, which are not in the arena
     int64_t begin = 0;
     int64_t stride = 0;  // from one repetition of the step to the next
   };
@@ -154,7 +154,7 @@ class Int8Model {
     return lowering_.of_node[static_cast<size_t>(EndOf(k).node)];
   }
   size_t PlaceInArena(int primitive) const {
-    return slots_->offset(slots_->SlotOf(primitive));
+    return slots_->offset(slots_->BufferOf(primitive));
   }
   void UpdateRanges(const float* x, int64_t count);
   void FindViews();
@@ -220,7 +220,7 @@ class Int8Model {
     return quantizations_[static_cast<size_t>(node)];
   }
   BufferSpan At(int node, int64_t begin = 0) const {
-    return {slots_->SlotOf(node), begin,
+    return {slots_->BufferOf(node), begin,
             p_->steps <= 1 ? 0 : PrimitiveAt(node).output.elements()};
   }
   Step NewStep(int8::Kernel kernel) const;
@@ -229,7 +229,7 @@ class Int8Model {
   void RunStep(const Step& step, int64_t time, Int8Memory* memory) const;
   void RunFloatStep(const Step& step, int64_t time, Int8Memory* memory) const;
   int8_t* At(const BufferSpan& span, int64_t time, Int8Memory* memory) const {
-    return memory->arena.data() + slots_->offset(span.slot) + span.begin +
+    return memory->arena.data() + slots_->offset(span.buffer) + span.begin +
            span.stride * time;
   }
   size_t ram() const;
