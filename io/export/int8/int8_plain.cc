@@ -1,6 +1,8 @@
-// A primitive of the model becomes a node of the plain model (`nodes_`), or has
-// that of its input if it computes nothing. Weights are kept by node until all
-// are known, so that a normalization can be multiplied into them.
+// A primitive of the model becomes a node of the plain model, or several, of
+// which the last is in `nodes_`. A primitive that computes nothing has the node
+// of its input (int8_plain_graph.h). Weights are kept by node until all are
+// known, so that a normalization can be multiplied into them. A new kind of
+// primitive needs a row in kRows; without one the model is refused.
 
 #include "int8_plain.h"
 
@@ -11,8 +13,8 @@
 
 #include "../../../core/base/text.h"
 #include "../../../core/layers/layer_kind.h"
-#include "../c/c_sound.h"
 #include "../lowering.h"
+#include "int8_plain_graph.h"
 
 namespace ringlet {
 namespace {
@@ -20,17 +22,17 @@ namespace {
 using Kind = Primitive::Kind;
 using Floats = std::vector<float>;
 
-class Builder {
+class PlainModelBuilder {
  public:
-  Builder(Model* model, PlainModel* plain)
-      : model_(*model), floats_(model->weights()), plain_(*plain) {}
+  PlainModelBuilder(Model* model, PlainModel* plain)
+      : model_(*model), plain_(*plain) {}
 
-  Status Run();
+  Status Build();
 
  private:
   struct Row {
     Kind kind;
-    Status (Builder::*convert)();
+    Status (PlainModelBuilder::*convert)();
   };
   static const Row kRows[];
   struct Weights {
@@ -38,40 +40,35 @@ class Builder {
   };
 
   Status AddInput();
-  Status PassThrough() { return SetNode(InputNode()); }
-  Status Copy();
-  Status View();
-  Status Repeat();
-  Status MatMulOrConv();
-  Status Activate() {
+  Status UseNodeOfInput() { return SetNode(InputNode()); }
+  Status CopyLayer();
+  Status AddReshape();
+  Status AddUpSampling();
+  Status AddProduct();
+  Status AddActivationLayer() {
     return AddActivation(InputNode(), primitive_->activation);
   }
   Status AddSoftmax();
-  Status CopyWithWeights();
-  Status Recur();
-  Status Embed();
-  Status Attend();
-  Status MergeInputs();
-  Status MultiplyAdd();
-  Status BatchNormalize();
+  Status CopyLayerWithWeights();
+  Status CopyRecurrence();
+  Status CopyEmbedding();
+  Status AddAttention();
+  Status AddMerges();
+  Status AddAffine();
+  Status AddBatchNormalization();
 
-  const Primitive& At(int index) const {
-    return lowering_.primitives[static_cast<size_t>(index)];
-  }
-  int last() const { return static_cast<int>(lowering_.primitives.size()) - 1; }
-  int Root(int index) const;
-  int Source(int index) const;
-  int RootOfOutput(int k) const {
-    const auto node = static_cast<size_t>(model_.output_node(k));
-    return Root(lowering_.of_node[node]);
-  }
-  PlainModel::Output* OutputOf(int index);
+  Status ConvertPrimitive();
   void AddOutputs();
-  bool IsProjection() const;
+  Status SetWeights();
+  const Primitive& At(int index) const { return graph_.At(index); }
+  // The primitive with the node of the present one's first input.
+  int InputWithNode() const { return graph_.WithNode(primitive_->inputs[0]); }
+  std::vector<int> InputNodes() const;
+  bool IsProjectionOfHeads() const;
   int AddHead(const Primitive& projection, int64_t head, float factor);
   Status Refuse(const char* why) const;
-  Layer LinearLayer() const;
-  Layer InferenceLayer() const;
+  Layer LayerWithoutActivation() const;
+  Layer LayerForInference() const;
   int Add(const Layer& layer, const std::vector<int>& inputs);
   // The plain node of the present primitive's input.
   int InputNode(size_t i = 0) const {
@@ -82,15 +79,13 @@ class Builder {
     nodes_.push_back(node);
     return Status();
   }
-  Floats Values(const Variable* weight) const;
+  Floats ValuesOf(const Variable* weight) const;
   Status AddActivation(int node, Activation activation);
-  bool ScalesInput() const;
-  Status ScaleInput(const Affine& affine);
-  int AddAffine(int node, const Affine& affine);
-  bool Folds(int index) const;
-  void Fold(const Affine& affine);
-  void CountReads();
-  Status FindFrontEnds();
+  bool AloneReadsInput() const;
+  Status SetInputScale(const Affine& affine);
+  int AddDepthwise(int node, const Affine& affine);
+  bool CanFoldInto(int index) const;
+  void FoldIntoInput(const Affine& affine);
   Status RefuseSound() {
     return Refuse(
         "which int8 has only as the one layer that reads an input; export the "
@@ -98,13 +93,10 @@ class Builder {
   }
 
   Model& model_;
-  const float* floats_;
+  const float* floats_ = nullptr;
   PlainModel& plain_;
-  Lowering lowering_;
-  std::vector<int> nodes_, reads_;  // by primitive
-  // A front end, or between it and its input: such a primitive has the input's
-  // node.
-  std::vector<bool> in_front_end_;
+  PlainGraph graph_;
+  std::vector<int> nodes_;  // by primitive
   // The weights of plain nodes, in their order.
   std::map<int, Weights> weights_;
   // The present primitive.
@@ -112,62 +104,47 @@ class Builder {
   const Primitive* primitive_ = nullptr;
 };
 
-const Builder::Row Builder::kRows[] = {
-    {Kind::kInput, &Builder::AddInput},
-    {Kind::kIdentity, &Builder::PassThrough},
-    {Kind::kReshape, &Builder::View},
-    {Kind::kMatMul, &Builder::MatMulOrConv},
-    {Kind::kConv, &Builder::MatMulOrConv},
-    {Kind::kPool, &Builder::Copy},
-    {Kind::kPad, &Builder::Copy},
-    {Kind::kCrop, &Builder::Copy},
-    {Kind::kRepeat, &Builder::Repeat},
-    {Kind::kTranspose, &Builder::Copy},
-    {Kind::kActivate, &Builder::Activate},
-    {Kind::kRelu, &Builder::Copy},
-    {Kind::kLeakyRelu, &Builder::Copy},
-    {Kind::kElu, &Builder::Copy},
-    {Kind::kSoftmax, &Builder::AddSoftmax},
-    {Kind::kMerge, &Builder::MergeInputs},
-    {Kind::kConcatenate, &Builder::Copy},
-    {Kind::kAffine, &Builder::MultiplyAdd},
-    {Kind::kBatchNormalize, &Builder::BatchNormalize},
-    {Kind::kConvTranspose, &Builder::MatMulOrConv},
-    {Kind::kPRelu, &Builder::CopyWithWeights},
-    {Kind::kNormalize, &Builder::CopyWithWeights},
-    {Kind::kRecurrence, &Builder::Recur},
-    {Kind::kPositions, &Builder::CopyWithWeights},
-    {Kind::kGather, &Builder::Embed},
-    {Kind::kAttend, &Builder::Attend},
-    {Kind::kSpectrogram, &Builder::RefuseSound},
-    {Kind::kStft, &Builder::RefuseSound},
+const PlainModelBuilder::Row PlainModelBuilder::kRows[] = {
+    {Kind::kInput, &PlainModelBuilder::AddInput},
+    {Kind::kIdentity, &PlainModelBuilder::UseNodeOfInput},
+    {Kind::kReshape, &PlainModelBuilder::AddReshape},
+    {Kind::kMatMul, &PlainModelBuilder::AddProduct},
+    {Kind::kConv, &PlainModelBuilder::AddProduct},
+    {Kind::kPool, &PlainModelBuilder::CopyLayer},
+    {Kind::kPad, &PlainModelBuilder::CopyLayer},
+    {Kind::kCrop, &PlainModelBuilder::CopyLayer},
+    {Kind::kRepeat, &PlainModelBuilder::AddUpSampling},
+    {Kind::kTranspose, &PlainModelBuilder::CopyLayer},
+    {Kind::kActivate, &PlainModelBuilder::AddActivationLayer},
+    {Kind::kRelu, &PlainModelBuilder::CopyLayer},
+    {Kind::kLeakyRelu, &PlainModelBuilder::CopyLayer},
+    {Kind::kElu, &PlainModelBuilder::CopyLayer},
+    {Kind::kSoftmax, &PlainModelBuilder::AddSoftmax},
+    {Kind::kMerge, &PlainModelBuilder::AddMerges},
+    {Kind::kConcatenate, &PlainModelBuilder::CopyLayer},
+    {Kind::kAffine, &PlainModelBuilder::AddAffine},
+    {Kind::kBatchNormalize, &PlainModelBuilder::AddBatchNormalization},
+    {Kind::kConvTranspose, &PlainModelBuilder::AddProduct},
+    {Kind::kPRelu, &PlainModelBuilder::CopyLayerWithWeights},
+    {Kind::kNormalize, &PlainModelBuilder::CopyLayerWithWeights},
+    {Kind::kRecurrence, &PlainModelBuilder::CopyRecurrence},
+    {Kind::kPositions, &PlainModelBuilder::CopyLayerWithWeights},
+    {Kind::kGather, &PlainModelBuilder::CopyEmbedding},
+    {Kind::kAttend, &PlainModelBuilder::AddAttention},
+    {Kind::kSpectrogram, &PlainModelBuilder::RefuseSound},
+    {Kind::kStft, &PlainModelBuilder::RefuseSound},
 };
 
 // --- nodes -------------------------------------------------------------------
 
-// Primitives without a node in the plain model have that of their root.
-int Builder::Root(int index) const {
-  while (At(index).kind == Kind::kIdentity ||
-         in_front_end_[static_cast<size_t>(index)]) {
-    index = At(index).inputs[0];
-  }
-  return index;
-}
-
-// The primitive that computed the numbers of this one.
-int Builder::Source(int index) const {
-  while (IsView(At(index))) index = At(index).inputs[0];
-  return index;
-}
-
-Status Builder::Refuse(const char* why) const {
+Status PlainModelBuilder::Refuse(const char* why) const {
   return InvalidArgument(
       "layer '%s' is %s, %s", primitive_->layer->name.c_str(),
       WithArticle(ClassName(*primitive_->layer)).c_str(), why);
 }
 
 // Returns the layer without its name and what only training uses.
-Layer Builder::InferenceLayer() const {
+Layer PlainModelBuilder::LayerForInference() const {
   Layer layer = *primitive_->layer;
   const Layer plain;
   layer.name.clear();
@@ -184,9 +161,9 @@ Layer Builder::InferenceLayer() const {
   return layer;
 }
 
-// InferenceLayer() with a bias, and without an activation.
-Layer Builder::LinearLayer() const {
-  Layer layer = InferenceLayer();
+// LayerForInference() with a bias, and without an activation.
+Layer PlainModelBuilder::LayerWithoutActivation() const {
+  Layer layer = LayerForInference();
   layer.use_bias = true;
   layer.activation = kLinear;
   layer.fill_value = 0;  // a kPad's; a kAffine adds it
@@ -194,7 +171,7 @@ Layer Builder::LinearLayer() const {
 }
 
 // A layer for each step becomes a TimeDistributed again.
-int Builder::Add(const Layer& layer, const std::vector<int>& inputs) {
+int PlainModelBuilder::Add(const Layer& layer, const std::vector<int>& inputs) {
   const int node = plain_.model.Add(
       primitive_->steps == 0 ? layer : TimeDistributed(layer), inputs);
   if (!plain_.model.status().ok()) return 0;
@@ -206,14 +183,22 @@ int Builder::Add(const Layer& layer, const std::vector<int>& inputs) {
   return node;
 }
 
-Floats Builder::Values(const Variable* v) const {
+Floats PlainModelBuilder::ValuesOf(const Variable* v) const {
   if (v == nullptr) return Floats();
   return Floats(floats_ + v->offset, floats_ + v->offset + v->size());
 }
 
+std::vector<int> PlainModelBuilder::InputNodes() const {
+  std::vector<int> nodes;
+  for (size_t i = 0; i < primitive_->inputs.size(); ++i) {
+    nodes.push_back(InputNode(i));
+  }
+  return nodes;
+}
+
 // --- primitives --------------------------------------------------------------
 
-Status Builder::AddInput() {
+Status PlainModelBuilder::AddInput() {
   const auto front_end = plain_.front_ends.find(index_);
   return SetNode(Add(Input(front_end == plain_.front_ends.end()
                                ? primitive_->output
@@ -221,44 +206,32 @@ Status Builder::AddInput() {
                      {}));
 }
 
-Status Builder::Copy() {
-  std::vector<int> inputs;
-  for (size_t i = 0; i < primitive_->inputs.size(); ++i)
-    inputs.push_back(InputNode(i));
-  return SetNode(Add(LinearLayer(), inputs));
+Status PlainModelBuilder::CopyLayer() {
+  return SetNode(Add(LayerWithoutActivation(), InputNodes()));
 }
 
 // The reshapes around the primitives of a TimeDistributed are parts of it.
-Status Builder::View() {
+Status PlainModelBuilder::AddReshape() {
   if ((primitive_->steps != 0) != (At(primitive_->inputs[0]).steps != 0))
-    return PassThrough();
+    return UseNodeOfInput();
   return SetNode(Add(Reshape(primitive_->output), {InputNode()}));
 }
 
-Status Builder::Repeat() {
+Status PlainModelBuilder::AddUpSampling() {
   const int64_t* const size = primitive_->window.size;
   return SetNode(Add(primitive_->axes == 1 ? UpSampling1D(size[1])
                                            : UpSampling2D(size[0], size[1]),
                      {InputNode()}));
 }
 
-// The output of this primitive, if no other primitive reads it.
-PlainModel::Output* Builder::OutputOf(int index) {
-  if (reads_[static_cast<size_t>(index)] != 1) return nullptr;
-  for (int k = 0; k < model_.num_outputs(); ++k) {
-    if (RootOfOutput(k) == index)
-      return &plain_.outputs[static_cast<size_t>(k)];
-  }
-  return nullptr;
-}
-
-Status Builder::AddActivation(int node, Activation activation) {
+Status PlainModelBuilder::AddActivation(int node, Activation activation) {
   if (activation == kLinear) return SetNode(node);
   if (activation != kSoftmax && activation != kLogSoftmax) {
     return SetNode(Add(ActivationLayer(activation), {node}));
   }
-  if (PlainModel::Output* const output = OutputOf(index_)) {
-    output->end = activation;
+  const int output = graph_.OnlyReadByOutput(index_);
+  if (output >= 0) {
+    plain_.outputs[static_cast<size_t>(output)].end = activation;
     return SetNode(node);
   }
   if (activation == kSoftmax) return SetNode(Add(Softmax(), {node}));
@@ -267,9 +240,9 @@ Status Builder::AddActivation(int node, Activation activation) {
 }
 
 // The two products of a SeparableConv become layers of their own.
-Status Builder::MatMulOrConv() {
-  if (IsProjection()) return PassThrough();
-  Layer layer = LinearLayer();
+Status PlainModelBuilder::AddProduct() {
+  if (IsProjectionOfHeads()) return UseNodeOfInput();
+  Layer layer = LayerWithoutActivation();
   if (primitive_->kind == Kind::kMatMul) {
     layer = Dense(primitive_->output.back());
   } else if (primitive_->depthwise) {
@@ -278,14 +251,14 @@ Status Builder::MatMulOrConv() {
   }
   const int node = Add(layer, {InputNode()});
   Weights& weights = weights_[node];
-  weights = {Values(primitive_->kernel), Values(primitive_->bias)};
+  weights = {ValuesOf(primitive_->kernel), ValuesOf(primitive_->bias)};
   weights.bias.resize(static_cast<size_t>(primitive_->output.back()));
   return AddActivation(node, primitive_->activation);
 }
 
 // A softmax over other axes becomes one over the last axis of the transposed
 // rows.
-Status Builder::AddSoftmax() {
+Status PlainModelBuilder::AddSoftmax() {
   const Shape shape = primitive_->output;
   const int first = primitive_->first_axis, end = first + primitive_->num_axes;
   if (primitive_->num_axes == 1 && end == shape.rank()) {
@@ -302,24 +275,21 @@ Status Builder::AddSoftmax() {
 }
 
 // Weights are in the order of the layer's.
-Status Builder::CopyWithWeights() {
-  std::vector<int> inputs;
-  for (size_t i = 0; i < primitive_->inputs.size(); ++i)
-    inputs.push_back(InputNode(i));
-  const int node = Add(InferenceLayer(), inputs);
+Status PlainModelBuilder::CopyLayerWithWeights() {
+  const int node = Add(LayerForInference(), InputNodes());
   Floats& all = weights_[node].kernel;
   for (const Variable* v :
        {primitive_->kernel, primitive_->recurrent_kernel, primitive_->bias,
         primitive_->slopes, primitive_->gamma, primitive_->beta}) {
-    const Floats values = Values(v);
+    const Floats values = ValuesOf(v);
     all.insert(all.end(), values.begin(), values.end());
   }
   return SetNode(node);
 }
 
-Status Builder::Recur() {
+Status PlainModelBuilder::CopyRecurrence() {
   if (primitive_->last_states == 0 && primitive_->inputs.size() == 1)
-    return CopyWithWeights();
+    return CopyLayerWithWeights();
   return Refuse(
       "with return_state or an initial state; int8 has neither, so export the "
       "model without int8");
@@ -327,32 +297,32 @@ Status Builder::Recur() {
 
 // Tokens stay whole numbers. So they are the model's input, and no other layer
 // reads it.
-Status Builder::Embed() {
-  const int source = Source(primitive_->inputs[0]);
+Status PlainModelBuilder::CopyEmbedding() {
+  const int source = graph_.BehindViews(primitive_->inputs[0]);
   if (At(source).kind != Kind::kInput) {
     return Refuse(
         "of tokens that another layer computes; in int8 they are the model's "
         "input");
   }
-  for (const Primitive& p : lowering_.primitives) {
+  for (const Primitive& p : graph_.lowering().primitives) {
     if (IsView(p) || p.kind == Kind::kGather) continue;
     for (const int input : p.inputs) {
-      if (Source(input) != source) continue;
+      if (graph_.BehindViews(input) != source) continue;
       primitive_ = &p;
       return Refuse(
           "which reads the tokens of an Embedding; int8 has them "
           "for Embeddings only");
     }
   }
-  return CopyWithWeights();
+  return CopyLayerWithWeights();
 }
 
 // --- attention ---------------------------------------------------------------
 
 // True for the projections of a MultiHeadAttention before its kAttend.
-bool Builder::IsProjection() const {
+bool PlainModelBuilder::IsProjectionOfHeads() const {
   if (primitive_->layer->kind != Layer::Kind::kMultiHeadAttention) return false;
-  for (int i = index_ + 1; i <= std::min(index_ + 3, last()); ++i) {
+  for (int i = index_ + 1; i <= std::min(index_ + 3, graph_.last()); ++i) {
     if (At(i).kind == Kind::kAttend && At(i).layer == primitive_->layer)
       return true;
   }
@@ -360,13 +330,14 @@ bool Builder::IsProjection() const {
 }
 
 // Adds the columns of one head of a projection, as a Dense.
-int Builder::AddHead(const Primitive& projection, int64_t head, float factor) {
+int PlainModelBuilder::AddHead(const Primitive& projection, int64_t head,
+                               float factor) {
   const auto width = static_cast<size_t>(projection.output.back()),
              size = width / static_cast<size_t>(primitive_->heads),
              first = size * static_cast<size_t>(head);
   const int node = Add(Dense(static_cast<int64_t>(size)),
                        {nodes_[static_cast<size_t>(projection.inputs[0])]});
-  Floats kernel = Values(projection.kernel), bias = Values(projection.bias);
+  Floats kernel = ValuesOf(projection.kernel), bias = ValuesOf(projection.bias);
   bias.resize(width);
   Weights& weights = weights_[node];
   for (size_t i = 0; i < kernel.size(); ++i) {
@@ -380,13 +351,13 @@ int Builder::AddHead(const Primitive& projection, int64_t head, float factor) {
 
 // Each head of a MultiHeadAttention becomes an Attention. The factor of the
 // scores is part of its queries.
-Status Builder::Attend() {
+Status PlainModelBuilder::AddAttention() {
   Layer layer = Attention();
   layer.use_causal_mask = primitive_->causal;
   layer.use_scale = primitive_->gamma != nullptr;
   const auto add = [&](int query, int key, int value) {
     const int node = Add(layer, {query, value, key});
-    weights_[node].kernel = Values(primitive_->gamma);
+    weights_[node].kernel = ValuesOf(primitive_->gamma);
     return node;
   };
   if (primitive_->layer->kind != Layer::Kind::kMultiHeadAttention) {
@@ -403,10 +374,10 @@ Status Builder::Attend() {
 }
 
 // Merges two inputs at a time.
-Status Builder::MergeInputs() {
+Status PlainModelBuilder::AddMerges() {
   const bool average = primitive_->merge == Merge::kAverage;
   const size_t inputs = primitive_->inputs.size();
-  Layer two = LinearLayer();
+  Layer two = LayerWithoutActivation();
   if (average) two.kind = Layer::Kind::kAdd;
   int node = InputNode();
   for (size_t i = 1; i < inputs; ++i) node = Add(two, {node, InputNode(i)});
@@ -426,27 +397,26 @@ float ShiftAt(const Affine& affine, size_t c) {
 }
 
 // True if the primitive is the only one that reads an input of the model.
-bool Builder::ScalesInput() const {
-  const int root = Root(primitive_->inputs[0]);
-  return At(root).kind == Kind::kInput &&
-         reads_[static_cast<size_t>(root)] == 1;
+bool PlainModelBuilder::AloneReadsInput() const {
+  const int input = InputWithNode();
+  return At(input).kind == Kind::kInput && graph_.Reads(input) == 1;
 }
 
 // Channels of the input may have other ranges, so the conversion to int8
 // includes their normalization.
-Status Builder::ScaleInput(const Affine& affine) {
+Status PlainModelBuilder::SetInputScale(const Affine& affine) {
   const auto width = static_cast<size_t>(primitive_->output.back());
   PlainModel::InputScale& scale =
-      plain_.inputs[static_cast<size_t>(Root(primitive_->inputs[0]))];
+      plain_.inputs[static_cast<size_t>(InputWithNode())];
   for (size_t c = 0; c < width; ++c) {
     scale.factors.push_back(static_cast<float>(NumberAt(affine.scale, c)));
     scale.shifts.push_back(ShiftAt(affine, c));
   }
-  return PassThrough();
+  return UseNodeOfInput();
 }
 
 // (x - minus) times + plus, as a depthwise convolution with one tap.
-int Builder::AddAffine(int node, const Affine& affine) {
+int PlainModelBuilder::AddDepthwise(int node, const Affine& affine) {
   const Shape shape = primitive_->output;
   const auto width = static_cast<size_t>(shape.back());
   Weights weights;
@@ -464,7 +434,7 @@ int Builder::AddAffine(int node, const Affine& affine) {
 }
 
 // One factor > 0 changes only the meaning of numbers.
-Status Builder::MultiplyAdd() {
+Status PlainModelBuilder::AddAffine() {
   const auto nothing = [](const Floats& values) {
     return std::all_of(values.begin(), values.end(),
                        [](float v) { return v == 0; });
@@ -473,20 +443,19 @@ Status Builder::MultiplyAdd() {
   const bool factor = affine.scale.size() == 1 && affine.scale[0] > 0 &&
                       nothing(affine.center) && nothing(affine.offset);
   if (factor) return SetNode(Add(Rescaling(affine.scale[0]), {InputNode()}));
-  if (ScalesInput()) return ScaleInput(affine);
-  return SetNode(AddAffine(InputNode(), affine));
+  if (AloneReadsInput()) return SetInputScale(affine);
+  return SetNode(AddDepthwise(InputNode(), affine));
 }
 
 // True for a product without an activation that exactly one primitive reads.
-bool Builder::Folds(int index) const {
+bool PlainModelBuilder::CanFoldInto(int index) const {
   const Kind kind = At(index).kind;
   return (kind == Kind::kMatMul || kind == Kind::kConv) &&
          weights_.count(nodes_[static_cast<size_t>(index)]) != 0 &&
-         reads_[static_cast<size_t>(index)] == 1 &&
-         At(index).activation == kLinear;
+         graph_.Reads(index) == 1 && At(index).activation == kLinear;
 }
 
-void Builder::Fold(const Affine& affine) {
+void PlainModelBuilder::FoldIntoInput(const Affine& affine) {
   Weights& weights = weights_[InputNode()];
   const size_t width = weights.bias.size();
   for (size_t i = 0; i < weights.kernel.size(); ++i) {
@@ -498,67 +467,24 @@ void Builder::Fold(const Affine& affine) {
   }
 }
 
-Status Builder::BatchNormalize() {
+Status PlainModelBuilder::AddBatchNormalization() {
   const Affine affine = AffineOf(*primitive_, floats_);
-  if (ScalesInput()) return ScaleInput(affine);
-  if (!Folds(Root(primitive_->inputs[0])))
-    return SetNode(AddAffine(InputNode(), affine));
-  Fold(affine);
+  if (AloneReadsInput()) return SetInputScale(affine);
+  if (!CanFoldInto(InputWithNode())) {
+    return SetNode(AddDepthwise(InputNode(), affine));
+  }
+  FoldIntoInput(affine);
   return SetNode(InputNode());
 }
 
 // --- the model ---------------------------------------------------------------
 
-void Builder::CountReads() {
-  reads_.assign(lowering_.primitives.size(), 0);
-  for (int k = 0; k < model_.num_outputs(); ++k) {
-    ++reads_[static_cast<size_t>(RootOfOutput(k))];
-  }
-  for (const Primitive& p : lowering_.primitives) {
-    const auto at = static_cast<size_t>(&p - lowering_.primitives.data());
-    if (p.kind == Kind::kIdentity || in_front_end_[at]) continue;
-    for (const int input : p.inputs) {
-      ++reads_[static_cast<size_t>(Root(input))];
-    }
-  }
-}
-
-// Each primitive from the input to a front end is read once.
-Status Builder::FindFrontEnds() {
-  for (int index = 0; index <= last(); ++index) {
-    const Primitive& p = At(index);
-    if (!IsSound(p) || p.steps != 0) continue;
-    std::vector<int> before;
-    bool alone = true;
-    int at = p.inputs[0];
-    for (; IsView(At(at)); at = At(at).inputs[0]) {
-      before.push_back(at);
-      alone = alone && At(at).steps == 0 &&
-              (At(at).kind == Kind::kIdentity ||
-               reads_[static_cast<size_t>(at)] == 1);
-    }
-    if (!alone || At(at).kind != Kind::kInput ||
-        reads_[static_cast<size_t>(at)] != 1) {
-      continue;
-    }
-    std::unique_ptr<Op> op;
-    const Shape& samples = At(p.inputs[0]).output;
-    RINGLET_RETURN_IF_ERROR(Op::Make(*p.layer, {samples}, &op));
-    plain_.front_ends[at] = {*p.layer, samples, std::move(op)};
-    before.push_back(index);
-    for (const int each : before) {
-      in_front_end_[static_cast<size_t>(each)] = true;
-    }
-  }
-  return Status();
-}
-
 // An output is a node that computes, and no other output; else a Rescaling
 // follows.
-void Builder::AddOutputs() {
+void PlainModelBuilder::AddOutputs() {
   std::set<int> taken;
   for (int k = 0; k < model_.num_outputs(); ++k) {
-    int node = nodes_[static_cast<size_t>(RootOfOutput(k))];
+    int node = nodes_[static_cast<size_t>(graph_.WithNodeOfOutput(k))];
     const bool computes = std::find(plain_.nodes.begin(), plain_.nodes.end(),
                                     node) != plain_.nodes.end();
     if (!computes || !taken.insert(node).second) {
@@ -568,36 +494,38 @@ void Builder::AddOutputs() {
   }
 }
 
-Status Builder::Run() {
-  RINGLET_RETURN_IF_ERROR(Lower(&model_, "C", &lowering_));
-  floats_ = lowering_.weights;
-  plain_.inputs.resize(static_cast<size_t>(model_.num_inputs()));
-  plain_.outputs.resize(static_cast<size_t>(model_.num_outputs()));
-  in_front_end_.assign(lowering_.primitives.size(), false);
-  CountReads();
-  RINGLET_RETURN_IF_ERROR(FindFrontEnds());
-  CountReads();
-  for (index_ = 0; index_ <= last(); ++index_) {
-    primitive_ = &At(index_);
-    if (in_front_end_[static_cast<size_t>(index_)]) {
-      RINGLET_RETURN_IF_ERROR(PassThrough());
-      continue;
-    }
-    const Row* const row =
-        std::find_if(std::begin(kRows), std::end(kRows),
-                     [&](const Row& r) { return r.kind == primitive_->kind; });
-    if (row == std::end(kRows)) return Refuse("which has no int8 form");
-    RINGLET_RETURN_IF_ERROR((this->*row->convert)());
-    RINGLET_RETURN_IF_ERROR(plain_.model.status());
-  }
-  AddOutputs();
+Status PlainModelBuilder::ConvertPrimitive() {
+  if (graph_.IsInFrontEnd(index_)) return UseNodeOfInput();
+  const Row* const row =
+      std::find_if(std::begin(kRows), std::end(kRows),
+                   [&](const Row& r) { return r.kind == primitive_->kind; });
+  if (row == std::end(kRows)) return Refuse("which has no int8 form");
+  RINGLET_RETURN_IF_ERROR((this->*row->convert)());
+  return plain_.model.status();
+}
+
+// Gives the plain model the weights of its nodes, which are in its order.
+Status PlainModelBuilder::SetWeights() {
   Floats all;
   for (const auto& [node, weights] : weights_) {
     all.insert(all.end(), weights.kernel.begin(), weights.kernel.end());
     all.insert(all.end(), weights.bias.begin(), weights.bias.end());
   }
+  return plain_.model.SetInitialWeights(std::move(all));
+}
+
+Status PlainModelBuilder::Build() {
+  RINGLET_RETURN_IF_ERROR(graph_.Make(&model_, &plain_.front_ends));
+  floats_ = graph_.lowering().weights;
+  plain_.inputs.resize(static_cast<size_t>(model_.num_inputs()));
+  plain_.outputs.resize(static_cast<size_t>(model_.num_outputs()));
+  for (index_ = 0; index_ <= graph_.last(); ++index_) {
+    primitive_ = &At(index_);
+    RINGLET_RETURN_IF_ERROR(ConvertPrimitive());
+  }
+  AddOutputs();
   plain_.model.Outputs(plain_.nodes);
-  RINGLET_RETURN_IF_ERROR(plain_.model.SetInitialWeights(std::move(all)));
+  RINGLET_RETURN_IF_ERROR(SetWeights());
   plain_.model.Compile(SGD(), MeanSquaredError());
   return plain_.model.status();
 }
@@ -605,7 +533,7 @@ Status Builder::Run() {
 }  // namespace
 
 Status MakePlain(Model* model, PlainModel* plain) {
-  return Builder(model, plain).Run();
+  return PlainModelBuilder(model, plain).Build();
 }
 
 }  // namespace ringlet

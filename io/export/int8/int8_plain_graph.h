@@ -1,0 +1,57 @@
+// PlainGraph: the primitives of a model, and which of them have a node of the
+// plain model.
+
+#ifndef RINGLET_IO_EXPORT_INT8_INT8_PLAIN_GRAPH_H_
+#define RINGLET_IO_EXPORT_INT8_INT8_PLAIN_GRAPH_H_
+
+#include <map>
+#include <vector>
+
+#include "../lowering.h"
+#include "int8_plain.h"
+#include "ringlet/model.h"
+
+namespace ringlet {
+
+class PlainGraph {
+ public:
+  // Lowers `model`, which must outlive this object, and finds its front ends.
+  Status Make(Model* model, std::map<int, PlainModel::FrontEnd>* front_ends);
+
+  const Lowering& lowering() const { return lowering_; }
+  const Primitive& At(int index) const {
+    return lowering_.primitives[static_cast<size_t>(index)];
+  }
+  int last() const { return static_cast<int>(lowering_.primitives.size()) - 1; }
+
+  // True for a front end, and for what is between it and its input. These
+  // primitives have the input's node.
+  bool IsInFrontEnd(int index) const {
+    return in_front_end_[static_cast<size_t>(index)];
+  }
+  // The primitive with this one's node: itself, if it has one of its own.
+  int WithNode(int index) const;
+  int WithNodeOfOutput(int k) const {
+    const auto node = static_cast<size_t>(model_->output_node(k));
+    return WithNode(lowering_.of_node[node]);
+  }
+  // The primitive that computed the numbers of this one.
+  int BehindViews(int index) const;
+  // How many primitives and outputs of the model read this primitive's node.
+  int Reads(int index) const { return reads_[static_cast<size_t>(index)]; }
+  // The model's output that alone reads this primitive; -1: there is none.
+  int OnlyReadByOutput(int index) const;
+
+ private:
+  void CountReads();
+  bool PathToInput(int index, std::vector<int>* path) const;
+
+  Model* model_ = nullptr;
+  Lowering lowering_;
+  std::vector<int> reads_;  // by primitive
+  std::vector<bool> in_front_end_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_INT8_INT8_PLAIN_GRAPH_H_
