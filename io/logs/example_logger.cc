@@ -1,3 +1,8 @@
+// A row needs no record of the training: it is computed from the position of
+// its step, by the functions that read the batch (Dataset::Plan, ExampleAt).
+// The state keeps the last position alone, and StateLoaded checks it, since it
+// comes from a file.
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -18,9 +23,9 @@ class ExampleLoggerCallback final : public RowLogger {
 
   Status OnTrainBatchBegin(FitState& fit) override {
     if (file_.is_open()) return Status();
-    const bool knows = fit.in_memory() && last_.steps > 0;
-    RINGLET_RETURN_IF_ERROR(
-        OpenFile(fit, /*append=*/false, knows ? RowsOf(fit, last_) : ""));
+    const bool has_last_steps = fit.in_memory() && last_.count > 0;
+    RINGLET_RETURN_IF_ERROR(OpenFile(fit, /*append=*/false,
+                                     has_last_steps ? RowsOf(fit, last_) : ""));
     if (file_.offset() > 0) return Status();
     file_.Write("epoch,step,replica,pass,used,size,examples\n");
     return Status();
@@ -54,28 +59,29 @@ class ExampleLoggerCallback final : public RowLogger {
   }
   Status StateLoaded() override {
     const int64_t least = std::min(
-        {last_.epoch, last_.first, last_.steps, last_.pass, last_.used});
+        {last_.epoch, last_.first, last_.count, last_.pass, last_.used});
     if (least < 0) return Corruption("a step of %s is negative", name());
     return RowLogger::StateLoaded();
   }
 
  private:
-  // The last logged steps: `steps` of them, from step `first` of `epoch` on.
+  // The last logged steps: `count` of them, from step `first` of `epoch` on.
   // They began at (pass, used).
   struct Steps {
-    int64_t epoch = 0, first = 0, steps = 0, pass = 0, used = 0;
+    int64_t epoch = 0, first = 0, count = 0, pass = 0, used = 0;
   };
 
-  const std::string& RowsOf(const FitState& fit, const Steps& of) {
+  const std::string& RowsOf(const FitState& fit, const Steps& steps) {
     const int replicas = fit.model->num_replicas();
-    const bool own = fit.dataset->HasReplicaStreams(replicas);
-    const int world = own ? replicas : 1;
+    const bool by_replica = fit.dataset->HasReplicaStreams(replicas);
+    const int world = by_replica ? replicas : 1;
     rows_.clear();
-    DataPosition at = {of.pass, of.used};
-    for (int64_t s = of.first; s < of.first + of.steps; ++s) {
+    DataPosition at = {steps.pass, steps.used};
+    for (int64_t s = steps.first; s < steps.first + steps.count; ++s) {
       for (int r = 0; r < world; ++r) {
-        rows_ += std::to_string(of.epoch) + "," + std::to_string(s) + ",";
-        AppendRow(*fit.dataset, at, own ? std::to_string(r) : "all", r, world);
+        rows_ += std::to_string(steps.epoch) + "," + std::to_string(s) + ",";
+        AppendRow(*fit.dataset, at, by_replica ? std::to_string(r) : "all", r,
+                  world);
       }
       at = fit.dataset->Plan(at, 0, world).next;
     }
@@ -86,7 +92,7 @@ class ExampleLoggerCallback final : public RowLogger {
   void AppendRow(const Dataset& data, const DataPosition& at,
                  const std::string& replica, int rank, int world) {
     const BatchPlan plan = data.Plan(at, rank, world);
-    const bool own = world > 1;
+    const bool by_replica = world > 1;
     int64_t size = data.size();
     if (data.drop_remainder() && !data.batches_cross_passes()) {
       size -= size % data.batch_size();
@@ -94,16 +100,18 @@ class ExampleLoggerCallback final : public RowLogger {
       size = 0;  // of the last pass less is used
     }
     rows_ += replica;
-    for (const int64_t number : {at.pass, own ? 0 : at.used, own ? 0 : size}) {
+    for (const int64_t number :
+         {at.pass, by_replica ? 0 : at.used, by_replica ? 0 : size}) {
       rows_ += "," + std::to_string(number);
     }
-    char before = ',';
+    char separator = ',';
     for (int64_t k = 0; k < plan.count; ++k) {
-      const bool next_pass = !own && k > 0 && (at.used + k) % data.size() == 0;
+      const bool next_pass =
+          !by_replica && k > 0 && (at.used + k) % data.size() == 0;
       if (next_pass) rows_ += " /";
-      rows_ += before;
+      rows_ += separator;
       rows_ += std::to_string(data.ExampleAt(at, plan.first + k, rank, world));
-      before = ' ';
+      separator = ' ';
     }
     rows_ += plan.count == 0 ? ",\n" : "\n";
   }
