@@ -1,3 +1,9 @@
+// An OK Status has no record, so a success allocates nothing. An error's
+// record and its message are one allocation; if that fails, the error is a
+// static record of its code, which is never written or freed. A new Code needs
+// a name in CodeName, a static record, and an exit code in ExitCodeOf if it is
+// not 1.
+
 #include "ringlet/status.h"
 
 #include <atomic>

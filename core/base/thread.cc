@@ -1,3 +1,8 @@
+// Threads, and the number of cores that this process may use: the least of the
+// affinity mask and the limits of its control groups. Each thread sets the
+// floating-point mode itself, since the results must not depend on the thread
+// that created it.
+
 #include "thread.h"
 
 #include <sched.h>

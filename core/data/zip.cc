@@ -1,3 +1,8 @@
+// Several datasets of one set of examples as one Source. Values are scaled
+// here, part by part, so the result has the scale 1. The scale is computed in
+// float32, as the loader does, so an array alone and an array in a Zip give
+// the same bits.
+
 #include <algorithm>
 #include <mutex>
 #include <optional>

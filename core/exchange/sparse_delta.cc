@@ -1,3 +1,9 @@
+// Both ends compute the layout of a block from its length (BlockLayout), so no
+// message has a length of its own. The bytes come from other workers:
+// GetPositions refuses positions that do not ascend or are outside the block.
+// Ties of magnitude go to the lowest positions, since every machine must
+// choose the same numbers.
+
 #include "sparse_delta.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// A buffer is added for each home of StepValues, and for the scratch of each
+// pass, with its first and last time in the schedule. LifetimePlan gives the
+// places. A new use of a value needs its time in StepValues: after the last
+// known use another buffer may have the same memory.
+
 #include "step_plan.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// The factories of ringlet/layers.h, which set members and check nothing:
+// Op::Make checks a layer, when its input is known. A 1D window has the size 1
+// in its first axis. They do not call setters, so `settings` lists only what
+// the caller has set.
+
 #include "ringlet/layers.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Every Op is made by Op::Make, which checks what all layers have alike:
+// setters of other layers, the number of inputs, sizes, regularizers and
+// constraints. The limits of CheckSize and CheckWork let sums over a model's
+// layers stay within 64 bits.
+
 #include "op.h"
 
 #include <cinttypes>

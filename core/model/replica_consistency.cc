@@ -1,3 +1,8 @@
+// The order of the collective calls in Join and Check is the same on every
+// rank, whatever each finds: a rank that returns early would leave the others
+// waiting. Floats are compared as little-endian bytes with one NaN, so
+// machines of both byte orders agree.
+
 #include "replica_consistency.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// The factories of optimizers, and the checks of their settings. Facts of one
+// class are in optimizer_table.cc. Slots are in the order of the class's
+// names, then "average" with use_ema, then "gradient_accumulator": files and
+// the updater rely on it.
+
 #include "ringlet/optimizers.h"
 
 #include "optimizer_table.h"

@@ -1,3 +1,9 @@
+// A round becomes the state only if no rank has an error or a request to stop,
+// which all ranks learn from the same reports (Receive). Whatever ends a round
+// earlier calls Undo. A rank with no replica in the round still makes every
+// call of the exchange. Times decide only which replicas are late, never a
+// number of the others.
+
 #include "local_trainer.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// The plans of a convolution and of the gradient of its input, from shapes
+// alone. `offsets` is relative to a window's first pixel and in the order of
+// the kernel's taps, so the loops of core/compute add the taps in one order
+// for all plans. CheckConv bounds the sizes, so sums of offsets do not
+// overflow.
+
 #include "conv_pass.h"
 
 #include <algorithm>
