@@ -1,3 +1,8 @@
+// Loading checks every span before it overwrites one, so a file of another
+// model leaves the state in memory as it was. A read that fails later leaves
+// it partly overwritten, and the error says so. StateLoaded of all Saveables
+// comes last: each checks the values, which come from a file.
+
 #include "ringlet/checkpoint.h"
 
 #include <atomic>

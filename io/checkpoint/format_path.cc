@@ -1,3 +1,8 @@
+// A part of Python's str.format: what it accepts has Python's output, and
+// anything else is refused. One pass serves both functions: CheckPathFormat
+// parses without values, so a wrong name in RUN.json is an error before the
+// first epoch.
+
 #include "format_path.h"
 
 #include <cmath>

@@ -1,3 +1,8 @@
+// The state has room for the largest number of files, and one record of fixed
+// size each. The chief makes the record and broadcasts it, so all ranks keep
+// equal lists although only the chief sees the files. The lists come from
+// backups too: Remove trusts a path only if name and checksum fit.
+
 #include "kept_files.h"
 
 #include <algorithm>

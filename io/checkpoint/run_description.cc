@@ -1,3 +1,8 @@
+// These texts are compared byte by byte with those of older files. A new
+// setting must add nothing to the text at its default; DescribeLayer keeps
+// older forms for this reason. A text is for a message too: a user reads the
+// first difference.
+
 #include "run_description.h"
 
 #include <algorithm>

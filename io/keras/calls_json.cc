@@ -1,3 +1,9 @@
+// Keras 2 writes a call as lists, [name, node, tensor, arguments], and Keras 3
+// as an object with "args" and "kwargs" of tensors. Both become CallReferences
+// by name, which functional_json.cc resolves. An argument that is not read
+// here must be refused by FieldReader::Finish, and never be ignored: it
+// changes the outputs.
+
 #include "calls_json.h"
 
 #include <string>

@@ -1,3 +1,7 @@
+// Losses, weights and metrics are given for all outputs, by order or by name
+// (ByOutput). They are read without a model, and resolved to its outputs only
+// in ResolveOutputs: a RUN.json may name a model that is loaded later.
+
 #include "compile_arguments.h"
 
 #include <cmath>

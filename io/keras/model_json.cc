@@ -1,3 +1,8 @@
+// Models may nest: ReadNested reads a model as a layer of another. The text
+// may be hostile: the depth is bounded by ParseKerasJson and the layers of
+// each model by kMaxLayers. A Sequential has no calls, and gets an Input from
+// its first layer's shape, as in Keras.
+
 #include "ringlet/checkpoint.h"
 
 #include <optional>

@@ -1,3 +1,8 @@
+// The output is what Keras 3 writes, and what model_json.cc reads back to the
+// same model. Keras numbers the calls of a layer, and names a tensor by
+// (layer, call, tensor). Layers that ringlet has expanded or added, such as a
+// RecurrentOutput, are written as the layer that Keras has.
+
 #include "../../core/layers/layer_table.h"
 #include "../../core/layers/nested_model.h"
 #include "../../core/layers/recurrent/bidirectional.h"

@@ -1,3 +1,9 @@
+// Only its calls show which operands of an operation are numbers. So
+// ReadOperation leaves a placeholder, and FinishOperation makes the layer and
+// takes the numbers out of the calls. A layer has one set of numbers: a call
+// with others is refused. What no layer computes, such as a quotient of
+// tensors, is refused by its path.
+
 #include "operation_json.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Fields of one class come from its row in core/objective/optimizer_table.cc;
+// those that all classes have are here. Reading checks what Optimizer::Check
+// checks, too, so that an error names the field of the JSON.
+
 #include <limits>
 
 #include "../../core/objective/optimizer_table.h"

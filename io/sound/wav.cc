@@ -1,3 +1,7 @@
+// Chunks may be in any order, and a recorder may have left a length unknown:
+// then the samples end with the file. Integers become floats in [-1, 1) by a
+// power of two, so every machine has the same bits.
+
 #include "wav.h"
 
 #include <algorithm>

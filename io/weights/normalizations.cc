@@ -1,3 +1,8 @@
+// The statistics are JSON in the metadata, by layer's name. A file has a
+// header of 1 MiB at most, so large ones are left out with a note. A whole
+// model's file has them in its model's JSON instead, where they are looked for
+// if the key is absent.
+
 #include "normalizations.h"
 
 #include <map>

@@ -1,3 +1,7 @@
+// Offsets of tensors count over all shards of the file. Names of shards come
+// from the file: ShardPath permits only files below the folder, each under one
+// name. No size is used before it was compared with the shards' own.
+
 #include "tfjs_weights.h"
 
 #include <algorithm>

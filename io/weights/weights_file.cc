@@ -1,3 +1,8 @@
+// A new format needs its first bytes in FindFormat, a reader behind the same
+// list of StoredTensors, and its name in io/files/file_kind.cc. Names and
+// shapes may come from hostile files: readers check them as they open, so a
+// caller may rely on `bytes` and `shape`.
+
 #include "weights_file.h"
 
 #include <algorithm>

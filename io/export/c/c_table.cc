@@ -1,3 +1,7 @@
+// The C function must encode a row as TableEncoder does (io/readers/tables):
+// the same order of values, the same fill, the same refusals. The description
+// comes from a model file, so Make checks each place before it is an index.
+
 #include "c_table.h"
 
 #include <algorithm>

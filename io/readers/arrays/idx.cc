@@ -1,3 +1,8 @@
+// A file's bytes are hostile. Each dimension is compared with the bytes that
+// can still follow before memory is taken. An IDX array has the layout of an
+// npy file with big-endian numbers (NpyLayout), so both share the decoding and
+// the reading on request.
+
 #include "idx.h"
 
 #include <algorithm>

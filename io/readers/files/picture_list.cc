@@ -1,3 +1,7 @@
+// The order of classes and files is that of Keras's
+// image_dataset_from_directory: sorted by bytes, folder by folder. No link to
+// a folder is followed, so a tree without an end cannot be listed.
+
 #include "picture_list.h"
 
 #include <sys/stat.h>

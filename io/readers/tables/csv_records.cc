@@ -1,3 +1,9 @@
+// A record is one line, or several if a quoted field has line ends. Its text
+// is in record_, and ranges_ has the fields in it; the Fields of Next are
+// views of it, which the next call ends. The bytes are hostile: a record
+// without an end stops at kLongestRecord. Numbers are parsed without the
+// locale.
+
 #include "csv_records.h"
 
 #include <algorithm>
