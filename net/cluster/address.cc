@@ -1,3 +1,8 @@
+// An address has one text: host names in lower case, IPv6 as inet_ntop writes
+// it. ClusterHash and CheckDistinct compare these texts, so two forms of one
+// address would be two workers. Any text may come from an environment
+// variable: it is shown by Quoted alone.
+
 #include "address.h"
 
 #include <arpa/inet.h>

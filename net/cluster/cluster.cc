@@ -1,3 +1,8 @@
+// The order in Resolve decides which scheduler wins, as docs/porting.md lists
+// it: TF_CONFIG, torchrun, Open MPI, PMI, Slurm, Kubernetes. A scheduler is
+// recognized by one variable; a missing other one is then an error and not a
+// job of one worker.
+
 #include "ringlet/strategy.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,9 @@
+// A frame passes OnHeader, which chooses its target, and OnFrame once its
+// payload is there. What it may rely on is fixed at OnHeader: between the two,
+// Activate may begin the operation. The frames come from other machines:
+// place, length and number of each are compared with the plan before it is
+// copied or added.
+
 #include "collective_schedule.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// All ranks compute their own lists, without a message: if one list changes,
+// each list of the same operation must. The order of additions decides the
+// bits of a sum, so another order is another result for every run.
+
 #include "collective_steps.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// An exit is reported twice: OnExit when the process has ended, and OnEnded
+// once its output was read too. A phase only advances, from kRunning to kKill.
+// exit_code_ is the first that counts (ExitCodeCounts).
+
 #include "supervisor.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Two ways lead to a suspect: silence, which Tick measures, and a standstill,
+// which FindStalled follows along the workers that wait for one another. A
+// delay of this worker's own thread is subtracted from both first. In a large
+// ring only neighbours are heard, so the end of a chain travels in heartbeats
+// (ChainEnd).
+
 #include "failure_detector.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A worker is missing from Begin, or from the loss of its link, and `why` is
+// the last reason that was reported for it. A line names the longest missing
+// worker first, since that is the likeliest cause.
+
 #include "missing_peer_report.h"
 
 #include <algorithm>

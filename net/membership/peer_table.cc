@@ -1,3 +1,8 @@
+// A link is in one place: peers_, unauthenticated_ or dropped_. A link that is
+// dropped in its own event goes to dropped_, and is deleted later. The number
+// of unauthenticated links has a limit: a new one displaces the oldest that is
+// not open yet, or else the oldest.
+
 #include "peer_table.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// A refusal must not let a stranger end a job. So an error leaves this file
+// only while the first ring forms, and only over TCP. A program with another
+// list of workers must also connect from the host of a worker, which may need
+// a look-up first (ResolveRefusal). A probe has no job name, so its refusal
+// has no effect on an older release.
+
 #include "strangers.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// ViewAgreement decides and this file acts: after each event Apply sends what
+// the agreement has put into `out`, and enters or leaves its view. Apply may
+// end the session: it looks at the state again after each action, and so must
+// its callers.
+
 #include "views.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// The order of closing matters: OnLeft closes all handles, and the node may be
+// deleted only when handles_ reports that all are closed. Local sockets are
+// tried before TCP (Resolve). Streams are wrapped here in one order: TCP,
+// relay, seal; or local socket, shared memory.
+
 #include "ring_node.h"
 
 #include <sched.h>

@@ -1,3 +1,8 @@
+// Options become RingOptions here, and are checked before the first
+// connection. If this worker can never join, a Withdrawal tells the others the
+// reason, so that they do not wait until the timeout. A setting that all
+// workers must share belongs into the handshake's Identity, too.
+
 #include "ringlet/strategy.h"
 
 #include <unistd.h>

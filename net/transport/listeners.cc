@@ -1,3 +1,8 @@
+// Each attempt, of the look-up and of listening, ends in RecordAttempt, which
+// decides whether another follows. Only the first ring's errors end a job:
+// later an address may return. A local socket is opened before its port, since
+// a worker that reaches the port looks for it.
+
 #include "listeners.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Any process of the host may bind an abstract name. So a connection counts
+// only if its other end is of the same user (SO_PEERCRED). A descriptor
+// travels with the first bytes; one message has one at most, and what else
+// arrives is dropped by the kernel.
+
 #include "local_socket.h"
 
 #include <errno.h>

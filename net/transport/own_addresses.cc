@@ -1,3 +1,7 @@
+// Look-ups may block for long, so OwnAddressSearch runs them on a detached
+// thread. Its State is shared with that thread: the search may be destroyed
+// while the thread still waits for the resolver.
+
 #include "own_addresses.h"
 
 #include <netinet/in.h>

@@ -1,3 +1,9 @@
+// Each side first announces by the socket that its output moves to the
+// segment, so no byte overtakes another. A side that finds its lane empty, or
+// full, sets a flag before it sleeps, and looks once more: the other side then
+// sends a wake-up. An owner may close the stream in any call, hence the checks
+// of below_.
+
 #include "shared_stream.h"
 
 #include <algorithm>

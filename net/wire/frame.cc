@@ -1,3 +1,8 @@
+// A change of the layout needs a new kWireVersion, docs/wire_format.md and
+// tests/net/wire. A new type needs its name, its largest payload, and
+// MayHaveRoot if it has a root. The header's checksum is compared before any
+// field but magic and version is used.
+
 #include "frame.h"
 
 #include "../../core/base/crc32c.h"

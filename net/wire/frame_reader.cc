@@ -1,3 +1,7 @@
+// A payload is taken in whole units, so a number that arrives in two parts is
+// added once. NextSpace returns the final memory for a kCopy without
+// conversion, and Read must then get exactly that space.
+
 #include "frame_reader.h"
 
 #include <algorithm>

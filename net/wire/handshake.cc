@@ -1,3 +1,9 @@
+// Offsets are those of the header's table. The order of the checks in
+// CheckPeer is that of the messages' use to a user: another job first, then
+// another list, then single options. A new option of the ring that must be
+// equal is a field of Identity, in CheckOptions, with a new kWireVersion or a
+// reserved byte.
+
 #include "handshake.h"
 
 #include <algorithm>
