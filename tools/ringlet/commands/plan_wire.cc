@@ -1,3 +1,7 @@
+// The bytes follow the same formulas as the exchanges: RingAllReduce for sums,
+// delta_exchange.h and sparse_delta.h for rounds. They are payloads without
+// headers. If an exchange changes its messages, the estimate here changes too.
+
 #include "plan_wire.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// A field that RUN.json does not give stays empty until OpenPictures, where
+// the model's own pictures or the layers decide. A field that contradicts the
+// training is an error, since the model would see other pictures. For
+// label_mode null is a mode, and not an absent field.
+
 #include "picture_config.h"
 
 #include <cinttypes>

@@ -1,3 +1,8 @@
+// The vocabulary has three sources: the trained model, a file, or the training
+// data. With a trained model the others must agree with it, token by token or
+// by its digest. Only the column may differ, since another file may have the
+// text elsewhere.
+
 #include "text_config.h"
 
 #include <algorithm>

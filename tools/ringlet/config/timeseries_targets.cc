@@ -1,3 +1,8 @@
+// Target columns are given by the file's columns and become places among the
+// values of a row: a one-hot column before them shifts them (AddTarget).
+// Groups are read from the file a second time, since x lacks their column;
+// both readings must take the same records.
+
 #include "timeseries_targets.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Scores are errors of the values as the model takes them, after "scale" and
+// "offset". The C function of `export --anomaly` computes the same score
+// (ErrorOf), and a threshold printed here must fit there.
+
 #include "anomaly.h"
 
 #include <algorithm>
