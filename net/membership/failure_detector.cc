@@ -248,6 +248,20 @@ std::vector<FailureDetector::AwaitedWorker> FailureDetector::AwaitedWorkers(
   return out;
 }
 
+// After a late tick progress_ is later without progress, but at least a tick
+// ago.
+LongWait FailureDetector::CurrentLongWait(int64_t now, bool goes_on) const {
+  LongWait wait;
+  const int64_t limit =
+      goes_on ? tick_nanos()
+              : std::min<int64_t>(options_.timeout_nanos / 2, 1000000000);
+  if (activity_.waiting_on < 0 || now - progress_ < limit) return wait;
+  const std::vector<AwaitedWorker> chain = AwaitedWorkers(now);
+  wait.workers = {chain.empty() ? activity_.waiting_on : chain.back().worker};
+  wait.since = progress_;
+  return wait;
+}
+
 std::string FailureDetector::Reason(const Suspect& suspect,
                                     const char* detail) {
   std::string out = LossCauseName(suspect.cause);

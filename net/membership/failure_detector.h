@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/long_wait.h"
 #include "../../core/base/time_units.h"
 #include "../collective/topology.h"
 #include "../transport/loss_cause.h"
@@ -98,6 +99,11 @@ class FailureDetector {
   // In a large ring, for heartbeats: the end of the chain of workers that wait
   // for each other. The chain begins with the worker that this one waits for.
   ChainEnd EndOfChain(int64_t now) const;
+
+  // A wait of a second, or half of a shorter timeout, for the last worker of
+  // those that wait in turn. Without one `workers` is empty. `goes_on`: the
+  // last call returned a wait.
+  LongWait CurrentLongWait(int64_t now, bool goes_on) const;
 
   // The time at which this worker last moved a byte or began an operation.
   int64_t progress_at() const { return progress_; }

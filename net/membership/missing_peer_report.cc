@@ -60,6 +60,16 @@ std::string MissingPeerReport::SelfText() const {
          std::to_string(peers_.size()) + " (" + addresses_[worker_] + ")";
 }
 
+LongWait MissingPeerReport::CurrentWait() const {
+  LongWait wait;
+  wait.since = begin_;
+  const int size = static_cast<int>(peers_.size());
+  for (int r = 0; r < size; ++r) {
+    if (peers_[r].missing) wait.workers.push_back(r);
+  }
+  return wait;
+}
+
 std::string MissingPeerReport::MissingText(int64_t now) const {
   std::string text;
   std::vector<size_t> missing;

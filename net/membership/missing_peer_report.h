@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/long_wait.h"
 #include "../../core/base/time_units.h"
 
 namespace ringlet {
@@ -63,6 +64,8 @@ class MissingPeerReport {
                           int64_t now, bool quiet = false);
   std::string RefusedByLine(int peer, const std::string& why, int64_t now);
 
+  // The wait for the missing workers, since Begin.
+  LongWait CurrentWait() const;
   // "worker 0 (a:1), missing for 11 s: cannot connect; …", and the last
   // refusal.
   std::string MissingText(int64_t now) const;

@@ -176,6 +176,7 @@ void Session::CheckFormed(const AbortNotice* lowered) {
 
 void Session::OnFormed(const std::string& line) {
   state_.Set(SessionState::kRunning);
+  SetLongWait({});
   transport_->TickEvery(detector_.tick_nanos());
   notify_(line.empty() ? missing_report_.CompletionLine(now_) : line);
   events_.RecordView(members_.rank(worker_), members_.workers());
@@ -210,6 +211,10 @@ void Session::Tick(int64_t now) {
   }
   operations_.UpdateActivity(now);
   events_.RecordTick(state_.running(), links_, detector_, now);
+  if (state_.starting()) SetLongWait(missing_report_.CurrentWait());
+  if (state_.running()) {
+    SetLongWait(detector_.CurrentLongWait(now, !long_wait_.workers.empty()));
+  }
   bool beat = false;
   const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
   if (beat) {
@@ -236,6 +241,13 @@ void Session::Tick(int64_t now) {
   if (state_.keeps_outside_links()) views_.Tick(now);
   shutdown_.Tick(now);
   if (shutdown_.ClaimLeft()) transport_->OnLeft();
+}
+
+// The same wait is reported once: progress would have ended it.
+void Session::SetLongWait(const LongWait& wait) {
+  if (wait.workers == long_wait_.workers) return;
+  long_wait_ = wait;
+  owner_->OnLongWait(wait);
 }
 
 void Session::TickStart(const FailureDetector::Suspect& suspect) {
@@ -328,7 +340,10 @@ void Session::Advance() {
                       status.message());
   }
   if (!status.ok()) return Fail(status);
-  if (completed) owner_->OnCompleted(operations_.completed());
+  if (completed) {
+    owner_->OnCompleted(operations_.completed());
+    SetLongWait({});
+  }
   const int on = operations_.waiting_on();
   if (on >= 0 && members_.left(on)) {
     operations_.UpdateActivity(now_);

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/long_wait.h"
 #include "../cluster/ring_options.h"
 #include "../transport/framed_link.h"
 #include "../transport/transport.h"
@@ -71,6 +72,8 @@ class Session final : private FramedLink::Owner,
     virtual void OnNotice(const std::string& line) = 0;
     // An event for the worker's event log.
     virtual void OnEvent(const Event&) {}
+    // The session waits long for other workers, or no longer.
+    virtual void OnLongWait(const LongWait&) {}
 
    protected:
     ~Owner() = default;
@@ -154,6 +157,8 @@ class Session final : private FramedLink::Owner,
   void OnJoined(int peer, uint32_t proposal) override;
   void OnRefused(const Status& why, int withdrawn) override;
 
+  // Reports it, if it is another wait than before.
+  void SetLongWait(const LongWait& wait);
   void TickStart(const FailureDetector::Suspect& suspect);
   void HandleSuspect(const FailureDetector::Suspect& suspect, int stuck);
   // `lowered`: why fewer workers may be connected than before; null: not fewer.
@@ -201,6 +206,7 @@ class Session final : private FramedLink::Owner,
   Withdrawals withdrawals_;
   Shutdown shutdown_;
   SessionEvents events_;
+  LongWait long_wait_;  // the last reported one
 };
 
 }  // namespace ringlet

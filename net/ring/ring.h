@@ -161,6 +161,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     UpdateAndNotify([&] { completed_ = sequence; });
   }
   void OnFailed(const Status& why) override {
+    ReportLongWait({});
     UpdateAndNotify([&] { failure_ = why; });
   }
   void OnDelivered() override { SetFlag(&delivered_); }
@@ -170,6 +171,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     return step_;
   }
   void OnEvent(const Event& event) override { RecordEvent(event); }
+  void OnLongWait(const LongWait& wait) override { ReportLongWait(wait); }
   void OnNotice(const std::string& line) override {
     UpdateAndNotify([&] {
       if (notices_.size() < kMaxNotices) notices_.push_back(line);

@@ -139,6 +139,7 @@ class FakeTransport : public Transport, public Session::Owner {
   void OnJoiner(bool has_joiner) override { has_joiner_ = has_joiner; }
   void OnNotice(const std::string& line) override { notice_ = line; }
   void OnEvent(const Event& event) override { events_ += event.fields() + ";"; }
+  void OnLongWait(const LongWait& wait) override { waits_.push_back(wait); }
 
   int64_t now_ = 5 * kSecond;
   bool running_ = false;
@@ -149,6 +150,7 @@ class FakeTransport : public Transport, public Session::Owner {
   Status failure_;
   std::string notice_;
   std::string events_;
+  std::vector<LongWait> waits_;
 };
 
 }  // namespace ringlet

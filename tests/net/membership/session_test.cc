@@ -214,6 +214,7 @@ TEST_F(FourSessionTest, Events_ChainOfWaits_NamesEachWorker) {
       "\"event\":\"view\",\"rank\":0,\"members\":[\"0\",\"1\",\"2\",\"3\"],"
       "\"view\":1,\"step\":0;");
   events_.clear();
+  waits_.clear();
   StartBarrier();
   session_.Tick(now_);
   EXPECT_EQ(events_, "");  // no news within a tick
@@ -229,6 +230,9 @@ TEST_F(FourSessionTest, Events_ChainOfWaits_NamesEachWorker) {
   Receive(FrameType::kHeartbeat, 1, 1, {payload, payload + kHeartbeatBytes});
   session_.Tick(now_);
   const std::string waits = events_;
+  ASSERT_EQ(waits_.size(), 1u);
+  EXPECT_EQ(waits_[0].workers, std::vector<int>{3});
+  EXPECT_EQ(waits_[0].since, now_ - kSecond / 2);
   EXPECT_EQ(waits,
             "\"event\":\"wait\",\"for\":\"1\",\"last\":\"3\","
             "\"waited_seconds\":0.5,\"operation\":1,\"view\":1,\"step\":0;");
@@ -241,6 +245,38 @@ TEST_F(FourSessionTest, Events_ChainOfWaits_NamesEachWorker) {
             "\"event\":\"loss\",\"lost\":[\"3\"],\"reason\":\"exited\","
             "\"last_heard_seconds\":0.125,\"waiting_for\":\"1\","
             "\"waited_seconds\":0.125,\"operation\":1,\"view\":1,\"step\":0;");
+}
+
+TEST_F(SessionTest, LongWait_OperationCompletes_EndsWithIt) {
+  waits_.clear();
+  StartBarrier();
+  session_.Tick(now_);
+  EXPECT_TRUE(waits_.empty());
+  now_ += kSecond / 2;
+  Receive(FrameType::kHeartbeat, 1, 1, kComputes);
+  session_.Tick(now_);
+  session_.Tick(now_);
+  ASSERT_EQ(waits_.size(), 1u);
+  EXPECT_EQ(waits_[0].workers, std::vector<int>{1});
+  Receive(FrameType::kBarrier, 1);
+  ASSERT_EQ(waits_.size(), 2u);
+  EXPECT_TRUE(waits_[1].workers.empty());
+}
+
+TEST(SessionStartTest, LongWait_WorkersAreMissing_NamesThem) {
+  struct Start : FakeTransport {
+    void Run() {
+      RingOptions options;
+      options.addresses = {"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"};
+      Session session(options, 1, 42, this, this, now_);
+      session.Begin(now_);
+      session.Tick(now_ + kSecond);
+      ASSERT_EQ(waits_.size(), 1u);
+      EXPECT_EQ(waits_[0].workers, (std::vector<int>{1, 2}));
+      EXPECT_EQ(waits_[0].since, now_);
+    }
+  };
+  Start().Run();
 }
 
 TEST_F(SessionTest, Goodbye_AfterTheLastOperation_IsNoLoss) {
