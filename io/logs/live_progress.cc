@@ -1,8 +1,6 @@
-// mutex_ guards progress_ against readers on other threads. Only the thread
-// that trains writes it, so that thread reads it without the lock.
-
 #include "live_progress.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -55,6 +53,17 @@ const char* NameOf(LiveProgress::Phase phase) {
   return "?";
 }
 
+std::string AwaitedText(const LongWait& wait) {
+  constexpr size_t kMaxNamed = 4;
+  std::string text;
+  for (size_t i = 0; i < std::min(wait.workers.size(), kMaxNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(wait.workers[i]);
+  }
+  if (wait.workers.size() > kMaxNamed) text += " ...";
+  if (text.empty()) return text;
+  return (wait.workers.size() > 1 ? "workers " : "worker ") + text;
+}
+
 std::string ToJson(const LiveProgress& progress, int64_t now) {
   JsonWriter json;
   json.BeginObject();
@@ -75,6 +84,11 @@ std::string ToJson(const LiveProgress& progress, int64_t now) {
   Known("epoch_seconds_left", progress.epoch_seconds_left, &json);
   Known("seconds_left", progress.seconds_left, &json);
   Known("seconds_since_step", SecondsSinceStep(progress, now), &json);
+  if (!progress.wait.workers.empty()) {
+    json.Key("waiting_for").String(AwaitedText(progress.wait));
+    Number("waiting_seconds",
+           static_cast<double>(now - progress.wait.since) * 1e-9, &json);
+  }
   Number("at", static_cast<double>(now) * 1e-9, &json);
   json.Key("logs").BeginObject();
   for (const auto& [name, value] : progress.logs) {
@@ -167,6 +181,13 @@ std::string ToPrometheus(const LiveProgress& progress, int64_t now) {
                      progress.seconds_left);
   metrics.KnownGauge("seconds_since_step", "Seconds since the last step.",
                      SecondsSinceStep(progress, now));
+  if (!progress.wait.workers.empty()) {
+    metrics.Begin("waiting_seconds", "gauge",
+                  "Seconds of a wait for other workers.");
+    metrics.Sample("waiting_seconds",
+                   "{for=\"" + AwaitedText(progress.wait) + "\"}",
+                   static_cast<double>(now - progress.wait.since) * 1e-9);
+  }
   if (!progress.logs.empty()) {
     metrics.Begin("log", "gauge", "Loss and metrics of the epoch so far.");
   }
@@ -202,8 +223,7 @@ void ProgressRecorder::Set(const FitState& fit, Phase phase, int64_t done,
       p.logs.assign(logs->entries().begin(), logs->entries().end());
     }
   }
-  // Only this thread writes the progress.
-  if (on_change) on_change(progress_);
+  if (on_change) on_change();
 }
 
 Status ProgressRecorder::OnTrainBegin(FitState& fit) {
@@ -247,7 +267,15 @@ void ProgressRecorder::OnFitReturn(FitState&, const Status& status) {
     std::lock_guard<std::mutex> lock(mutex_);
     progress_.phase = phase;
   }
-  if (on_change) on_change(progress_);
+  if (on_change) on_change();
+}
+
+void ProgressRecorder::SetWait(const LongWait& wait) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    progress_.wait = wait;
+  }
+  if (on_change) on_change();
 }
 
 }  // namespace ringlet

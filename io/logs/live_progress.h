@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../core/base/long_wait.h"
 #include "pace.h"
 #include "ringlet/collective.h"
 #include "ringlet/files.h"
@@ -44,10 +45,13 @@ struct LiveProgress {
   double steps_per_second = -1;           // below 0: unknown, as the next two
   double epoch_seconds_left = -1, seconds_left = -1;
   int64_t last_step_at = 0;  // monotonic nanoseconds; 0: no step yet
+  LongWait wait;             // for other workers
   std::vector<std::pair<std::string, double>> logs;  // loss and metrics
 };
 
 const char* NameOf(LiveProgress::Phase phase);
+// "worker 2", "workers 1, 2"; "" without a wait.
+std::string AwaitedText(const LongWait& wait);
 
 // One line. `now`: of the monotonic clock. Numbers that are not finite are
 // null.
@@ -67,8 +71,10 @@ class ProgressRecorder final : public Callback {
     std::lock_guard<std::mutex> lock(mutex_);
     return progress_;
   }
-  // Called after each change, by the thread that trains.
-  std::function<void(const LiveProgress&)> on_change;
+  // Called after each change, by the thread that made it.
+  std::function<void()> on_change;
+  // Sets the present wait. For any thread.
+  void SetWait(const LongWait& wait);
 
   const char* name() const override { return "progress_recorder"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }

@@ -48,6 +48,23 @@ TEST(LiveProgressTest, Json_AllFields_IsOneLineThatReadsBack) {
   EXPECT_EQ(json["logs"]["a\"b"].kind(), Json::Kind::kNull);
 }
 
+TEST(LiveProgressTest, Wait_OfManyWorkers_IsShort) {
+  LiveProgress p = Sample();
+  p.wait = {{1}, 10 * kSecond};
+  Json json;
+  EXPECT_OK(Json::Parse(ToJson(p, 12 * kSecond), "text", &json));
+  EXPECT_EQ(json["waiting_for"].text(), "worker 1");
+  EXPECT_EQ(json["waiting_seconds"].number(), 2);
+  EXPECT_TRUE(Contains(ToPrometheus(p, 12 * kSecond),
+                       "ringlet_waiting_seconds{for=\"worker 1\"} 2\n"));
+  p.wait.workers = {1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(AwaitedText(p.wait), "workers 1, 2, 3, 4 ...");
+  p.wait.workers.clear();
+  EXPECT_EQ(AwaitedText(p.wait), "");
+  EXPECT_OK(Json::Parse(ToJson(p, 0), "text", &json));
+  EXPECT_FALSE(json["waiting_for"]);
+}
+
 TEST(LiveProgressTest, Json_BeforeTheFirstStep_LeavesUnknownOut) {
   Json json;
   EXPECT_OK(Json::Parse(ToJson(LiveProgress(), 0), "text", &json));

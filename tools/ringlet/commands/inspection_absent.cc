@@ -35,7 +35,7 @@ std::shared_ptr<Callback> ReportEndToEvaluator(const std::string&,
   return nullptr;
 }
 Status ShowTrainingStatus(const std::string&, const ClusterConfig&,
-                          const std::string& address,
+                          const std::string& address, const std::string&,
                           std::shared_ptr<Callback>*) {
   return address.empty() ? Status() : LeftOut("--status", "inspection");
 }

@@ -1,12 +1,16 @@
 // ringlet top: where the trainings of this user are now.
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "../command_line.h"
 #include "../run/progress_files.h"
@@ -62,12 +66,19 @@ std::string Left(double seconds) {
   return text;
 }
 
-// "training", or "no step for 35 s" if steps are missing.
+// "training", "no step for 35 s" if steps are missing, or "waits for worker 2,
+// 35 s".
 std::string PhaseOf(const Json& progress, double now) {
   const std::string phase = Printable(progress["phase"].text());
-  double since = NumberOr(progress["seconds_since_step"], -1);
   const double at = NumberOr(progress["at"], -1);
-  if (since >= 0 && at >= 0 && now > at) since += now - at;
+  const double age = at >= 0 && now > at ? now - at : 0;
+  const std::string awaited = Printable(progress["waiting_for"].text());
+  if (!awaited.empty()) {
+    const double waited = age + NumberOr(progress["waiting_seconds"], 0);
+    return "waits for " + awaited + ", " + PrintedText(waited, 'f', 0) + " s";
+  }
+  double since = NumberOr(progress["seconds_since_step"], -1);
+  if (since >= 0) since += age;
   const double rate = NumberOr(progress["steps_per_second"], -1);
   const bool stalls = phase == "training" && since > kStallSeconds &&
                       (rate <= 0 || since > 5 / rate);
@@ -75,25 +86,61 @@ std::string PhaseOf(const Json& progress, double now) {
   return "no step for " + PrintedText(since, 'f', 0) + " s";
 }
 
-constexpr char kRow[] = "%-21s %6s  %-18s %9s %13s %8s %9s %9s  %s\n";
+// The lines of one drawing. Each column is as wide as its widest cell.
+class Table {
+ public:
+  using Row = std::vector<std::string>;
+  // A row of one cell is a message over all columns.
+  void Add(const Row& row) { rows_.push_back(row); }
+  // Cuts lines at `width`, so that a terminal wraps none; 0: does not.
+  void Print(size_t width) const;
 
-void PrintRow(const std::string& source, const Json& progress, double now) {
-  const double rate = NumberOr(progress["steps_per_second"], -1);
-  const Json loss = progress["logs"]["loss"];
-  std::printf(
-      kRow, source.c_str(), OfTotal(progress, "worker", "workers").c_str(),
-      PhaseOf(progress, now).c_str(),
-      OfTotal(progress, "epoch", "epochs").c_str(),
-      OfTotal(progress, "step", "steps_per_epoch").c_str(),
-      rate < 0 ? "-" : PrintedText(rate, 'g', 4).c_str(),
-      Left(NumberOr(progress["seconds_left"], -1)).c_str(),
-      loss.is_number() ? PrintedText(NumberOr(loss, 0), 'g', 4).c_str() : "-",
-      Printable(progress["run"].text()).c_str());
+ private:
+  std::vector<Row> rows_;
+};
+
+void Table::Print(size_t width) const {
+  std::vector<size_t> widths;
+  for (const Row& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; row.size() > 1 && i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  for (const Row& row : rows_) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 == row.size()) break;
+      line.append(widths[i] - row[i].size() + 1, ' ');
+    }
+    if (width > 0) line.resize(std::min(line.size(), width));
+    std::printf("%s\n", line.c_str());
+  }
 }
 
-void PrintTable(const std::vector<std::string>& addresses, bool* any) {
-  std::printf(kRow, addresses.empty() ? "PROCESS" : "ADDRESS", "WORKER",
-              "PHASE", "EPOCH", "STEP", "STEPS/S", "LEFT", "LOSS", "RUN");
+size_t TerminalWidth() {
+  winsize size = {};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+void AddRow(const std::string& source, const Json& progress, double now,
+            Table* table) {
+  const double rate = NumberOr(progress["steps_per_second"], -1);
+  const Json loss = progress["logs"]["loss"];
+  table->Add({source, OfTotal(progress, "worker", "workers"),
+              PhaseOf(progress, now), OfTotal(progress, "epoch", "epochs"),
+              OfTotal(progress, "step", "steps_per_epoch"),
+              rate < 0 ? "-" : PrintedText(rate, 'g', 4),
+              Left(NumberOr(progress["seconds_left"], -1)),
+              loss.is_number() ? PrintedText(NumberOr(loss, 0), 'g', 4) : "-",
+              Printable(progress["run"].text())});
+}
+
+Table MakeTable(const std::vector<std::string>& addresses, bool* any) {
+  Table table;
+  table.Add({addresses.empty() ? "PROCESS" : "ADDRESS", "WORKER", "PHASE",
+             "EPOCH", "STEP", "STEPS/S", "LEFT", "LOSS", "RUN"});
   const char* const token = std::getenv("RINGLET_STATUS_TOKEN");
   for (const std::string& address : addresses) {
     std::string text;
@@ -104,21 +151,23 @@ void PrintTable(const std::vector<std::string>& addresses, bool* any) {
     Status read = got;
     if (read.ok()) read = Json::Parse(text, address, &progress);
     if (read.ok()) {
-      PrintRow(address, progress, -1);
+      AddRow(address, progress, -1, &table);
       *any = true;
     } else {
-      std::printf("%s\n", read.message());
+      table.Add({read.message()});
     }
   }
-  if (!addresses.empty()) return;
+  if (!addresses.empty()) return table;
   for (const std::string& line : ReadProgressFiles()) {
     Json progress;
     if (!Json::Parse(line, "", &progress).ok()) continue;  // half written
-    PrintRow(std::to_string(IntOr(progress["process"], 0)), progress,
-             static_cast<double>(Clock::System()->MonotonicNanos()) * 1e-9);
+    AddRow(std::to_string(IntOr(progress["process"], 0)), progress,
+           static_cast<double>(Clock::System()->MonotonicNanos()) * 1e-9,
+           &table);
     *any = true;
   }
-  if (!*any) std::printf("no training of this user runs on this machine\n");
+  if (!*any) table.Add({"no training of this user runs on this machine"});
+  return table;
 }
 
 }  // namespace
@@ -132,8 +181,9 @@ int TopCommand(const std::vector<std::string>& line) {
   const bool redraws = !once && isatty(STDOUT_FILENO) != 0;
   for (;;) {
     bool any = false;
+    const Table table = MakeTable(flags.arguments(), &any);
     if (redraws) std::printf("\033[H\033[2J");
-    PrintTable(flags.arguments(), &any);
+    table.Print(redraws ? TerminalWidth() : 0);
     std::fflush(stdout);
     if (!redraws) return any || flags.arguments().empty() ? 0 : 1;
     std::this_thread::sleep_for(std::chrono::seconds(1));

@@ -459,10 +459,13 @@ Status TrainRun(const std::string& path, TrainFlags flags,
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(ProcessEnvironment(), &cluster));
   if (cluster.is_evaluator) return RunEvaluator(path, flags, cluster);
+  const std::string events =
+      flags.no_events ? ""
+                      : EventLogPath(flags.events, flags.save.path, cluster);
   Status prepared =
-      ShowTrainingStatus(path, cluster, flags.status, &run.status);
-  if (prepared.ok() && !flags.no_events) {
-    prepared = OpenEventLog(flags.events, flags.save.path, path, cluster, log);
+      ShowTrainingStatus(path, cluster, flags.status, events, &run.status);
+  if (prepared.ok()) {
+    prepared = OpenEventLog(events, !flags.events.empty(), path, cluster, log);
   }
   if (prepared.ok()) prepared = flags.init.ChooseNewest();
   if (prepared.ok()) prepared = PrepareRun(path, flags, cluster, &run);

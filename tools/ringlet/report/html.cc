@@ -180,7 +180,8 @@ std::string Shortened(const std::string& text, size_t most) {
   return text.substr(0, end) + "…";
 }
 
-std::string HtmlPage(const std::string& title, const std::string& body) {
+std::string HtmlPage(const std::string& title, const std::string& body,
+                     const std::string& head) {
   return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
          "'none'; style-src 'unsafe-inline'; img-src data:\"/>"
@@ -188,9 +189,9 @@ std::string HtmlPage(const std::string& title, const std::string& body) {
          "initial-scale=1\"/>"
          "<meta name=\"color-scheme\" content=\"light dark\"/>"
          "<meta name=\"generator\" content=\"ringlet " RINGLET_VERSION
-         "\"/>\n<title>" +
-         EscapeHtml(title) + "</title><style>" + kStyle + "</style></head>\n" +
-         "<body>\n" + body + "</body></html>\n";
+         "\"/>\n" +
+         head + "<title>" + EscapeHtml(title) + "</title><style>" + kStyle +
+         "</style></head>\n" + "<body>\n" + body + "</body></html>\n";
 }
 
 std::string TilesHtml(const std::vector<KeyFigure>& tiles) {

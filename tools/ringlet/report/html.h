@@ -22,8 +22,10 @@ std::string EscapeHtml(std::string_view text);
 // `text` cut to `most` bytes, at a character, with "…" if it was longer.
 std::string Shortened(const std::string& text, size_t most);
 
-// The whole page of title `title` (not escaped) around `body`.
-std::string HtmlPage(const std::string& title, const std::string& body);
+// The whole page of title `title` (not escaped) around `body`. `head`: more
+// elements of the page's head.
+std::string HtmlPage(const std::string& title, const std::string& body,
+                     const std::string& head = "");
 
 // A figure at the head of a page: "lowest val_loss", "0.0312", "epoch 7".
 // Nothing is escaped yet.

@@ -174,8 +174,8 @@ std::string AboutHtml(const RunReport& report) {
 
 }  // namespace
 
-std::string RunPage(const RunReport& report) {
-  std::string body = "<h1>" + EscapeHtml(report.title) + "</h1>\n";
+std::string RunHtml(const RunReport& report) {
+  std::string body;
   std::vector<KeyFigure> tiles;
   if (!report.events.empty()) tiles = TilesOf(report.events);
   bool has_figures = false;
@@ -200,7 +200,12 @@ std::string RunPage(const RunReport& report) {
   }
   body += MemoryHtml(report);
   if (!report.events.empty()) body += EventListHtml(report.events);
-  return HtmlPage(report.title, body + ModelsHtml(report) + AboutHtml(report));
+  return body + ModelsHtml(report) + AboutHtml(report);
+}
+
+std::string RunPage(const RunReport& report) {
+  return HtmlPage(report.title, "<h1>" + EscapeHtml(report.title) + "</h1>\n" +
+                                    RunHtml(report));
 }
 
 }  // namespace ringlet

@@ -39,6 +39,8 @@ struct RunReport {
 };
 
 std::string RunPage(const RunReport& report);
+// What the page has under its title.
+std::string RunHtml(const RunReport& report);
 
 }  // namespace ringlet
 

@@ -47,9 +47,10 @@ Status ReadEventLog(const std::string& path, EventLogContent* log) {
   return Status();
 }
 
-// In a job of several workers the name has the worker's number. "": no log.
-std::string PathOf(const std::string& flag, const std::string& model,
-                   const ClusterConfig& cluster) {
+}  // namespace
+
+std::string EventLogPath(const std::string& flag, const std::string& model,
+                         const ClusterConfig& cluster) {
   const bool job = cluster.world_size > 1;
   if (flag.empty() && (!job || model.empty())) return "";
   if (!job) return flag;
@@ -58,14 +59,12 @@ std::string PathOf(const std::string& flag, const std::string& model,
   return base + ".worker-" + std::to_string(cluster.worker) + kEnd;
 }
 
-}  // namespace
-
-Status OpenEventLog(const std::string& flag, const std::string& model,
-                    const std::string& run, const ClusterConfig& cluster,
+Status OpenEventLog(const std::string& path, bool asked, const std::string& run,
+                    const ClusterConfig& cluster,
                     std::unique_ptr<EventLog>* log) {
   const auto worker = static_cast<size_t>(cluster.worker);
   EventLogOptions options;
-  options.path = PathOf(flag, model, cluster);
+  options.path = path;
   if (options.path.empty()) return Status();
   options.run = run;
   options.worker = cluster.worker;
@@ -74,7 +73,7 @@ Status OpenEventLog(const std::string& flag, const std::string& model,
     options.address = ToString(cluster.addresses[worker]);
   }
   const Status opened = EventLog::Open(options, log);
-  if (opened.code() == Code::kInvalidArgument && !flag.empty()) {
+  if (opened.code() == Code::kInvalidArgument && asked) {
     return opened.Annotate("--events");
   }
   if (!opened.ok()) {

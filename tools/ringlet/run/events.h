@@ -13,11 +13,16 @@
 
 namespace ringlet {
 
-// Opens the event log of this worker, if it has one. `flag` is --events, and
-// `model` the file of --save; either may be "". A file that cannot be written
-// is only a warning.
-Status OpenEventLog(const std::string& flag, const std::string& model,
-                    const std::string& run, const ClusterConfig& cluster,
+// The file of this worker's event log; "" if it has none. `flag` is --events,
+// and `model` the file of --save; either may be "". In a job of several workers
+// the name has the worker's number.
+std::string EventLogPath(const std::string& flag, const std::string& model,
+                         const ClusterConfig& cluster);
+
+// Opens the event log `path`, if it is not "". `asked`: --events names it. Else
+// a file that cannot be written is only a warning.
+Status OpenEventLog(const std::string& path, bool asked, const std::string& run,
+                    const ClusterConfig& cluster,
                     std::unique_ptr<EventLog>* log);
 
 bool IsEventLogFile(const std::string& path);

@@ -2,11 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "../report/html.h"
-#include "core/base/number_text.h"
+#include "../report/run_page.h"
+#include "core/base/long_wait.h"
 #include "io/logs/live_progress.h"
+#include "io/logs/service_notifier.h"
 #include "net/status/status_server.h"
 #include "progress_files.h"
 
@@ -17,54 +23,93 @@ constexpr int64_t kWriteNanos = 1000000000;
 
 int64_t Now() { return Clock::System()->MonotonicNanos(); }
 
-std::string Row(const std::string& name, const std::string& value) {
-  return "<tr><th>" + EscapeHtml(name) + "</th><td>" + EscapeHtml(value) +
-         "</td></tr>\n";
-}
-
 std::string OfTotal(int64_t done, int64_t total) {
   return std::to_string(done) +
          (total > 0 ? " of " + std::to_string(total) : "");
 }
 
-std::string Rounded(double value) { return PrintedText(value, 'g', 4); }
+std::string SecondsSince(int64_t then) {
+  return DurationText(static_cast<double>(Now() - then) * 1e-9);
+}
 
-// One table that loads itself again; the page needs no script.
-std::string Page(const LiveProgress& p) {
-  std::string html =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width\">\n"
-      "<meta http-equiv=\"refresh\" content=\"5\">\n<title>" +
-      EscapeHtml(p.run) +
-      "</title>\n<style>:root{color-scheme:light dark}"
-      "body{font:16px system-ui,sans-serif;margin:2em auto;max-width:34em;"
-      "padding:0 1em}th{text-align:left;font-weight:400;padding-right:2em}"
-      "td{font-variant-numeric:tabular-nums}</style></head><body>\n<h1>" +
-      EscapeHtml(p.run) + "</h1>\n<table>\n";
-  html += Row("phase", NameOf(p.phase));
-  html += Row("worker",
-              std::to_string(p.worker) + " of " + std::to_string(p.workers));
-  html += Row("epoch", OfTotal(p.epoch, p.epochs));
-  html += Row("step", OfTotal(p.step, p.steps_per_epoch));
+std::vector<KeyFigure> FiguresOf(const LiveProgress& p) {
+  std::vector<KeyFigure> figures = {
+      {"phase", NameOf(p.phase), ""},
+      {"worker", OfTotal(p.worker, p.workers), ""},
+      {"epoch", OfTotal(p.epoch, p.epochs), ""},
+      {"step", OfTotal(p.step, p.steps_per_epoch), ""}};
+  if (!p.wait.workers.empty()) {
+    figures.push_back(
+        {"waits for", AwaitedText(p.wait), SecondsSince(p.wait.since)});
+  }
   if (p.steps_per_second >= 0) {
-    html += Row("steps per second", Rounded(p.steps_per_second));
+    figures.push_back({"steps per second", ShortText(p.steps_per_second), ""});
   }
   if (p.seconds_left >= 0) {
-    html += Row("seconds left", PrintedText(p.seconds_left, 'f', 0));
+    figures.push_back({"time left", DurationText(p.seconds_left), ""});
   }
   if (p.last_step_at != 0) {
-    const auto ago = static_cast<double>(Now() - p.last_step_at) * 1e-9;
-    html += Row("seconds since the last step", PrintedText(ago, 'f', 1));
+    figures.push_back(
+        {"since the last step", SecondsSince(p.last_step_at), ""});
   }
-  for (const auto& [name, value] : p.logs) html += Row(name, Rounded(value));
-  return html +
-         "</table>\n<p><a href=\"/metrics\">metrics</a> · <a "
-         "href=\"/status.json\">JSON</a></p>\n</body></html>\n";
+  for (const auto& [name, value] : p.logs) {
+    figures.push_back({name, ShortText(value), "of the epoch so far"});
+  }
+  return figures;
+}
+
+// The report of the worker's event log so far. Reading it again takes at most
+// one two-hundredth of the server's time.
+class LiveReport {
+ public:
+  // `path` "": there is no log.
+  explicit LiveReport(std::string path) : path_(std::move(path)) {}
+
+  const std::string& Html() {
+    const int64_t begin = Now();
+    if (path_.empty() || begin < next_) return html_;
+    RunReport report;
+    report.files = {path_};
+    // Without a rotation there is no old file.
+    ReadEventHistory(path_ + ".1", &report.events).IgnoreError();
+    const Status read = ReadEventHistory(path_, &report.events);
+    if (!read.ok()) report.notes = {read.message()};
+    report.events.Finish();
+    html_ = RunHtml(report);
+    const int64_t end = Now();
+    next_ = end + std::max(kReportNanos, 200 * (end - begin));
+    return html_;
+  }
+
+ private:
+  static constexpr int64_t kReportNanos = 2000000000;
+
+  const std::string path_;
+  std::string html_;
+  int64_t next_ = 0;  // when the log is read again
+};
+
+// The page loads itself again and needs no script.
+std::string Page(const LiveProgress& p, const std::string& report) {
+  const std::string more =
+      report.empty() ? "<p class=\"dim\">A training with an event log "
+                       "(--events) has its report here.</p>\n"
+                     : report;
+  return HtmlPage(p.run,
+                  "<h1>" + EscapeHtml(p.run) + "</h1>\n" +
+                      TilesHtml(FiguresOf(p)) +
+                      "<p><a href=\"/metrics\">metrics</a> · <a "
+                      "href=\"/status.json\">JSON</a></p>\n" +
+                      more,
+                  "<meta http-equiv=\"refresh\" content=\"5\"/>\n");
 }
 
 StatusServer::Answer AnswerTo(const std::string& path,
-                              const LiveProgress& progress) {
-  if (path == "/") return {200, "text/html; charset=utf-8", Page(progress)};
+                              const LiveProgress& progress,
+                              LiveReport* report) {
+  if (path == "/") {
+    return {200, "text/html; charset=utf-8", Page(progress, report->Html())};
+  }
   if (path == "/status.json") {
     return {200, "application/json", ToJson(progress, Now())};
   }
@@ -81,22 +126,31 @@ StatusServer::Answer AnswerTo(const std::string& path,
 
 // What a training shows, and the callback that follows it.
 struct TrainingStatus {
-  explicit TrainingStatus(const LiveProgress& begin) : recorder(begin) {
+  TrainingStatus(const LiveProgress& begin, const std::string& events)
+      : report(events), recorder(begin) {
     file.Write(ToJson(begin, Now()));
-    recorder.on_change = [this](const LiveProgress& progress) {
-      Write(progress);
-    };
+    recorder.on_change = [this] { Write(); };
+    SetLongWaitListener([this](const LongWait& wait) {
+      recorder.SetWait(wait);
+      const std::string awaited = AwaitedText(wait);
+      if (!awaited.empty()) NotifyService("STATUS=waits for " + awaited);
+    });
   }
+  ~TrainingStatus() { SetLongWaitListener(nullptr); }
 
-  // Each new phase is written: a reader must not take a step that never ends
-  // for a validation.
-  void Write(const LiveProgress& progress) {
+  // Each new phase and wait is written: a reader must not take a step that
+  // never ends for a validation.
+  void Write() {
+    std::lock_guard<std::mutex> lock(mutex);
+    const LiveProgress progress = recorder.Latest();
     const int64_t now = Now();
-    if (progress.phase == written_phase && now - last_write < kWriteNanos) {
+    if (progress.phase == written.phase &&
+        progress.wait.workers == written.wait.workers &&
+        now - last_write < kWriteNanos) {
       return;
     }
     last_write = now;
-    written_phase = progress.phase;
+    written = progress;
     file.Write(ToJson(progress, now));
   }
 
@@ -108,24 +162,25 @@ struct TrainingStatus {
     return StatusServer::Start(
                options,
                [this](const std::string& path) {
-                 return AnswerTo(path, recorder.Latest());
+                 return AnswerTo(path, recorder.Latest(), &report);
                },
                &server)
         .Annotate("--status");
   }
 
-  ProgressFile file;
+  LiveReport report;  // of the server's thread
   ProgressRecorder recorder;
-  // Of the newest line of the file.
-  int64_t last_write = 0;
-  LiveProgress::Phase written_phase = LiveProgress::Phase::kStarting;
+  std::mutex mutex;  // guards what follows
+  ProgressFile file;
+  int64_t last_write = 0;                // of the newest line of the file
+  LiveProgress written;                  // that line
   std::unique_ptr<StatusServer> server;  // ends before what it reads
 };
 
 }  // namespace
 
 Status ShowTrainingStatus(const std::string& run, const ClusterConfig& cluster,
-                          const std::string& address,
+                          const std::string& address, const std::string& events,
                           std::shared_ptr<Callback>* callback) {
   LiveProgress begin;
   begin.run = run;
@@ -133,7 +188,7 @@ Status ShowTrainingStatus(const std::string& run, const ClusterConfig& cluster,
   begin.worker = cluster.worker;
   begin.workers = cluster.world_size;
   begin.address = address;
-  const auto status = std::make_shared<TrainingStatus>(begin);
+  const auto status = std::make_shared<TrainingStatus>(begin, events);
   if (!address.empty()) RINGLET_RETURN_IF_ERROR(status->Serve(address));
   *callback = std::shared_ptr<Callback>(status, &status->recorder);
   return Status();
