@@ -132,7 +132,7 @@ Status Job::Open() {
   RINGLET_RETURN_IF_ERROR(InitLoop(&shared_.loop));
   WatchSignals();
   shared_.owner = this;
-  shared_.command = &options_.command;
+  shared_.options = &options_;
   shared_.console = &console_;
   uv_timer_init(&shared_.loop, &deadline_);
   deadline_.data = this;

@@ -20,8 +20,9 @@ constexpr int kRunAgain = 75;
 
 std::string EndText(int worker, int code) {
   return "worker " + std::to_string(worker) +
-         (code > 128 ? " was ended by signal " + std::to_string(code - 128)
-                     : " ended with exit code " + std::to_string(code));
+         (code > 128 && code < 255
+              ? " was ended by signal " + std::to_string(code - 128)
+              : " ended with exit code " + std::to_string(code));
 }
 
 void AddNotice(size_t worker, const char* text, Supervisor::Actions* actions) {

@@ -112,9 +112,11 @@ int WorkerProcess::Fork(const uv_process_options_t& options) {
   return uv_spawn(&shared_->loop, &process_, &options);
 }
 
-Status WorkerProcess::Spawn(const int* write_ends,
+Status WorkerProcess::Spawn(uv_file stdin_end, const int* write_ends,
                             const std::string& variable) {
-  std::vector<char*> arguments = ExecArguments(*shared_->command);
+  const LaunchOptions& job = *shared_->options;
+  std::vector<char*> arguments =
+      ExecArguments(job.remote.empty() ? job.command : job.remote[index_]);
   const bool asks = shared_->done_fd >= 0;
   std::string done;
   if (asks) {
@@ -123,7 +125,8 @@ Status WorkerProcess::Spawn(const int* write_ends,
   std::vector<char*> variables =
       VariablesOfWorker(variable, shared_->key, done);
   uv_stdio_container_t stdio[kDoneFd + 1];
-  stdio[0].flags = UV_IGNORE;
+  stdio[0].flags = stdin_end < 0 ? UV_IGNORE : UV_INHERIT_FD;
+  stdio[0].data.fd = stdin_end;
   for (int i = 0; i < 2; ++i) {
     stdio[1 + i].flags = UV_INHERIT_FD;
     stdio[1 + i].data.fd = write_ends[i];
@@ -164,9 +167,15 @@ Status WorkerProcess::Start(const std::string& variable) {
     ++open_handles_;
   }
   int write_ends[2] = {-1, -1};
+  uv_file input[2] = {-1, -1};
   Status status = OpenStreams(write_ends);
-  if (status.ok()) status = Spawn(write_ends, variable);
-  for (int end : write_ends) {
+  if (status.ok() && !shared_->options->remote.empty()) {
+    const int error = uv_pipe(input, 0, 0);
+    if (error != 0) status = OsError(-error, "cannot make a pipe");
+  }
+  input_ = input[1];
+  if (status.ok()) status = Spawn(input[0], write_ends, variable);
+  for (int end : {write_ends[0], write_ends[1], input[0]}) {
     if (end >= 0) close(end);
   }
   if (!status.ok()) {
@@ -176,7 +185,13 @@ Status WorkerProcess::Start(const std::string& variable) {
   return status;
 }
 
+void WorkerProcess::CloseInput() {
+  if (input_ >= 0) close(input_);
+  input_ = -1;
+}
+
 void WorkerProcess::Signal(int signal) {
+  if (input_ >= 0 && signal != SIGKILL) return CloseInput();
   // The kernel does not use the id again before its leader is reaped.
   if (pid_ != 0) kill(-pid_, signal);
 }
@@ -191,6 +206,7 @@ void WorkerProcess::OnExit(int code) {
 }
 
 void WorkerProcess::CloseProcess() {
+  CloseInput();
   shared_->guard.Set(index_, 0);
   uv_close(AsHandle(&process_), [](uv_handle_t* handle) {
     static_cast<WorkerProcess*>(handle->data)->OnHandleClosed();

@@ -15,6 +15,7 @@
 
 #include "console.h"
 #include "guard.h"
+#include "launcher.h"
 #include "line_splitter.h"
 #include "ringlet/status.h"
 
@@ -33,7 +34,7 @@ class WorkerProcess {
       ~Owner() = default;
     };
     Owner* owner;
-    const std::vector<std::string>* command;
+    const LaunchOptions* options;
     std::string key;   // "RINGLET_LAUNCHER_KEY=KEY", or ""
     int done_fd = -1;  // for ReportDone; -1: not used
     uv_loop_t loop;
@@ -48,7 +49,8 @@ class WorkerProcess {
 
   // OnEnded follows in any case, later. `variable` is its "TF_CONFIG=…".
   Status Start(const std::string& variable);
-  // Sends a signal to the whole group; does nothing once the worker has ended.
+  // Sends a signal to the whole group, or closes a remote worker's stdin; does
+  // nothing once the worker has ended.
   void Signal(int signal);
   // Sets whether its output of this kind (0 stdout, 1 stderr) is read.
   void Read(int stream, bool on);
@@ -78,7 +80,9 @@ class WorkerProcess {
   }
   Status OpenStreams(int* write_ends);
   int OpenPipe(int index, uv_file* ends);
-  Status Spawn(const int* write_ends, const std::string& variable);
+  // `stdin_end`: of a remote worker; -1: /dev/null.
+  Status Spawn(uv_file stdin_end, const int* write_ends,
+               const std::string& variable);
   int Fork(const uv_process_options_t& options);
   void OnExit(int code);
   void OnRead(Stream* stream, const char* data, size_t bytes);
@@ -87,12 +91,14 @@ class WorkerProcess {
   void EndLine(Stream* stream);
   void CloseStream(Stream* stream);
   void CloseProcess();
+  void CloseInput();
   void OnHandleClosed();
 
   Shared* const shared_;
   const int index_;
   uv_process_t process_;
   Stream streams_[2];
+  int input_ = -1;  // writes to a remote worker's stdin; -1: none
   int open_handles_ = 0;
   pid_t pid_ = 0;  // from its start until it is reaped
   int code_ = 0;

@@ -59,6 +59,7 @@ Status ReadHosts(const std::string&, const std::string&,
                  std::vector<Address>*) {
   return LeftOut("ringlet launch --hosts", "inspection");
 }
+std::vector<std::string> SshCommand(const JobToLaunch&, int) { return {}; }
 int PlanCommand(const std::vector<std::string>&) {
   return Refuse("ringlet plan");
 }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 
 #include "../command_line.h"
 #include "../run/launch_files.h"
@@ -20,9 +21,10 @@ namespace ringlet {
 namespace {
 
 constexpr char kAbout[] =
-    R"(Starts N workers of one job on this machine: N processes of COMMAND, each
-with its own TF_CONFIG. The lines of their output begin with "[0] ", "[1] " and
-so on. Ctrl-C and SIGTERM are passed on. No process is left behind.
+    R"(Starts N workers of one job on this machine, or one on each of other hosts:
+processes of COMMAND, each with its own TF_CONFIG. The lines of their output
+begin with "[0] ", "[1] " and so on. Ctrl-C and SIGTERM are passed on. No
+process is left behind.
 )";
 
 constexpr char kMore[] = R"(
@@ -31,10 +33,15 @@ failed first (128 + signal if it was killed). 2 for wrong usage, 127 if COMMAND
 is not found, 126 if it cannot be run. A worker that ends with 2, a wrong
 configuration, is not started again.
 
+With --hosts each host needs the program, this folder with its files, a key
+(RINGLET_KEY_FILE, the same path on each host) and an ssh login without a
+password. Workers there are stopped by SIGTERM, also if the connection breaks.
+
 With --print nothing is started. The file is to be looked at: names of images,
 folders and the key's place are examples (docs/porting.md).
 
 Example: ringlet launch -n 2 -- ringlet train RUN.json
+ringlet launch --hosts hosts -- ringlet train RUN.json
 ringlet launch --print slurm -n 4 -- ringlet train RUN.json > job.sh
 )";
 
@@ -96,28 +103,25 @@ void WarnOfFewCores(const LaunchOptions& options, int64_t threads) {
          cores == 1 ? "core" : "cores");
 }
 
-struct PrintFlags {
-  std::string kind, hosts;
+struct ElsewhereFlags {
+  std::string print, hosts;  // of --print and --hosts
+  int64_t workers = 0;       // of -n; 0: not given
+  bool given() const { return !print.empty() || !hosts.empty(); }
 };
 
-// Prints the file that starts the job elsewhere.
-Status PrintFile(const PrintFlags& flags, int64_t workers,
-                 const std::vector<std::string>& command) {
-  if (flags.kind.empty()) {
-    return InvalidArgument(
-        "--hosts: needs --print: systemd, k8s, slurm, compose or ssh");
-  }
-  JobToLaunch job;
-  job.command = command;
+Status ReadJob(const ElsewhereFlags& flags,
+               const std::vector<std::string>& command, JobToLaunch* job) {
+  job->command = command;
   char folder[4096];
-  job.folder = getcwd(folder, sizeof(folder)) != nullptr ? folder : ".";
+  job->folder = getcwd(folder, sizeof(folder)) != nullptr ? folder : ".";
+  int64_t workers = flags.workers;
   if (!flags.hosts.empty()) {
     constexpr int64_t kMostBytes = 1 << 20;
     std::string text;
     RINGLET_RETURN_IF_ERROR(
         ReadWholeFile(FileSystem::Posix(), flags.hosts, kMostBytes, &text));
-    RINGLET_RETURN_IF_ERROR(ReadHosts(text, flags.hosts, &job.hosts));
-    const auto hosts = static_cast<int64_t>(job.hosts.size());
+    RINGLET_RETURN_IF_ERROR(ReadHosts(text, flags.hosts, &job->hosts));
+    const auto hosts = static_cast<int64_t>(job->hosts.size());
     if (workers != 0 && workers != hosts) {
       return InvalidArgument(
           "-n: is %lld, but %s has %lld hosts, a worker each; leave -n out",
@@ -129,18 +133,53 @@ Status PrintFile(const PrintFlags& flags, int64_t workers,
   if (workers == 0) {
     return InvalidArgument("-n is missing: how many workers?");
   }
-  job.workers = static_cast<int>(workers);
+  job->workers = static_cast<int>(workers);
+  return Status();
+}
+
+// Prints the file that starts the job elsewhere.
+Status PrintFile(const std::string& kind, const JobToLaunch& job) {
   std::string text;
-  RINGLET_RETURN_IF_ERROR(LaunchFile(flags.kind, job, &text));
+  RINGLET_RETURN_IF_ERROR(LaunchFile(kind, job, &text));
   std::fwrite(text.data(), 1, text.size(), stdout);
   return Status();
+}
+
+// Runs a worker on each of the job's hosts.
+Status RunByShell(JobToLaunch job, LaunchOptions options, int* code) {
+  if (options.restart) {
+    return InvalidArgument(
+        "--restart: is for workers of this machine; on others a service "
+        "manager restarts them (--print systemd)");
+  }
+  const char* const key = std::getenv("RINGLET_KEY_FILE");
+  if (key != nullptr) job.key_file = key;
+  options.workers = job.workers;
+  for (int worker = 0; worker < job.workers; ++worker) {
+    options.remote.push_back(SshCommand(job, worker));
+  }
+  *code = LaunchExitCode(Launch(options));
+  return Status();
+}
+
+int LaunchElsewhere(const ElsewhereFlags& flags, const LaunchOptions& options) {
+  JobToLaunch job;
+  int code = 0;
+  Status status = ReadJob(flags, options.command, &job);
+  if (status.ok()) {
+    status = flags.print.empty() ? RunByShell(job, options, &code)
+                                 : PrintFile(flags.print, job);
+  }
+  return status.ok() ? code : InputExitCode(status);
 }
 
 }  // namespace
 
 int LaunchCommand(const std::vector<std::string>& line) {
   LaunchOptions options;
-  int64_t workers = 0, max_restarts = options.max_restarts;
+  ElsewhereFlags elsewhere;
+  int64_t& workers = elsewhere.workers;
+  int64_t max_restarts = options.max_restarts;
   CommandLine flags("launch", "[--] COMMAND [ARGUMENTS]", kAbout, kMore);
   flags.StopAtFirstArgument();
   flags.Int("-n, --workers", 1, kMaxLocalWorkers, &workers,
@@ -161,19 +200,15 @@ int LaunchCommand(const std::vector<std::string>& line) {
   flags.Number("--grace", "SECONDS", 0, 1e6, &options.grace_seconds,
                "time for workers to end before they are killed, and\n"
                "before they are stopped after one has failed (5)");
-  PrintFlags print;
-  flags.Text("--print", "KIND", &print.kind,
+  flags.Text("--hosts", "FILE", &elsewhere.hosts,
+             "run a worker on each host by ssh: FILE has a host, or\n"
+             "host:port, a line");
+  flags.Text("--print", "KIND", &elsewhere.print,
              "start nothing: print the file that starts the job\n"
              "elsewhere: systemd, k8s, slurm, compose or ssh");
-  flags.Text("--hosts", "FILE", &print.hosts,
-             "with --print: a host, or host:port, a line");
   int code = 0;
   if (!flags.Parse(line, 0, SIZE_MAX, &code)) return code;
-  const bool prints = !print.kind.empty() || !print.hosts.empty();
-  if (prints && !flags.arguments().empty()) {
-    return InputExitCode(PrintFile(print, workers, flags.arguments()));
-  }
-  if (workers == 0 && !prints) {
+  if (workers == 0 && !elsewhere.given()) {
     return flags.UsageError(
         InvalidArgument("-n is missing: how many workers?"));
   }
@@ -181,9 +216,10 @@ int LaunchCommand(const std::vector<std::string>& line) {
     return flags.UsageError(
         InvalidArgument("COMMAND is missing: what should the workers run?"));
   }
-  options.workers = static_cast<int>(workers);
   options.max_restarts = static_cast<int>(max_restarts);
   options.command = flags.arguments();
+  if (elsewhere.given()) return LaunchElsewhere(elsewhere, options);
+  options.workers = static_cast<int>(workers);
   const TrainSettingsForLaunch train = LineOf(options.command, options.workers);
   WarnOfFewCores(options, train.threads);
   if (options.restart) SetRestartOptions(train, &options);

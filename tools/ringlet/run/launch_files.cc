@@ -224,6 +224,33 @@ exit $code
 
 }  // namespace
 
+// sh, since the user's shell there may be another one. `cat` waits for the end
+// of stdin. Without a terminal the lines are as the command wrote them, and
+// stdout and stderr stay apart.
+std::vector<std::string> SshCommand(const JobToLaunch& job, int worker) {
+  const std::string key = job.key_file.empty()
+                              ? ""
+                              : " RINGLET_KEY_FILE=" + ShellWord(job.key_file);
+  const std::string script = "cd " + ShellWord(job.folder) +
+                             " || exit 126\nexec 3<&0\nTF_CONFIG=" +
+                             ShellWord(TfConfig(job.hosts, worker)) + key +
+                             " " + ShellLine(job.command) + R"( </dev/null &
+pid=$!
+{ cat <&3; kill -TERM $pid; } >/dev/null 2>&1 &
+watch=$!
+exec 3<&-
+wait $pid
+code=$?
+kill $watch 2>/dev/null
+exit $code)";
+  return {"ssh",
+          "-o",
+          "BatchMode=yes",
+          "--",
+          job.hosts[static_cast<size_t>(worker)].host,
+          "exec sh -c " + ShellWord(script)};
+}
+
 Status ReadHosts(const std::string& text, const std::string& where,
                  std::vector<Address>* hosts) {
   hosts->clear();

@@ -1,5 +1,5 @@
 // LaunchFile: the files by which a service manager or a scheduler starts the
-// workers of a job.
+// workers of a job. SshCommand: the command that starts one on its host.
 //
 // Pure. Examples to start from are in docs/porting.md.
 
@@ -19,6 +19,7 @@ struct JobToLaunch {
   std::vector<Address> hosts;        // of --hosts; empty: not given
   std::vector<std::string> command;  // not empty
   std::string folder;                // in which it is to run
+  std::string key_file;              // on each host; "": none
 };
 
 // `text`: a host, or a host and port, a line; "#" begins a comment. A host
@@ -29,6 +30,10 @@ Status ReadHosts(const std::string& text, const std::string& where,
 // `kind`: systemd, k8s, slurm, compose or ssh.
 Status LaunchFile(const std::string& kind, const JobToLaunch& job,
                   std::string* text);
+
+// Runs the job's command on the worker's host, with its environment. The end of
+// stdin, also when the connection breaks, is SIGTERM for the command.
+std::vector<std::string> SshCommand(const JobToLaunch& job, int worker);
 
 }  // namespace ringlet
 
