@@ -5,6 +5,8 @@ tarball holds what it should.
     static_test.py elf PROGRAM...
     static_test.py chroot RINGLET SOURCE    trains samples/mnist.json in a folder
         that is the root directory and holds nothing else; that takes root
+    static_test.py container RINGLET SOURCE the same in the image that the
+        Containerfile of docs/operations.md makes
     static_test.py dist BUILD SOURCE        packs it twice
 """
 import hashlib
@@ -12,6 +14,7 @@ import json
 import os
 import pathlib
 import shutil
+import stat
 import struct
 import subprocess
 import sys
@@ -90,6 +93,42 @@ def check_chroot(ringlet, source):
             text=True, stderr=subprocess.PIPE, env={}, preexec_fn=into(root))
         assert "no /dev/null" in result.stderr, result
         assert result.returncode == 127, result
+
+
+def check_container(ringlet, source):
+    """The root directory has what the Containerfile copies, the folder /job that
+    `-v` mounts, and /dev/null, which every runtime gives."""
+    need_root()
+    page = (pathlib.Path(source) / "docs/operations.md").read_text()
+    lines = page.split("```dockerfile\n")[1].split("```")[0].splitlines()
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+        entry, folder = [], "/"
+        for instruction, _, rest in (line.partition(" ") for line in lines):
+            if instruction == "COPY":
+                assert rest.split()[0] == "ringlet", rest
+                shutil.copy(ringlet, root / rest.split()[1].lstrip("/"))
+            elif instruction == "WORKDIR":
+                folder = rest
+            elif instruction == "ENTRYPOINT":
+                entry = json.loads(rest)
+            else:
+                assert (instruction, rest) == ("FROM", "scratch"), instruction
+        assert [path.name for path in root.iterdir()] == ["ringlet"]
+        job = root / folder.lstrip("/")
+        job.mkdir()
+        for of_job in ("data", "samples"):
+            shutil.copytree(pathlib.Path(source) / of_job, job / of_job)
+        (root / "dev").mkdir()
+        os.mknod(root / "dev/null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        train = ["train", "samples/mnist.json", "--save", "m.safetensors"]
+        for arguments in (train, ["launch", "-n", "2", "--", *entry, *train]):
+            done = subprocess.run(
+                [*entry, *arguments], text=True, stdout=subprocess.PIPE, env={},
+                preexec_fn=lambda: (os.chroot(root), os.chdir(folder)))
+            assert done.returncode == 0 and "Epoch 3/3" in done.stdout, done
+            assert (job / "m.safetensors").stat().st_size > 0
+            (job / "m.safetensors").unlink()
 
 
 def tarball_of(build, source, folder):
@@ -186,6 +225,8 @@ def check_dist(build, source):
 
 if sys.argv[1] == "dist":
     check_dist(*sys.argv[2:])
+elif sys.argv[1] == "container":
+    check_container(*sys.argv[2:])
 elif sys.argv[1] == "elf":
     for argument in sys.argv[2:]:
         check_elf(argument)
