@@ -42,6 +42,7 @@ class TcpServer : private UvListener::Owner {
     listener_ = std::make_unique<UvListener>(handles_.get(), self);
     Status status;
     RunOnLoop(loop_.get(), [&](const auto& done) {
+      OnStart();
       status = Listen(address);
       done();
     });
@@ -70,6 +71,8 @@ class TcpServer : private UvListener::Owner {
   // The open connections, the oldest first.
   const std::vector<Connection*>& connections() const { return connections_; }
 
+  // Called first, on the loop's thread.
+  virtual void OnStart() {}
   // False: the accepted connection is closed immediately. It is the last of
   // connections().
   virtual bool Admit(Connection* connection) = 0;

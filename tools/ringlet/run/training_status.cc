@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -104,30 +105,60 @@ std::string Page(const LiveProgress& p, const std::string& report) {
                   "<meta http-equiv=\"refresh\" content=\"5\"/>\n");
 }
 
-StatusServer::Answer AnswerTo(const std::string& path,
-                              const LiveProgress& progress,
-                              LiveReport* report) {
-  if (path == "/") {
-    return {200, "text/html; charset=utf-8", Page(progress, report->Html())};
+// The answers, for the server's thread. They are made again after kAnswerNanos,
+// so many requests neither cost much nor take the recorder's lock often.
+class Pages {
+ public:
+  Pages(const ProgressRecorder* recorder, const std::string& events)
+      : recorder_(recorder), report_(events) {}
+
+  StatusServer::Answer AnswerTo(const std::string& path) {
+    const int64_t now = Now();
+    if (now >= next_) {
+      progress_ = recorder_->Latest();
+      answers_.clear();
+      next_ = now + kAnswerNanos;
+    }
+    const auto made = answers_.find(path);
+    if (made != answers_.end()) return made->second;
+    StatusServer::Answer answer = Make(path, now);
+    if (answer.code == 200) answers_[path] = answer;
+    return answer;
   }
-  if (path == "/status.json") {
-    return {200, "application/json", ToJson(progress, Now())};
+
+ private:
+  static constexpr int64_t kAnswerNanos = 50000000;
+
+  StatusServer::Answer Make(const std::string& path, int64_t now) {
+    if (path == "/") {
+      return {200, "text/html; charset=utf-8", Page(progress_, report_.Html())};
+    }
+    if (path == "/status.json") {
+      return {200, "application/json", ToJson(progress_, now)};
+    }
+    if (path == "/metrics") {
+      return {200, "text/plain; version=0.0.4; charset=utf-8",
+              ToPrometheus(progress_, now)};
+    }
+    if (path == "/healthz") {
+      const bool failed = progress_.phase == LiveProgress::Phase::kFailed;
+      return {failed ? 503 : 200, "text/plain", failed ? "failed\n" : "ok\n"};
+    }
+    return {404, "text/plain",
+            "known are /, /status.json, /metrics, /healthz\n"};
   }
-  if (path == "/metrics") {
-    return {200, "text/plain; version=0.0.4; charset=utf-8",
-            ToPrometheus(progress, Now())};
-  }
-  if (path == "/healthz") {
-    const bool failed = progress.phase == LiveProgress::Phase::kFailed;
-    return {failed ? 503 : 200, "text/plain", failed ? "failed\n" : "ok\n"};
-  }
-  return {404, "text/plain", "known are /, /status.json, /metrics, /healthz\n"};
-}
+
+  const ProgressRecorder* const recorder_;
+  LiveReport report_;
+  LiveProgress progress_;
+  std::map<std::string, StatusServer::Answer> answers_;  // by path
+  int64_t next_ = 0;  // when they are made again
+};
 
 // What a training shows, and the callback that follows it.
 struct TrainingStatus {
   TrainingStatus(const LiveProgress& begin, const std::string& events)
-      : report(events), recorder(begin) {
+      : recorder(begin), pages(&recorder, events) {
     file.Write(ToJson(begin, Now()));
     recorder.on_change = [this] { Write(); };
     SetLongWaitListener([this](const LongWait& wait) {
@@ -161,15 +192,13 @@ struct TrainingStatus {
     if (token != nullptr) options.token = token;
     return StatusServer::Start(
                options,
-               [this](const std::string& path) {
-                 return AnswerTo(path, recorder.Latest(), &report);
-               },
+               [this](const std::string& path) { return pages.AnswerTo(path); },
                &server)
         .Annotate("--status");
   }
 
-  LiveReport report;  // of the server's thread
   ProgressRecorder recorder;
+  Pages pages;       // of the server's thread
   std::mutex mutex;  // guards what follows
   ProgressFile file;
   int64_t last_write = 0;                // of the newest line of the file
