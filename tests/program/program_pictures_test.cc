@@ -108,8 +108,9 @@ TEST_F(ProgramPicturesTest, ValidationSplit_OneFolder_GivesBothParts) {
   ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
   EXPECT_EQ(Lines(out_).size(), 1u + 9u);
   ASSERT_EQ(Run({"plan", "run.json", "--limit", "64M"}), 0) << err_;
-  // 45 pictures of 24 bytes, with labels of 4.
-  EXPECT_TRUE(Contains(out_, " 1260\n"));
+  // 45 pictures of 24 bytes, with labels of 4; a batch of each part (32 and 9),
+  // and for each part a picture that is decoded, with its file of 35 bytes.
+  EXPECT_TRUE(Contains(out_, " 2526\n"));
 }
 
 // A model that is trained with another resizing than the default. Halves of

@@ -120,9 +120,11 @@ void ReadRun(const std::string& path, const DoctorFlags& flags,
   plan->find_data = [config] {
     DataFacts facts;
     uint64_t validation = 0;
-    facts.status = DataBytes(config->train, *config->model, &facts.bytes);
+    facts.status =
+        DataBytes(config->train, *config->model, config->fit, &facts.bytes);
     if (facts.status.ok()) {
-      facts.status = DataBytes(config->validation, *config->model, &validation);
+      facts.status = DataBytes(config->validation, *config->model, config->fit,
+                               &validation);
     }
     facts.bytes += validation;
     return facts;

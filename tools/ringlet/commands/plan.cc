@@ -150,8 +150,10 @@ uint64_t BytesOfData(const std::string& path, const RunConfig& config) {
   validating.table.missing = config.train.table.missing;
   validating.table.missing_by_column = config.train.table.missing_by_column;
   validating.table.na_values = config.train.table.na_values;
-  Status read = DataBytes(config.train, *config.model, &train);
-  if (read.ok()) read = DataBytes(validating, *config.model, &validation);
+  Status read = DataBytes(config.train, *config.model, config.fit, &train);
+  if (read.ok()) {
+    read = DataBytes(validating, *config.model, config.fit, &validation);
+  }
   // The two are not read at the same time, and validation reads little ahead.
   const auto memory = static_cast<uint64_t>(
       std::max(config.train.memory, config.validation.memory));

@@ -1,9 +1,13 @@
 #include "data_bytes.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "core/base/text.h"
+#include "io/pictures/picture.h"
 #include "io/readers/arrays/array_path.h"
 #include "io/readers/memory_sizes.h"
 #include "io/sound/wav.h"
@@ -86,10 +90,33 @@ Status AddPair(const Form& form, const std::string& x, const std::string& y,
   return Status();
 }
 
-// Lists the pictures, and reads none. Damaged sound is read, since it has no
+// The most bytes that the decoding of one picture takes: its file and its
+// pixels, as they are in the file and as the model takes them. Of many pictures
+// 1,000 are measured.
+uint64_t DecodingBytes(const Source& pictures) {
+  constexpr int64_t kMeasured = 1000;
+  const int64_t step = std::max<int64_t>(1, pictures.size() / kMeasured);
+  uint64_t most = 0;
+  for (int64_t i = 0; i < pictures.size(); i += step) {
+    const std::string path = pictures.ExamplePath(i);
+    struct stat about;
+    Picture size;
+    if (stat(path.c_str(), &about) != 0 || !ReadPictureSize(path, &size).ok()) {
+      continue;
+    }
+    const int64_t taken = pictures.x().shape[2];  // channels
+    const int64_t pixel =
+        size.channels == taken ? taken : size.channels + taken;
+    most = std::max(most, static_cast<uint64_t>(about.st_size) +
+                              static_cast<uint64_t>(size.count() * pixel));
+  }
+  return most;
+}
+
+// Lists the pictures, and decodes none. Damaged sound is read, since it has no
 // rate.
 Status AddPictures(const DataConfig& data, const Model& model,
-                   uint64_t* bytes) {
+                   const FitConfig& fit, uint64_t* bytes) {
   PictureConfig pictures = data.pictures;
   pictures.options.in_memory = false;
   pictures.options.skip_damaged &= pictures.is_sound;
@@ -100,12 +127,21 @@ Status AddPictures(const DataConfig& data, const Model& model,
   const Source& source = *listed.source();
   *bytes += static_cast<uint64_t>(listed.size()) *
             (source.y().bytes() + (data.in_memory ? source.x().bytes() : 0));
+  *bytes += static_cast<uint64_t>(std::min(fit.batch_size, listed.size())) *
+            (source.y().bytes() + source.x().bytes());
+  // (With a memory several threads read ahead. A sound is read in place.)
+  const int64_t decoders =
+      data.memory > 0 ? std::max<int64_t>(1, fit.threads) : 1;
+  if (!pictures.is_sound) {
+    *bytes += static_cast<uint64_t>(decoders) * DecodingBytes(source);
+  }
   return Status();
 }
 
 }  // namespace
 
-Status DataBytes(const DataConfig& data, const Model& model, uint64_t* bytes) {
+Status DataBytes(const DataConfig& data, const Model& model,
+                 const FitConfig& fit, uint64_t* bytes) {
   *bytes = 0;
   RINGLET_RETURN_IF_ERROR(
       data.has_parts() ? AddParts(data, bytes)
@@ -114,7 +150,7 @@ Status DataBytes(const DataConfig& data, const Model& model, uint64_t* bytes) {
       AddPair(kIdx, data.images, data.labels, data.in_memory, bytes));
   RINGLET_RETURN_IF_ERROR(
       AddPair(kNpy, data.sample_weight, "", /*in_memory=*/true, bytes));
-  if (!data.pictures.empty()) return AddPictures(data, model, bytes);
+  if (!data.pictures.empty()) return AddPictures(data, model, fit, bytes);
   if (data.csv.empty()) return Status();
   if (!data.text.empty()) {
     const Dataset texts = OpenText(data.csv, data.table, data.text);
