@@ -106,6 +106,8 @@ struct CsvOptions {
   // in x; without both there are none.
   std::string weight_name;
   std::optional<int> weight_column;
+  // Without both it is that of training_columns, if the file has it.
+  bool weights_as_in_training = false;
   // Source::Columns of the training data. If they and the file have names, x
   // has the columns of the same names, others are ignored, and `take` and
   // `drop` must give the columns of the training. If not, the file must have

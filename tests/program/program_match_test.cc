@@ -67,6 +67,33 @@ TEST_F(MatchTest, Classes_WithoutAnExample_AreTold) {
   EXPECT_EQ(err_, "");
 }
 
+// The label and the weights are those of training.
+TEST_F(MatchTest, Evaluate_CsvWithTheWeights_UsesThem) {
+  const std::string rows = "a,b,kind,w\n1,2,0,1\n3,4,1,0\n5,0,0,3\n";
+  WriteWhole(folder_ / "d.csv", rows);
+  const std::string data =
+      R"("csv": "d.csv", "label": "kind", "sample_weight": "w")";
+  WriteWhole(folder_ / "run.json", RunOf(2, data, data));
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--json"}), 0);
+  const std::string weighted = out_;
+  const auto evaluated = [&](const std::string& csv, const Strings& more = {}) {
+    WriteWhole(folder_ / "e.csv", csv);
+    Strings words = {"evaluate", "m", "--csv", "e.csv", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(Run(words), 0) << err_;
+    return out_;
+  };
+  EXPECT_EQ(evaluated(rows), weighted);
+  EXPECT_TRUE(Contains(err_, "note: e.csv: its column of sample weights"));
+  EXPECT_EQ(evaluated("w,b,a,kind\n1,2,1,0\n0,4,3,1\n3,0,5,0\n"), weighted);
+  EXPECT_EQ(evaluated("1,2,0,1\n3,4,1,0\n5,0,0,3\n", {"--no-header"}),
+            weighted);
+  // A file may lack the weights.
+  EXPECT_NE(evaluated("a,b,kind\n1,2,0\n3,4,1\n5,0,0\n"), weighted);
+  EXPECT_EQ(err_, "");
+}
+
 TEST_F(MatchTest, ValidationText_OfItsOwnColumn_HasTheLengthOfTraining) {
   WriteWhole(folder_ / "d.csv", "kind,text\n0,a b c\n1,b\n");
   WriteWhole(folder_ / "v.csv", "kind,text,body\n0,x,b a\n1,y,c\n");

@@ -206,6 +206,12 @@ Status CsvColumns::AssignColumnsByName() {
       has_weight() && (!options_.for_prediction || options_.weight_column ||
                        is_there(options_.weight_name, Role::kWeight));
   RINGLET_RETURN_IF_ERROR(FindGivenColumns(label, weight));
+  if (takes_trained_weight() && trained_.OfRole(Role::kWeight) >= 0) {
+    const std::string& name = trained_[trained_.OfRole(Role::kWeight)].name;
+    if (by_name_.count(name) == 1) {
+      weight_ = static_cast<int64_t>(by_name_.find(name)->second);
+    }
+  }
   for (int64_t i = 0; i < static_cast<int64_t>(trained_.size()); ++i) {
     if (trained_[i].role != Role::kValue) continue;
     size_t column = 0;
@@ -373,7 +379,10 @@ Status CsvColumns::AssignColumnsAsInTraining() {
     if (layout[i].value >= 0) AddValue(i, layout[i].value);
     const int64_t place = static_cast<int64_t>(i);
     if (layout[i].role == Role::kLabel && options_.has_label) label_ = place;
-    if (layout[i].role == Role::kWeight && has_weight()) weight_ = place;
+    if (layout[i].role == Role::kWeight &&
+        (has_weight() || takes_trained_weight())) {
+      weight_ = place;
+    }
   }
   return CheckWeight();
 }

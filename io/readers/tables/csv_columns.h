@@ -70,6 +70,9 @@ class CsvColumns {
   bool has_weight() const {
     return !options_.weight_name.empty() || options_.weight_column;
   }
+  bool takes_trained_weight() const {
+    return options_.weights_as_in_training && !has_weight();
+  }
   bool label_is_given() const {
     return !options_.label_name.empty() || options_.label_column;
   }

@@ -329,6 +329,8 @@ Status ModelAndDataFlags::OpenModel(const std::string& model_path,
     RINGLET_RETURN_IF_ERROR(CheckScale(*trained_on));
     MatchData(*trained_on, &choice->data);
   }
+  // (A RUN.json names its own.)
+  choice->data.table.weights_as_in_training = labels_ && !data_.csv.empty();
   return Status();
 }
 
@@ -374,6 +376,13 @@ Status ModelAndDataFlags::OpenBatches(Choice choice, const Model& model,
     RINGLET_RETURN_IF_ERROR(CheckNotWindows(model, *batches));
   }
   RINGLET_RETURN_IF_ERROR(batches->status());
+  if (choice.data.table.weights_as_in_training &&
+      batches->sample_weight() != nullptr) {
+    Notice(
+        "note: %s: its column of sample weights weighs the loss, as in "
+        "training",
+        data_.csv.c_str());
+  }
   return labels_ ? CheckClassNames(model, *batches) : Status();
 }
 
