@@ -302,13 +302,13 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
   }
   const ReplicaStreams streams(*this, replicas);
   if (streams.by_file() && files_->size() < static_cast<size_t>(replicas)) {
-    const std::string files = files_->empty()
-                                  ? "a source of one piece"
+    const std::string files = files_->size() <= 1
+                                  ? "one file"
                                   : std::to_string(files_->size()) + " files";
     return InvalidArgument(
         "%s: %s cannot be divided among %d replicas; give at least one file "
-        "for "
-        "each, or set AutoShardPolicy::kData",
+        "for each, or take the policy DATA (auto_shard_policy), which divides "
+        "the examples",
         name.c_str(), files.c_str(), replicas);
   }
   const int64_t steps = streams.StepsOfPass();

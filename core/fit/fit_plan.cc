@@ -220,6 +220,7 @@ void FitPlan::ReadContent(const Dataset& dataset,
 
 Status FitPlan::ReserveAndProbe(Model* model) {
   const int replicas = model_.num_replicas();
+  RINGLET_RETURN_IF_ERROR(dataset_.CheckStart({}, replicas));
   int64_t largest = dataset_.LargestPart(replicas);
   if (validates()) {
     largest = std::max(largest, options_.validation_data.LargestPart(replicas));

@@ -62,6 +62,26 @@ TEST_F(ProgramTest, Train_TwoWorkers_TakesTheStepsOfOneWithTwiceTheBatch) {
   EXPECT_NE(ReadWhole(folder_ / "off.csv"), ReadWhole(folder_ / "two.csv"));
 }
 
+TEST_F(ProgramTest, Job_DataThatCannotBeDivided_AreRefused) {
+  const std::string program =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
+  const auto refused = [&](const std::string& what) {
+    WriteRun("\"train\": {", "\"train\": {" + what);
+    EXPECT_NE(Run({"launch", "-n", "2", "--", program, "train", "run.json"}),
+              0);
+    return out_ + err_;
+  };
+  EXPECT_TRUE(Contains(
+      refused("\"auto_shard_policy\": \"file\", "),
+      "one file cannot be divided among 2 replicas; give at least one file for "
+      "each, or take the policy DATA"));
+  WriteRun("@DATA@/train-images-idx3-ubyte.gz", "/dev/stdin");
+  EXPECT_NE(Run({"launch", "-n", "2", "--", program, "train", "run.json"}), 0);
+  EXPECT_TRUE(Contains(out_ + err_,
+                       "data.train: /dev/stdin: each of the 2 workers would "
+                       "read a part of it"));
+}
+
 // Worker 1 is the chief, since worker 0 never comes. It checks the files that a
 // chief writes, and prints the model's path.
 TEST_F(ProgramTest, ElasticJob_SecondWorkerIsTheChief_PrintsAsTheChief) {

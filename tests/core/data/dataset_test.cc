@@ -232,8 +232,9 @@ TEST(AutoShardTest, FilePolicy_FewerFilesThanWorkers_IsRefusedWithAdvice) {
     EXPECT_OK(check(Files({3, 3}), policy, 2));
     EXPECT_STREQ(
         check(Files({3, 3}), policy, 3).message(),
-        "files: 2 files cannot be divided among 3 replicas; give at least "
-        "one file for each, or set AutoShardPolicy::kData");
+        "files: 2 files cannot be divided among 3 replicas; give at least one "
+        "file for each, or take the policy DATA (auto_shard_policy), which "
+        "divides the examples");
   }
   EXPECT_FALSE(check(Numbers(9), AutoShardPolicy::kFile, 2).ok());
   EXPECT_FALSE(check(Files({9}), AutoShardPolicy::kFile, 2).ok());

@@ -22,6 +22,7 @@
 #include "../run/events.h"
 #include "../run/output_plan.h"
 #include "../run/run.h"
+#include "../run/standard_input.h"
 #include "../run/training_status.h"
 #include "commands.h"
 #include "core/base/text.h"
@@ -372,6 +373,12 @@ Status PrepareRun(const std::string& path, const TrainFlags& flags,
   }
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
+  for (const auto& [part, data] :
+       {std::pair("train", &config.train),
+        std::pair("validation", &config.validation)}) {
+    RINGLET_RETURN_IF_ERROR(CheckStandardInput(*data, cluster.world_size)
+                                .Annotate("%s: data.%s", path.c_str(), part));
+  }
   RINGLET_RETURN_IF_ERROR(CheckOutputs(path, flags, config));
   RINGLET_RETURN_IF_ERROR(
       PlanOutput(path, config, flags.save, may_save, &run->output));

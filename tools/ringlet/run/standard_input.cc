@@ -45,17 +45,22 @@ Status MakeCopy(std::string* path) {
   return CopyTo(copy);
 }
 
-}  // namespace
-
-Status CopyStandardInput(DataConfig* data) {
-  if (data->memory == 0) return Status();
+// The paths that may name it.
+std::vector<std::string*> PathsOf(DataConfig* data) {
   std::vector<std::string*> paths = {&data->images, &data->labels, &data->x,
                                      &data->y, &data->csv};
   for (auto* parts : {&data->inputs, &data->targets}) {
     for (DataPart& part : *parts) paths.push_back(&part.path);
   }
+  return paths;
+}
+
+}  // namespace
+
+Status CopyStandardInput(DataConfig* data) {
+  if (data->memory == 0) return Status();
   std::string* found = nullptr;
-  for (std::string* path : paths) {
+  for (std::string* path : PathsOf(data)) {
     if (*path != kPath) continue;
     if (found != nullptr) {
       return InvalidArgument(
@@ -65,6 +70,19 @@ Status CopyStandardInput(DataConfig* data) {
     found = path;
   }
   return found == nullptr ? Status() : MakeCopy(found);
+}
+
+Status CheckStandardInput(const DataConfig& data, int workers) {
+  if (workers == 1 || data.policy == AutoShardPolicy::kOff) return Status();
+  DataConfig copy = data;
+  for (const std::string* path : PathsOf(&copy)) {
+    if (*path != kPath) continue;
+    return InvalidArgument(
+        "%s: each of the %d workers would read a part of it; write it to a "
+        "file that all of them read, or start one worker",
+        kPath, workers);
+  }
+  return Status();
 }
 
 }  // namespace ringlet

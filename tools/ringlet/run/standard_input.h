@@ -13,6 +13,10 @@ namespace ringlet {
 // file's room is free again when the process ends.
 Status CopyStandardInput(DataConfig* data);
 
+// An error if several workers would each read a part of one standard input.
+// With the policy "off" each has its own.
+Status CheckStandardInput(const DataConfig& data, int workers);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_TOOLS_RINGLET_RUN_STANDARD_INPUT_H_
