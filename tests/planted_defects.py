@@ -379,10 +379,16 @@ DEFECTS = {
          "const bool is_installed = false;",
          ("io_watch", "WatcherTest.Run_KilledAtEveryEffect_EndsWithTheSameModel")),
     "watch: a file is taken while it is written":
-        ("io/watch/watcher.cc",
-         "if (!is_complete || damaged_.count(stamp) > 0) return;",
-         "if (damaged_.count(stamp) > 0) return;",
+        ("io/watch/watched_files.cc",
+         "if (!is_complete || is_damaged) return;",
+         "if (is_damaged) return;",
          ("io_watch", "WatcherTest.Scan_NewFile_IsTakenInTheSecondScan")),
+    "watch: a round whose files are damaged is tried again for ever":
+        ("io/watch/watcher.cc",
+         "if (may_be_damage && FindDamaged()) return Status();",
+         "",
+         ("io_watch",
+          "WatcherDamageTest.OpenRound_AllFilesDamaged_IsAbandonedAndOthersTrain")),
     # io/checkpoint
     "directory: a save that failed is the latest":
         ("io/checkpoint/checkpoint_directory.cc",

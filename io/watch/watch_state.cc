@@ -21,6 +21,8 @@ namespace {
 
 constexpr char kWatchRoundKey[] = "watch_round", kWatchOpenKey[] = "watch_open",
                kWatchSettingsKey[] = "watch_settings";
+// As many keys are kept in any case.
+constexpr size_t kKeptKeys = 65536;
 constexpr char kWatchFreshName[] = "watch/new", kWatchSeenName[] = "watch/seen";
 
 void AddNumber(uint64_t number, Fnv1a* hash) {
@@ -104,6 +106,22 @@ void WatchState::CloseRound() {
   std::inplace_merge(seen.begin(), seen.begin() + middle, seen.end());
   fresh.clear();
   is_open = false;
+}
+
+void WatchState::AbandonRound() {
+  fresh.clear();
+  is_open = false;
+}
+
+void WatchState::DropRemoved(const std::vector<bool>& is_there) {
+  const auto present =
+      static_cast<size_t>(std::count(is_there.begin(), is_there.end(), true));
+  if (seen.size() <= kKeptKeys || present > seen.size() / 2) return;
+  size_t kept = 0;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    if (is_there[i]) seen[kept++] = seen[i];
+  }
+  seen.resize(kept);
 }
 
 std::string WatchState::RoundId() const {

@@ -20,6 +20,15 @@ namespace ringlet {
 // of 3e-8; the second would not be trained on.
 uint64_t ExampleKey(const std::string& path, int64_t bytes);
 
+// The file of the state, and the one that is locked while a process watches,
+// for the model in `model`.
+inline std::string WatchStatePath(const std::string& model) {
+  return model + ".watch";
+}
+inline std::string WatchLockPath(const std::string& model) {
+  return model + ".watch.lock";
+}
+
 struct WatchState {
   // A checksum of the settings that decide which examples are held out.
   uint64_t settings = 0;
@@ -34,6 +43,11 @@ struct WatchState {
   // Begins the next round with these new examples, in any order.
   void OpenRound(std::vector<uint64_t> keys);
   void CloseRound();
+  // Ends the open round as if it had not begun, but for its number.
+  void AbandonRound();
+  // Forgets the seen examples that are not there, if they are more than half of
+  // many. (A folder may be away for a while.)
+  void DropRemoved(const std::vector<bool>& is_there);
   // Identifies the round by its number and all examples so far. The model's
   // file has it, so that a restart knows whether the round's model was written.
   std::string RoundId() const;

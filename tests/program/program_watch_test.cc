@@ -10,6 +10,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "../support/contains.h"
 #include "../support/eventually.h"
@@ -62,7 +63,7 @@ class ProgramWatchTest : public ProgramTest {
     WatchOptions options;
     options.validation_split = 0.25;
     WatchState state;
-    state.settings = Watcher::SettingsOf(options);
+    state.settings = options.SettingsChecksum();
     LoadWatchState(FileSystem::Posix(), folder_ / (model + ".watch"), &state)
         .IgnoreError();
     return state;
@@ -136,7 +137,9 @@ TEST_F(ProgramWatchTest, Kills_AtRandomEvents_GiveTheSameBits) {
         break;
       default:  // a temporary file, or the end of the round
         EXPECT_TRUE(Eventually([&] {
-          for (const std::string& name : Files()) {
+          std::vector<std::string> names;
+          FileSystem::Posix()->List(folder_, &names).IgnoreError();
+          for (const std::string& name : names) {
             if (EndsWith(name, ".tmp")) return true;
           }
           const WatchState now = StateOf("killed");
@@ -238,12 +241,12 @@ TEST_F(ProgramWatchTest, Folder_FilesRemovedAndAway_GoesOn) {
   StartWatch(Command("m"));
   EXPECT_TRUE(EndsRounds("m", 2));
   std::filesystem::rename(folder_ / "frames", folder_ / "away");
-  EXPECT_TRUE(Prints("the folder is gone"));
+  EXPECT_TRUE(Prints("the folder is not there"));
   WriteClasses(folder_ / "away/a", {"even more"}, 8);
   std::filesystem::rename(folder_ / "away", folder_ / "frames");
   EXPECT_TRUE(EndsRounds("m", 3));
   EXPECT_EQ(Stop(), 75);
-  EXPECT_EQ(CountOf(err_, "the folder is gone"), 1) << err_;
+  EXPECT_EQ(CountOf(err_, "the folder is not there"), 1) << err_;
   EXPECT_EQ(StateOf("m").seen.size(), 24u);
 }
 
@@ -258,6 +261,74 @@ TEST_F(ProgramWatchTest, Model_RemovedMeanwhile_IsMadeAgain) {
   EXPECT_EQ(Stop(), 75);
   EXPECT_EQ(CountOf(out_, "val_loss none"), 2) << out_;
   EXPECT_EQ(RoundOfModel("m").substr(0, 2), "2 ");
+}
+
+// The card is mounted late.
+TEST_F(ProgramWatchTest, Folder_MissingAtTheStart_IsAwaited) {
+  std::filesystem::remove(folder_ / "frames");
+  StartWatch(Command("m"));
+  EXPECT_TRUE(Prints("frames: the folder is not there"));
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  EXPECT_TRUE(EndsRounds("m", 1));
+  EXPECT_EQ(Stop(), 75);
+  EXPECT_EQ(CountOf(err_, "the folder is not there"), 1) << err_;
+}
+
+// After a power cut files may have their length, and zeros.
+TEST_F(ProgramWatchTest, OpenRound_AllPicturesDamaged_NextOneTrains) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  StartWatch(Command("m", {"--epochs", "1000000"}));
+  EXPECT_TRUE(Prints("Epoch 1/"));
+  kill(child_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ASSERT_TRUE(StateOf("m").is_open);
+  const std::string zeros(GrayPgm(4, 6, 0).size(), '\0');
+  for (const char* const name : {"a", "b"}) {
+    for (int i = 100; i < 104; ++i) {
+      WriteWhole(folder_ / ("frames/" + std::string(name) + "/" +
+                            std::to_string(i) + ".pgm"),
+                 zeros);
+    }
+  }
+  StartWatch(Command("m"));
+  EXPECT_TRUE(Prints("round 1: no example to hold out is left"));
+  WriteClasses(folder_ / "frames/a", {"more"}, 8);
+  EXPECT_TRUE(EndsRounds("m", 2));
+  EXPECT_EQ(Stop(), 75);
+  EXPECT_EQ(CountOf(err_, "it is left out until it changes"), 8) << err_;
+  EXPECT_EQ(StateOf("m").seen.size(), 8u);
+}
+
+TEST_F(ProgramWatchTest, Model_OfOtherLayers_IsRefused) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  RunRounds(Command("m"), "m", 1);
+  const auto refuse = [&](const std::string& from, const std::string& to,
+                          const std::string& text) {
+    WriteWhole(folder_ / "run.json", Replaced(kWatchRun, from, to));
+    ExpectError(Command("m"), 2, {text, "in m, which --watch trains further"});
+  };
+  refuse("\"units\": 64", "\"units\": 32", "units: is 32, but 64");
+  refuse("0.1", "0.2", "rate: is 0.2, but 0.1");
+  refuse(R"({"class_name": "Flatten"},)",
+         R"({"class_name": "Flatten"}, {"class_name": "Flatten"},)",
+         "a list of 6, but a list of 5");
+  // Initial weights are another matter.
+  WriteWhole(folder_ / "run.json",
+             Replaced(kWatchRun, "\"units\": 64",
+                      "\"kernel_initializer\": \"zeros\", \"units\": 64"));
+  RunRounds(Command("m"), "m", 1);
+}
+
+TEST_F(ProgramWatchTest, PlainTrain_OfAWatchedModel_IsRefused) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  StartWatch(Command("m"));
+  EXPECT_TRUE(Prints("watches"));
+  const pid_t watch = child_;
+  EXPECT_EQ(Run({"train", "run.json", "--save", "m"}), 1);
+  EXPECT_TRUE(Contains(err_, "a running `train --watch` replaces this model"));
+  child_ = watch;
+  EXPECT_EQ(Stop(), 75);
+  EXPECT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
 }
 
 TEST_F(ProgramWatchTest, Folder_OfNoClass_IsNoted) {
@@ -308,7 +379,6 @@ TEST_F(ProgramWatchTest, WrongRuns_AreRefused) {
   };
   refuse(R"(, "validation_split": 0.25)", "", "has no \"validation_split\"");
   refuse(R"("class_names": ["a", "b"], )", "", "has no \"class_names\"");
-  refuse("\"frames\"", "\"elsewhere\"", "no folder");
   refuse(R"("directory": "frames")", R"("x": "x.npy", "y": "y.npy")", "");
   refuse(R"("epochs": 3})",
          R"("epochs": 3}, "callbacks": [{"class_name": "BackupAndRestore",
@@ -318,6 +388,14 @@ TEST_F(ProgramWatchTest, WrongRuns_AreRefused) {
   ExpectError({"train", "run.json", "--watch"}, 2, {"needs --save"});
   ExpectError({"train", "run.json", "--replay", "4"}, 2, {"needs --watch"});
   ExpectError(Command("m", {"--log-steps", "s"}), 2, {"--log-steps"});
+}
+
+TEST_F(ProgramWatchTest, MoreClassesThanOutputs_AreRefused) {
+  WriteWhole(folder_ / "run.json",
+             Replaced(kWatchRun, R"(["a", "b"])", R"(["a", "b", "c"])"));
+  EXPECT_EQ(Run(Command("m")), 2);
+  EXPECT_TRUE(
+      Contains(err_, "class_names: are 3, which the model cannot learn"));
 }
 
 TEST_F(ProgramWatchTest, OtherSeed_StateIsRefused) {

@@ -1,6 +1,4 @@
-// The decisions of `train --watch`, in a simulated environment: a folder in
-// memory, a clock that jumps, a disk that is full for a while, and kills before
-// and after each effect.
+// The decisions of `train --watch`, in a simulated environment.
 
 #include "io/watch/watcher.h"
 
@@ -18,135 +16,11 @@
 #include <vector>
 
 #include "../../support/expect_ok.h"
+#include "../../support/simulated_watch.h"
 #include "io/watch/watch_state.h"
 
 namespace ringlet {
 namespace {
-
-// What is in the folder and on the disk: it outlives a process.
-struct Durable {
-  std::map<std::string, WatchedFile> files;
-  std::set<std::string> torn;  // names of files that are no whole examples
-  WatchState state;
-  std::string installed;  // the id of the model's round
-  uint64_t weights = 1;
-  double loss = 10;  // of the installed model
-};
-
-// A process: it ends at its `dies_at`-th effect, before or after it.
-class SimulatedEnvironment final : public WatchEnvironment {
- public:
-  SimulatedEnvironment(Durable* disk, int64_t dies_at, bool after)
-      : disk_(*disk), dies_at_(dies_at), after_(after) {}
-
-  Status List(const std::function<void(const WatchedFile&)>& each) override {
-    if (Dies()) return Killed();
-    if (folder_is_away) return NotFound("frames: the folder is gone");
-    for (const auto& [path, file] : disk_.files) each(file);
-    return Status();
-  }
-  Status Check(const WatchedFile& file) override {
-    if (disk_.files.count(file.path) == 0) return NotFound("gone");
-    if (disk_.torn.count(file.path) == 0) return Status();
-    return Corruption("%s: ends early", file.path.c_str());
-  }
-  Status Save(WatchState* state) override {
-    if (Dies() && !after_) return Killed();
-    if (disk_is_full) return OsError(ENOSPC, "m.watch.%d.tmp", ++tries_);
-    disk_.state = *state;
-    return dead_ ? Killed() : Status();
-  }
-  // The new weights are a function of the old ones, the round and the files.
-  Status Train(const WatchRound& round, WatchScores* scores) override {
-    if (Dies()) return Killed();
-    uint64_t weights = disk_.weights * 31 + round.number;
-    for (const auto* part : {&round.fresh, &round.replay, &round.held_out}) {
-      for (const WatchedFile& file : *part) {
-        weights = weights * 1000003 + ExampleKey(file.path, file.bytes);
-      }
-    }
-    new_weights_ = weights;
-    // A third of the rounds gives a worse model.
-    scores->has_before = !disk_.installed.empty();
-    scores->before = disk_.loss;
-    new_loss_ = scores->after =
-        weights % 3 == 0 ? disk_.loss * 1.5 : disk_.loss * 0.9;
-    last = round;
-    return Status();
-  }
-  Status Install(const WatchRound& round) override {
-    if (Dies() && !after_) return Killed();
-    if (disk_is_full) return OsError(ENOSPC, "m.%d.tmp", ++tries_);
-    disk_.installed = round.id;
-    disk_.weights = new_weights_;
-    disk_.loss = new_loss_;
-    return dead_ ? Killed() : Status();
-  }
-  int64_t MonotonicNanos() override { return now_ns; }
-  void Log(const std::string& line) override { logs.push_back(line); }
-  void Note(const std::string& line) override { notes.push_back(line); }
-
-  int64_t effects() const { return effects_; }
-
-  int64_t now_ns = 0;
-  bool disk_is_full = false, folder_is_away = false;
-  WatchRound last;
-  std::vector<std::string> logs, notes;
-
- private:
-  static Status Killed() { return Error(Code::kCancelled, "killed"); }
-  bool Dies() {
-    ++effects_;
-    if (effects_ >= dies_at_) dead_ = true;
-    return dead_;
-  }
-
-  Durable& disk_;
-  const int64_t dies_at_;
-  const bool after_;
-  bool dead_ = false;
-  int tries_ = 0;  // of temporary files
-  int64_t effects_ = 0;
-  uint64_t new_weights_ = 0;
-  double new_loss_ = 0;
-};
-
-constexpr int64_t kNever = INT64_MAX;
-
-WatchOptions SmallRounds() {
-  WatchOptions options;
-  options.seed = 7;
-  options.validation_split = 0.25;
-  options.round_examples = 8;
-  options.replay = 10;
-  return options;
-}
-
-void AddFile(Durable* disk, const std::string& path, int64_t bytes = 100,
-             int64_t written_ns = 0) {
-  disk->files[path] = {path, path[0] == 'a' ? 0 : 1, bytes, written_ns};
-}
-
-void AddFiles(Durable* disk, int from, int to) {
-  for (int i = from; i < to; ++i) {
-    AddFile(disk, (i % 2 == 0 ? "a/" : "b/") + std::to_string(1000 + i));
-  }
-}
-
-// Runs a process until it has nothing to do, or dies. Returns its last status.
-Status RunUntilIdle(const WatchOptions& options, Durable* disk,
-                    SimulatedEnvironment* environment, int idle_scans = 3) {
-  WatchState state = disk->state;
-  state.settings = Watcher::SettingsOf(options);
-  Watcher watcher(options, state, disk->installed, environment);
-  for (int idle = 0; idle < idle_scans;) {
-    double wait = 0;
-    RINGLET_RETURN_IF_ERROR(watcher.Step(&wait));
-    environment->now_ns += static_cast<int64_t>(wait * 1e9);
-    idle = wait > 0 && watcher.is_idle() ? idle + 1 : 0;
-  }
-  return Status();
-}
 
 Durable Uninterrupted(const WatchOptions& options, int count) {
   Durable disk;
@@ -230,7 +104,7 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
           &disk, draw(3) == 0 ? kNever : 1 + static_cast<int64_t>(draw(20)),
           draw(2) == 0);
       WatchState state = disk.state;
-      state.settings = Watcher::SettingsOf(options);
+      state.settings = options.SettingsChecksum();
       Watcher watcher(options, state, disk.installed, &environment);
       Status status;
       for (int step = 0; step < 30 && status.ok(); ++step) {
@@ -271,7 +145,7 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
     const bool has_held_out = std::any_of(
         disk.files.begin(), disk.files.end(), [&](const auto& file) {
           return disk.torn.count(file.first) == 0 &&
-                 Watcher::IsHeldOut(options, file.first);
+                 options.IsHeldOut(file.first);
         });
     if (!has_held_out) continue;
     for (const auto& [path, file] : disk.files) {
@@ -294,11 +168,11 @@ TEST(WatcherTest, Round_Replay_IsTheSameSampleInAnyOrder) {
             8u);
   for (const auto* part : {&environment.last.fresh, &environment.last.replay}) {
     for (const WatchedFile& file : *part) {
-      EXPECT_FALSE(Watcher::IsHeldOut(options, file.path));
+      EXPECT_FALSE(options.IsHeldOut(file.path));
     }
   }
   for (const WatchedFile& file : environment.last.held_out) {
-    EXPECT_TRUE(Watcher::IsHeldOut(options, file.path));
+    EXPECT_TRUE(options.IsHeldOut(file.path));
   }
 }
 
@@ -306,11 +180,11 @@ TEST(WatcherTest, IsHeldOut_ManyNames_AreTheGivenPart) {
   WatchOptions options = SmallRounds();
   int count = 0;
   for (int i = 0; i < 10000; ++i) {
-    count += Watcher::IsHeldOut(options, "a/" + std::to_string(i)) ? 1 : 0;
+    count += options.IsHeldOut("a/" + std::to_string(i)) ? 1 : 0;
   }
   EXPECT_NEAR(count, 2500, 150);
   options.validation_split = 0;
-  EXPECT_FALSE(Watcher::IsHeldOut(options, "a/1"));
+  EXPECT_FALSE(options.IsHeldOut("a/1"));
 }
 
 // A file that changes between two scans waits for the next one.
@@ -383,7 +257,7 @@ TEST(WatcherTest, Scan_FewExamples_BeginARoundAfterTheTime) {
   Durable disk;
   AddFiles(&disk, 0, 6);
   int held_out = 0;
-  while (!Watcher::IsHeldOut(options, "a/" + std::to_string(held_out))) {
+  while (!options.IsHeldOut("a/" + std::to_string(held_out))) {
     ++held_out;
   }
   AddFile(&disk, "a/" + std::to_string(held_out));

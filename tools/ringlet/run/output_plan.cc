@@ -4,11 +4,13 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 #include "core/base/text.h"
 #include "io/checkpoint/model_path.h"
 #include "io/files/atomic_file.h"
 #include "io/files/path.h"
+#include "io/watch/watch_state.h"
 #include "ringlet/files.h"
 #include "run_digest.h"
 
@@ -66,6 +68,20 @@ Status CheckCheckpointFolder(const std::string& path) {
                path.c_str(), folder.c_str(), status.message());
 }
 
+// A model that a running `train --watch` replaces is no output of another run.
+Status LockOutWatch(const std::string& path, OutputPlan* output) {
+  std::unique_ptr<HeldLock> lock;
+  const Status locked =
+      FileSystem::Posix()->LockFile(WatchLockPath(path), &lock);
+  output->watch_lock = std::move(lock);
+  if (locked.code() != Code::kAlreadyExists) return Status();
+  return Error(Code::kAlreadyExists,
+               "--save %s: a running `train --watch` replaces this model; give "
+               "another name, or stop it (the next one trains the new model "
+               "further)",
+               path.c_str());
+}
+
 }  // namespace
 
 std::string NameOfRun(const std::string& path) {
@@ -93,6 +109,7 @@ Status PlanOutput(const std::string& run, const RunConfig& config,
   if (!flags.path.empty()) {
     output->path = flags.path;
     output->start_message = "the trained model goes to " + flags.path;
+    RINGLET_RETURN_IF_ERROR(LockOutWatch(flags.path, output));
     return CheckCanWrite(*output, /*bytes=*/0);
   }
   output->path = NameOfRun(run) + ".safetensors";

@@ -6,10 +6,12 @@
 #ifndef RINGLET_TOOLS_RINGLET_RUN_OUTPUT_PLAN_H_
 #define RINGLET_TOOLS_RINGLET_RUN_OUTPUT_PLAN_H_
 
+#include <memory>
 #include <string>
 
 #include "../config/run_config.h"
 #include "ringlet/checkpoint.h"
+#include "ringlet/files.h"
 #include "ringlet/status.h"
 #include "run.h"
 
@@ -26,6 +28,9 @@ struct OutputPlan {
   bool writes = false;  // this worker saves when training has ended
   SaveWhenTrainedOptions options;
   std::string start_message;
+  // Held until the end: no `train --watch` replaces the same file. Null if none
+  // ever did.
+  std::shared_ptr<HeldLock> watch_lock;
 };
 
 // "run" of "a/run.json".

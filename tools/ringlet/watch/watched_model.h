@@ -1,0 +1,61 @@
+// WatchedModel: the model of --save, as the rounds of `train --watch` train and
+// replace it.
+
+#ifndef RINGLET_TOOLS_RINGLET_WATCH_WATCHED_MODEL_H_
+#define RINGLET_TOOLS_RINGLET_WATCH_WATCHED_MODEL_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "../config/run_config.h"
+#include "../run/run.h"
+#include "io/watch/watcher.h"
+#include "ringlet/dataset.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+class WatchedModel {
+ public:
+  // Takes the content of RUN.json, and makes the model of the file `path` if
+  // there is one, else that of RUN.json. An error if the two have other layers.
+  Status Open(const std::string& path, const InitFlags& init, RunConfig config);
+
+  // The id of the round of the model's file; "": none.
+  const std::string& installed() const { return installed_; }
+  Model* model() { return config_.model.get(); }
+  // Trains a copy of the installed model, and keeps it for Install.
+  Status Train(const WatchRound& round, const PictureConfig& training,
+               const PictureConfig& held_out, WatchScores* scores);
+  Status Install(const WatchRound& round);
+
+ private:
+  bool has_file() const;
+  Status ReadInstalled();
+  // Makes the installed model, or the one that training begins with.
+  Status Make();
+  Status CheckSameLayers() const;
+  Status Fit(const WatchRound& round, const Dataset& data, FitOptions options);
+  Status Evaluate(const Dataset& data, Logs* logs);
+  std::string BackupPath(const WatchRound& round) const;
+  void RemoveBackups(const std::string& kept) const;
+
+  std::string path_;
+  InitFlags init_;
+  RunConfig config_;
+  std::string configuration_;  // of the model, as RUN.json has it; "": saved
+  // Of RUN.json; `config_` has those of the model's file, once there is one.
+  std::string saved_model_;
+  std::optional<LoraOptions> lora_;
+  bool has_compile_ = false;
+  int64_t seed_ = 0;          // fit.seed
+  bool has_weights_ = false;  // training begins with trained weights
+  std::string installed_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_WATCH_WATCHED_MODEL_H_
