@@ -453,7 +453,7 @@ struct Layer {
   Initializer moving_variance_initializer = Ones();
   Regularizer gamma_regularizer, beta_regularizer;
   Constraint gamma_constraint, beta_constraint;
-  std::vector<int64_t> axes = {-1};  // also UnitNormalization, Softmax
+  std::vector<int64_t> axes = {-1};  // also UnitNormalization, Softmax, Dot
 
   // Rescaling, Normalization.
   std::vector<float> scales, offsets;   // Rescaling
@@ -628,7 +628,8 @@ Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
 // last axis or, with Axes, over several.
 Layer LayerNormalization(float epsilon = 1e-3f);
 // BatchNormalization's formula with mean and variance of each example and each
-// of `groups` groups of neighbouring channels.
+// of `groups` groups of neighbouring channels. -1: each channel is a group
+// (instance normalization).
 Layer GroupNormalization(int64_t groups = 32, float epsilon = 1e-3f);
 // x / sqrt(sum of x^2), over the last axis or, with Axes, over several.
 Layer UnitNormalization();
@@ -651,6 +652,9 @@ Layer Average();
 Layer Maximum();  // if values are equal, the first gets the gradient
 Layer Minimum();
 Layer Concatenate();  // along the last axis
+// The sums of products over an axis of each of two inputs (features) or (steps,
+// features): of an axis that both have, or of one of each. Axes count from 1.
+Layer Dot(const std::vector<int64_t>& axes);
 // Recurrent layers over (steps, features). Each step makes the next state from
 // its input and the state, which begins as zeros or as further inputs: h, and c
 // of an LSTM. The output is the last state (units), or all (steps, units) with

@@ -806,6 +806,38 @@ class Concatenate(Layer):
         return np.split(dy, self.ends, -1)
 
 
+class Dot(Layer):
+    """Of inputs with one or two axes besides the batch."""
+
+    def build(self, shapes):
+        axes = self.config["axes"]
+        self.ends = [each if each > 0 else each + len(shape) + 1 for each, shape
+                     in zip(axes if isinstance(axes, list) else [axes] * 2, shapes)]
+        rest = [size for shape, end in zip(shapes, self.ends)
+                for axis, size in enumerate(shape, 1) if axis != end]
+        return tuple(rest) or (1,)
+
+    def as_rows(self, x, i):
+        """(batch, rows, numbers that are summed)."""
+        x = np.moveaxis(x, self.ends[i], -1)
+        return x if x.ndim == 3 else x[:, None]
+
+    def forward(self, xs):
+        self.xs = [self.as_rows(x, i) for i, x in enumerate(xs)]
+        self.given = [x.shape for x in xs]
+        y = self.xs[0] @ self.xs[1].swapaxes(1, 2)
+        rest = [n for shape, end in zip(self.given, self.ends)
+                for axis, n in enumerate(shape) if axis not in (0, end)]
+        return y.reshape(len(y), *(rest or [1]))
+
+    def backward(self, dy):
+        a, b = self.xs
+        dy = dy.reshape(len(dy), a.shape[1], b.shape[1])
+        return [np.moveaxis(d if len(shape) == 3 else d[:, 0], -1, end)
+                for d, shape, end in zip((dy @ b, dy.swapaxes(1, 2) @ a),
+                                         self.given, self.ends)]
+
+
 class BatchNormalization(Layer):
     """Each worker's part of the batch has statistics of its own; the moving ones
     are the mean of theirs, where a worker without examples has the old ones.
@@ -1254,6 +1286,8 @@ class Embedding(Layer):
 class GroupNormalization(Layer):
     def build(self, shapes):
         self.groups, channels = self.config.get("groups", 32), shapes[0][-1]
+        if self.groups == -1:
+            self.groups = channels
         if self.config.get("center", True):
             self.shapes["beta"] = (channels,)
         if self.config.get("scale", True):
@@ -1325,6 +1359,7 @@ LAYERS = {
     "BatchNormalization": BatchNormalization,
     "LayerNormalization": LayerNormalization,
     "UnitNormalization": UnitNormalization,
+    "Dot": Dot,
     "Rescaling": Affine, "Normalization": Affine,
     "Flatten": View, "Reshape": View, "Dropout": Identity,
     "Activation": Activation, "Dense": Dense, "Permute": Permute,
@@ -1400,7 +1435,7 @@ for kind in (Identity, Activation, PReLU, Curve, Dense, LayerNormalization,
 
 MODELS = ("Sequential", "Functional")
 # The layers with one argument, the list of their inputs.
-LISTS = (*MERGES, "Concatenate", "Attention")
+LISTS = (*MERGES, "Concatenate", "Dot", "Attention")
 
 
 def calls_in(node):

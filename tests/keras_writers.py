@@ -105,7 +105,7 @@ DEFAULTS = {
     "GroupNormalization": {"groups": 32, "axis": -1, "epsilon": 0.001,
                            "center": True, "scale": True,
                            **settings("beta", "gamma")},
-    "Masking": {"mask_value": 0.0},
+    "Masking": {"mask_value": 0.0}, "Dot": {"normalize": False},
     "Rescaling": {"offset": 0.0}, "Normalization": {"invert": False},
     "Embedding": {**settings("embeddings"), "activity_regularizer": None,
                   "mask_zero": False},

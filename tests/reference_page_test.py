@@ -42,13 +42,13 @@ EXAMPLES = {
     "num_classes": 2, "dims": [2, 1], "scale": 0.5, "mean": 0.25,
     "variance": [1, 2, 3, 4], "n": 3, "input_dim": 5, "output_dim": 2,
     "num_heads": 2, "key_dim": 3, "sequence_length": 5,
-    "factor": 0.5, "height_factor": 0.5, "width_factor": 0.5, "height": 3,
+    "axes": 1, "factor": 0.5, "height_factor": 0.5, "width_factor": 0.5, "height": 3,
     "width": 2,
     "layer": {"class_name": "Dense", "config": {"units": 2}},
 }
 RECURRENT = {"class_name": "SimpleRNN", "config": {"units": 2}}
 MERGES = ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum",
-          "Concatenate")
+          "Concatenate", "Dot")
 
 # The choices of fields; none is a choice of another field.
 WORDS = ["auto", "min", "max", "valid", "same", "full", "causal", "fan_in",
@@ -289,7 +289,7 @@ def host_layer(one):
         return run
     reshape = [layer("Reshape", target_shape=[4, 4, 1], name="image")]
     if name in MERGES:
-        units = 1 if name == "Concatenate" else 2
+        units = 1 if name in ("Concatenate", "Dot") else 2
         run["model"] = functional(copy.deepcopy(HEAD[0]),
                                   layer("Dense", units=units, name="d"), one)
     elif name in ("Attention", "MultiHeadAttention"):

@@ -333,6 +333,10 @@ constexpr LayerField kGaussianNoiseFields[] = {
 };
 constexpr LayerField kGaussianDropoutFields[] = {kRate, kSeed};
 constexpr LayerField kConcatenateFields[] = {kLastAxis};
+constexpr LayerField kDotFields[] = {
+    LayerField("axes", &Layer::axes).Required().Compared("axes").Saved("axes"),
+    LayerField("normalize", OnlyFalse()),
+};
 
 constexpr Interval kFromMinus1To1 = {-1, 1, false, false};
 constexpr LayerField kBoundingBoxFormat =
@@ -471,6 +475,7 @@ constexpr auto kLayerNormalizationFields =
          Join(kBetaAndGammaInitializers, kBetaAndGamma));
 constexpr auto kGroupNormalizationFields =
     Join(Join(std::array{LayerField("groups", &Layer::groups)
+                             .AllowsOneUnknownSize()
                              .Compared("groups")
                              .Saved("groups"),
                          kLastAxis, kEpsilon},

@@ -65,6 +65,7 @@ enum class Layer::Kind : uint8_t {
   kMaximum,
   kMinimum,
   kConcatenate,
+  kDot,
   kSimpleRNN,
   kLSTM,
   kGRU,

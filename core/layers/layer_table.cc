@@ -12,14 +12,15 @@ namespace ringlet {
 
 // Each is defined beside its mathematics.
 OpMaker MakeActivation, MakeAttention, MakeBatchNormalization, MakeColorChange,
-    MakeConcatenate, MakeConv, MakeConvTranspose, MakeCustom, MakeDense,
-    MakeDepthwiseConv, MakeELU, MakeEmbedding, MakeFrame, MakeGlobalPooling,
-    MakeGroupNormalization, MakeLayerNormalization, MakeMask, MakeMasking,
-    MakeMerge, MakeMultiHeadAttention, MakeNoise, MakeNormalization, MakePReLU,
-    MakePermute, MakePooling, MakeSpectrogram, MakeStft, MakePositionEmbedding,
-    MakeReLU, MakeRecurrent, MakeRecurrentOutput, MakeRepeatVector,
-    MakeRescaling, MakeReshape, MakeResizing, MakeSeparableConv, MakeSoftmax,
-    MakeTimeDistributed, MakeUnitNormalization, MakeUpSampling, MakeWarp;
+    MakeConcatenate, MakeConv, MakeDot, MakeConvTranspose, MakeCustom,
+    MakeDense, MakeDepthwiseConv, MakeELU, MakeEmbedding, MakeFrame,
+    MakeGlobalPooling, MakeGroupNormalization, MakeLayerNormalization, MakeMask,
+    MakeMasking, MakeMerge, MakeMultiHeadAttention, MakeNoise,
+    MakeNormalization, MakePReLU, MakePermute, MakePooling, MakeSpectrogram,
+    MakeStft, MakePositionEmbedding, MakeReLU, MakeRecurrent,
+    MakeRecurrentOutput, MakeRepeatVector, MakeRescaling, MakeReshape,
+    MakeResizing, MakeSeparableConv, MakeSoftmax, MakeTimeDistributed,
+    MakeUnitNormalization, MakeUpSampling, MakeWarp;
 
 namespace {
 
@@ -189,6 +190,8 @@ constexpr LayerClass kLayers[] = {
      kElementwise},
     {"Concatenate", "", Kind::kConcatenate, Concatenate, kList, MakeConcatenate,
      kConcatenateFields},
+    {"Dot", "", Kind::kDot, [] { return Dot({1}); }, kList, MakeDot,
+     kDotFields},
     {"SimpleRNN", "", Kind::kSimpleRNN, [] { return SimpleRNN(1); }, kStates,
      MakeRecurrent, kSimpleRNNFields},
     {"LSTM", "", Kind::kLSTM, [] { return LSTM(1); }, kStates, MakeRecurrent,

@@ -423,7 +423,8 @@ void LoweringBuilder::LayerNormalize(Primitive* p, int) {
 
 void LoweringBuilder::GroupNormalize(Primitive* p, int) {
   LayerNormalize(p, 0);
-  p->groups = p->layer->groups;
+  const int64_t groups = p->layer->groups;
+  p->groups = groups == -1 ? InputOf(*p).back() : groups;
 }
 
 void LoweringBuilder::Rescale(Primitive* p, int) {

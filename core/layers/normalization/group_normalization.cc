@@ -16,9 +16,9 @@ namespace {
 
 class GroupNormalizationOp final : public Op {
  public:
-  GroupNormalizationOp(const Layer& layer, const Shape& x)
+  GroupNormalizationOp(const Layer& layer, const Shape& x, int64_t groups)
       : channels_(x.back()),
-        groups_(layer.groups),
+        groups_(groups),
         width_(channels_ / groups_),
         rows_(x.elements() / channels_),
         epsilon_(layer.epsilon) {
@@ -207,13 +207,14 @@ Status MakeGroupNormalization(const Layer& layer,
   if (x.rank() < 1) {
     return InvalidArgument("GroupNormalization needs an input with channels");
   }
-  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("groups", layer.groups));
-  if (x.back() % layer.groups != 0) {
+  const int64_t groups = layer.groups == -1 ? x.back() : layer.groups;
+  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("groups", groups));
+  if (x.back() % groups != 0) {
     return InvalidArgument("%lld channels are not a multiple of %lld groups",
                            static_cast<long long>(x.back()),
-                           static_cast<long long>(layer.groups));
+                           static_cast<long long>(groups));
   }
-  op->reset(new GroupNormalizationOp(layer, x));
+  op->reset(new GroupNormalizationOp(layer, x, groups));
   return Status();
 }
 
