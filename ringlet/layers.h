@@ -670,7 +670,8 @@ Layer GRU(int64_t units, Activation activation = kTanh,
           Activation recurrent_activation = kSigmoid);
 // A tensor of a recurrent layer with ReturnState(true): 0 is its output, 1 the
 // last state h, and 2 the last c of an LSTM. Add it directly after the layer,
-// in the order of the tensors; its name is "lstm_output_1":
+// in the order of the tensors; its name is "lstm_output_1". A Bidirectional of
+// such layers has the forward states, then the backward ones:
 //
 //   auto lstm = model.Add(LSTM(8).ReturnState(true), {x});
 //   auto h = model.Add(RecurrentOutput(1), {lstm});

@@ -94,13 +94,16 @@ class Builder:
             self.shapes[name] = tuple(int(size) for size in layer.build(
                 [self.shapes[each] for each in inputs]))
             for state in self.states(name, kind, config):
-                self.shapes[state] = (config["units"],)
+                self.shapes[state] = (config.get("layer", entry)["config"]["units"],)
         self.layers.append(entry)
         return name
 
     def states(self, name, kind, config):
         """The names of the last states that a layer gives."""
-        count = 2 if kind == "LSTM" else 1
+        both = kind == "Bidirectional"
+        if both:
+            kind, config = config["layer"]["class_name"], config["layer"]["config"]
+        count = (2 if kind == "LSTM" else 1) * (2 if both else 1)
         return [f"{name}:{k}" for k in range(1, count + 1)
                 if config.get("return_state")]
 
@@ -611,13 +614,30 @@ def states_model(rng, loss, classes):
     b = Builder(rng, True, [steps, int(rng.integers(1, 7))], rng)
     kind, config = random_recurrence(rng, bool(rng.integers(2)))
     config["return_state"] = True
-    encoder = b.add(kind, config, [b.input])
-    states = b.states(encoder, kind, config)
+    units = config["units"]
+    if rng.random() < 0.4 and not config.get("go_backwards"):
+        both = {"layer": {"class_name": kind, "config": {
+            "name": kind.lower(), **config}},
+                "merge_mode": pick(rng, "concat", "sum", "mul", "ave")}
+        encoder = b.add("Bidirectional", both, [b.input])
+        states = b.states(encoder, "Bidirectional", both)
+        half = len(states) // 2
+        if rng.random() < 0.4:  # which begin another of its kind
+            again = {**both, "layer": {"class_name": kind, "config": {
+                **both["layer"]["config"], "return_sequences": False}}}
+            last = b.add("Bidirectional", again, [b.input], initial_state=[
+                b.tensor(each) for each in states])
+            states = b.states(last, "Bidirectional", again)
+        states = [b.add("Concatenate", {}, pair)
+                  for pair in zip(states[:half], states[half:])]
+        units *= 2
+    else:
+        encoder = b.add(kind, config, [b.input])
+        states = b.states(encoder, kind, config)
     if rng.random() < 0.3:
-        states = [b.add("Dense", weighted(rng, {"units": config["units"]}), [each])
+        states = [b.add("Dense", weighted(rng, {"units": units}), [each])
                   for each in states]
     x = encoder if config["return_sequences"] else b.input
-    units = config["units"]
     while True:
         kind, config = random_recurrence(rng, bool(rng.integers(2)))
         if (kind == "LSTM") == (len(states) == 2):

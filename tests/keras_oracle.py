@@ -1000,7 +1000,7 @@ class Recurrent(Layer):
             self.kind, self.config, self.weights)
         y = self.recurrence.forward(*xs, mask=self.mask)
         self.inputs = len(xs)
-        self.d_states = [0.0, 0.0]
+        self.states, self.d_states = self.recurrence.last, [0.0, 0.0]
         return y
 
     def backward(self, dy):
@@ -1014,14 +1014,15 @@ class Recurrent(Layer):
 
 
 class RecurrentState(Layer):
-    """A tensor of a recurrent layer with return_state, from 1 on."""
+    """A tensor of a layer with return_state, from 1 on."""
 
     def __init__(self, source, tensor):
         super().__init__({"name": source.name})
         self.source, self.tensor = source, tensor
 
     def build(self, shapes):
-        return (self.source.config["units"],)
+        inner = self.source.config.get("layer", {"config": self.source.config})
+        return (inner["config"]["units"],)
 
     def forward(self, xs):
         self.zeros = np.zeros_like(xs[0])
@@ -1063,8 +1064,16 @@ class Bidirectional(Layer):
                                for weight in recurrent_oracle.weight_shapes(
                                    inner, self.kind, xs[0].shape[2])})
                      for name, inner in self.both.items()}
-        a, b = self.ys = [self.turned(run.forward(xs[0], mask=self.mask), name)
-                          for name, run in self.runs.items()]
+        self.count = 2 if self.kind == "LSTM" else 1  # of states
+        half = len(xs) // 2
+        self.inputs = len(xs)
+        first = dict(zip(self.runs, (xs[1:1 + half], xs[1 + half:])))
+        a, b = self.ys = [
+            self.turned(run.forward(xs[0], *first[name], mask=self.mask), name)
+            for name, run in self.runs.items()]
+        self.states = [each for run in self.runs.values()
+                       for each in run.last[:self.count]]
+        self.d_states = [0.0] * len(self.states)
         return {"concat": lambda: np.concatenate([a, b], -1),
                 "sum": lambda: a + b, "mul": lambda: a * b,
                 "ave": lambda: (a + b) / 2}[self.mode]()
@@ -1074,12 +1083,15 @@ class Bidirectional(Layer):
         dys = {"concat": lambda: np.split(dy, 2, -1), "sum": lambda: [dy, dy],
                "mul": lambda: [dy * b, dy * a],
                "ave": lambda: [dy / 2, dy / 2]}[self.mode]()
-        dx = 0
-        for (name, run), d in zip(self.runs.items(), dys):
-            dx = dx + run.backward(self.turned(d, name))
+        dx, d_first = 0, []
+        for i, ((name, run), d) in enumerate(zip(self.runs.items(), dys)):
+            last = self.d_states[i * self.count:(i + 1) * self.count]
+            dx = dx + run.backward(self.turned(d, name), tuple(
+                each + np.zeros_like(self.states[0]) for each in (*last, 0.0)[:2]))
+            d_first += run.d_first[:self.count]
             for weight, gradient in run.gradients.items():
                 self.gradients[f"{name}/{weight}"] = gradient
-        return [dx]
+        return [dx, *d_first][:self.inputs]
 
     def place(self, weight):
         name, own = weight.split("/")

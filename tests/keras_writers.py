@@ -170,11 +170,14 @@ class Graph:
         self.last = (layer.name, max(len(layer.calls) - 1, 0), 0)
         self.tags[tag] = self.last
         self.shapes[self.last] = shape
-        states = not layer.graph and layer.config.get("return_state")
-        for i in (1, 2) if states else ():
+        one = layer
+        if layer.kind == "Bidirectional":
+            one = layer.config["layer"]
+        states = not layer.graph and one.config.get("return_state")
+        for i in (1, 2, 3, 4) if states else ():
             state = (*self.last[:2], i)
             self.tags[f"{tag}:{i}"] = state
-            self.shapes[state] = (layer.config["units"],)
+            self.shapes[state] = (one.config["units"],)
 
     def add(self, row):
         of, tag = row.pop("of", None), row.pop("as", None)
@@ -329,7 +332,8 @@ class Keras3(Writer):
             "dtype": "float32", "keras_history": [*each]}}
                    for i, each in enumerate(inputs)]
         takes_list = layer.kind in keras_oracle.LISTS
-        if layer.kind in keras_oracle.recurrent_oracle.GATES and tensors[1:]:
+        recurs = (*keras_oracle.recurrent_oracle.GATES, "Bidirectional")
+        if layer.kind in recurs and tensors[1:]:
             arguments = {"initial_state": tensors[1:], **arguments}
             tensors = tensors[:1]
         return {"args": [tensors] if takes_list else tensors,

@@ -8,6 +8,7 @@
 #include "graph.h"
 
 #include <algorithm>
+#include <cinttypes>
 
 #include "../base/check.h"
 #include "../base/text.h"
@@ -73,15 +74,25 @@ Status Graph::CheckNewCall(const std::vector<int>& inputs) const {
   return Status();
 }
 
+// Returns the layer of a node, if that layer has several tensors; else null.
+const Layer* Graph::LayerOfTensors(int node) const {
+  if (call_of_node_[node] < 0) return nullptr;
+  const Layer& layer = layers_[calls_[call_of_node_[node]].layer].layer;
+  const bool several = IsExpandedBidirectional(layer)
+                           ? DirectionOf(*layer.model, 0).return_state
+                           : IsRecurrent(layer.kind) && layer.return_state;
+  return several ? &layer : nullptr;
+}
+
 // Checks that no input gives several tensors.
 Status Graph::CheckTensors(const std::vector<int>& inputs) const {
   for (const int input : inputs) {
-    const Layer& layer = nodes_[input].layer;
-    if (!layer.return_state) continue;
+    const Layer* const layer = LayerOfTensors(input);
+    if (layer == nullptr) continue;
     return InvalidArgument(
         "layer '%s' has return_state, so it gives several tensors: take one by "
         "RecurrentOutput",
-        layer.name.c_str());
+        layer->name.c_str());
   }
   return Status();
 }
@@ -92,15 +103,24 @@ Status Graph::CompleteRecurrentOutput(const std::vector<int>& inputs,
                                       const Layer& new_layer,
                                       Layer* layer) const {
   if (inputs.size() != 1) return Status();  // Op::Make has the error
-  const Layer& source = nodes_[inputs[0]].layer;
-  if (!source.return_state || source.name.find('/') != std::string::npos) {
+  const Layer* const source = LayerOfTensors(inputs[0]);
+  if (source == nullptr) {
     return InvalidArgument(
         "layer '%s' has one output: RecurrentOutput takes that of a SimpleRNN, "
-        "LSTM or GRU with return_state",
-        source.name.c_str());
+        "LSTM, GRU or Bidirectional with return_state",
+        nodes_[inputs[0]].layer.name.c_str());
+  }
+  const bool both = IsExpandedBidirectional(*source);
+  const Layer& first = both ? DirectionOf(*source->model, 0) : *source;
+  const int64_t states =
+      (both ? 2 : 1) * (first.kind == Layer::Kind::kLSTM ? 2 : 1);
+  if (layer->tensor < 0 || layer->tensor > states) {
+    return InvalidArgument("the layer has tensors 0 to %" PRId64
+                           ", and not %" PRId64,
+                           states, layer->tensor);
   }
   const std::string name =
-      TensorName(source.name, nodes_[inputs[0]].call_index, layer->tensor);
+      TensorName(source->name, nodes_[inputs[0]].call_index, layer->tensor);
   // A model from JSON has '_' after the name, if another layer has it.
   const bool is_own =
       new_layer.name.compare(0, name.size(), name) == 0 &&
@@ -112,10 +132,10 @@ Status Graph::CompleteRecurrentOutput(const std::vector<int>& inputs,
         name.c_str());
   }
   if (new_layer.name.empty()) layer->name = name;
-  layer->layer = std::make_shared<Layer>(source);
+  layer->layer = std::make_shared<Layer>(first);
   int64_t tensor = layer->tensor;
   for (int node = size() - 1; node != inputs[0]; --node) {
-    const Layer& before = nodes_[node].layer;
+    const Layer& before = layers_[nodes_[node].layer_index].layer;
     if (before.kind == layer->kind && before.tensor < tensor) {
       tensor = before.tensor;
       continue;
@@ -157,6 +177,30 @@ Status Graph::CheckNewLayer(const Layer& layer, size_t inputs) const {
     return InvalidArgument("models are nested more than %d deep", kMaxDepth);
   }
   return Status();
+}
+
+// Of a Bidirectional, a state is that of the layer within, and tensor 0 is the
+// input itself.
+void Graph::TakeState(GraphNode* node) const {
+  Layer& layer = node->layer;
+  if (layer.kind != Layer::Kind::kRecurrentOutput || layer.layer == nullptr) {
+    return;
+  }
+  const GraphNode& source = nodes_[node->inputs[0]];
+  const int parent = layers_[source.layer_index].parent;
+  if (source.layer.return_state) return;  // of the layer itself
+  if (layer.tensor == 0 || parent < 0) {
+    layer.kind = Layer::Kind::kActivation;
+    layer.activation = kLinear;
+    return;
+  }
+  const int64_t states = layer.layer->kind == Layer::Kind::kLSTM ? 2 : 1;
+  const int64_t direction = (layer.tensor - 1) / states;
+  layer.tensor = (layer.tensor - 1) % states + 1;
+  layer.layer = std::make_shared<Layer>(
+      DirectionOf(*layers_[parent].layer.model, static_cast<int>(direction)));
+  const int output = source.inputs[static_cast<size_t>(direction)];
+  node->inputs = {nodes_[output].inputs[0]};
 }
 
 // Makes the op and the variables of a node with known inputs.
@@ -228,6 +272,7 @@ Status Graph::AddNode(int layer, const std::vector<int>& inputs) {
   node.layer_index = layer;
   node.call_index = called.calls;
   node.inputs = inputs;
+  TakeState(&node);
   RINGLET_RETURN_IF_ERROR(AddMaskInput(&node).Annotate(
       "layer '%s' (%s)", called.path.c_str(), ClassName(called.layer)));
   node.root = size();
@@ -299,13 +344,16 @@ Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
 
 // Makes a nested model of a layer that consists of several.
 Status Graph::Expand(const std::vector<int>& inputs, Layer* layer) const {
-  const bool both = layer->kind == Layer::Kind::kBidirectional;
-  if (!both && layer->kind != Layer::Kind::kTimeDistributed) return Status();
+  if (layer->kind == Layer::Kind::kBidirectional) {
+    std::vector<Shape> shapes;
+    for (const int input : inputs) shapes.push_back(nodes_[input].output);
+    return ExpandBidirectional(shapes, layer);
+  }
+  if (layer->kind != Layer::Kind::kTimeDistributed) return Status();
   if (inputs.size() != 1) {
     return InvalidArgument("takes one input, not %zu", inputs.size());
   }
   const Shape& input = nodes_[inputs[0]].output;
-  if (both) return ExpandBidirectional(input, layer);
   if (!AppliesModel(*layer)) return Status();
   RINGLET_RETURN_IF_ERROR(CheckStepMasks(*layer->layer));
   RINGLET_RETURN_IF_ERROR(ExpandTimeDistributed(input, layer));

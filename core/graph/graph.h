@@ -168,6 +168,7 @@ class Graph {
 
  private:
   std::string UniqueName(const Layer& layer);
+  const Layer* LayerOfTensors(int node) const;
   Status CheckTensors(const std::vector<int>& inputs) const;
   Status CompleteRecurrentOutput(const std::vector<int>& inputs,
                                  const Layer& new_layer, Layer* layer) const;
@@ -186,6 +187,7 @@ class Graph {
   Status Call(int layer, const std::vector<int>& inputs, int* node);
   Status CallModel(int layer, const std::vector<int>& inputs, int* node);
   Status AddNode(int layer, const std::vector<int>& inputs);
+  void TakeState(GraphNode* node) const;
   Status MakeOp(GraphNode* node);
   // Refuses a layer for TimeDistributed in which masks have an effect.
   static Status CheckStepMasks(const Layer& layer);

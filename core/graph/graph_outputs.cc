@@ -4,6 +4,7 @@
 #include <cinttypes>
 
 #include "../layers/layer_table.h"
+#include "../layers/recurrent/bidirectional.h"
 #include "graph.h"
 
 namespace ringlet {
@@ -60,6 +61,14 @@ Status Graph::CheckWhole() const {
   std::vector<bool> is_read(nodes_.size(), false);
   for (const GraphNode& node : nodes_) {
     for (int input : node.inputs) is_read[input] = true;
+    // Of a Bidirectional of which a state is taken, nothing need take the
+    // merge, the last layer within.
+    if (node.layer.kind != Layer::Kind::kRecurrentOutput) continue;
+    const int parent = layers_[nodes_[node.inputs[0]].layer_index].parent;
+    if (parent < 0 || !IsExpandedBidirectional(layers_[parent].layer)) continue;
+    int merge = node.inputs[0];
+    while (nodes_[merge].layer_index + 1 != layers_[parent].end) ++merge;
+    if (node.layer_index >= layers_[parent].end) is_read[merge] = true;
   }
   for (const auto& mask : masks_) is_read[mask.second] = true;
   for (const int output : outputs_) is_read[output] = true;

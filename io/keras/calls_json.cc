@@ -116,15 +116,10 @@ Status ReadArguments(const Json& json, const std::string& path,
     RefuseMask("mask", &call);
   }
   const Kind kind = entry->layer.kind;
-  if (kind == Kind::kBidirectional && call.Has("initial_state")) {
-    call.Refuse("initial_state",
-                "ringlet supports only null: the states of a Bidirectional "
-                "begin as zeros in each batch");
-  }
-  if (IsRecurrent(kind) && call.Has("initial_state")) {
-    ReadInitialState(json["initial_state"], &call, inputs);
-  }
   if (IsRecurrent(kind) || kind == Kind::kBidirectional) {
+    if (call.Has("initial_state")) {
+      ReadInitialState(json["initial_state"], &call, inputs);
+    }
     call.Ignore({"initial_state"});
   }
   if (kind == Kind::kAttention || kind == Kind::kMultiHeadAttention) {

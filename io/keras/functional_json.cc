@@ -20,6 +20,7 @@
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
+#include "../../core/layers/recurrent/bidirectional.h"
 #include "../../core/layers/recurrent/recurrent_output.h"
 #include "../../core/layers/recurrent/time_distributed.h"
 #include "calls_json.h"
@@ -55,13 +56,15 @@ Status ReferToOutput(const LayerGraph& graph, const std::string& path,
   const auto found = graph.by_name.find(reference->name);
   if (found == graph.by_name.end()) return Status();  // CountFrom has the error
   const LayerEntry& entry = graph.entries[found->second];
-  const bool several =
-      IsRecurrent(entry.layer.kind) && entry.layer.return_state;
+  const bool both = entry.layer.kind == Kind::kBidirectional;
+  const Layer& layer = both ? *entry.layer.layer : entry.layer;
+  const bool several = IsRecurrent(layer.kind) && layer.return_state;
   if (!several && reference->tensor == 0) return Status();
   if (!several) {
     return InvalidArgument(
         "%s: takes tensor %lld of layer '%s', which gives one; only a "
-        "SimpleRNN, LSTM or GRU with return_state gives several tensors",
+        "SimpleRNN, LSTM, GRU or Bidirectional with return_state gives several "
+        "tensors",
         path.c_str(), static_cast<long long>(reference->tensor),
         Printable(reference->name).c_str());
   }
@@ -370,14 +373,13 @@ bool MatchesOpenShape(const Shape& shape, const Shape& expected) {
   return true;
 }
 
-// The nodes that a layer becomes. Those of a Bidirectional are of both
-// directions and their merge.
+// The nodes that a layer becomes.
 int NodesOf(const Layer& layer) {
   if (AppliesModel(layer)) return NodesOf(*layer.layer);
   if (layer.kind == Kind::kModel) {
     return static_cast<int>(layer.model->num_nodes);
   }
-  return layer.kind == Kind::kBidirectional ? 3 : 1;
+  return layer.kind == Kind::kBidirectional ? NodesOfBidirectional(layer) : 1;
 }
 
 Status CheckAdded(const LayerEntry& entry, const Model& model) {

@@ -7,6 +7,7 @@
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
+#include "../../core/layers/recurrent/bidirectional.h"
 
 namespace ringlet {
 namespace {
@@ -89,9 +90,9 @@ Status CheckMask(const LayerEntry& entry, const MaskReference& mask,
                  const Model& model, int node, int from) {
   // Without its own mask, a TimeDistributed passes one on.
   if (entry.layer.kind == Layer::Kind::kTimeDistributed) return Status();
-  // A Bidirectional has become the nodes of both directions and their merge.
-  const int takes =
-      entry.layer.kind == Layer::Kind::kBidirectional ? node - 2 : node;
+  const int takes = entry.layer.kind == Layer::Kind::kBidirectional
+                        ? node + 1 - NodesOfBidirectional(entry.layer)
+                        : node;
   const int own = model.inputs(takes).back();
   const Layer& mask_layer = model.layer(own);
   const bool same = mask_layer.kind == Layer::Kind::kMask &&

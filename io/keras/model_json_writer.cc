@@ -33,10 +33,8 @@ Layer Collapsed(const Layer& expanded) {
         .Name(expanded.name)
         .Trainable(expanded.trainable);
   }
-  const std::vector<Layer>& layers = expanded.model->layers;
-  return Bidirectional(layers[BidirectionalParts::kForward],
-                       layers[BidirectionalParts::kBackward],
-                       expanded.merge_mode)
+  return Bidirectional(DirectionOf(*expanded.model, 0),
+                       DirectionOf(*expanded.model, 1), expanded.merge_mode)
       .Name(expanded.name)
       .Trainable(expanded.trainable);
 }
@@ -110,11 +108,14 @@ class ModelWriter {
   // initial states of a recurrent layer are another argument.
   void WriteCall(const NestedModel::Call& call) {
     const Layer& layer = model_.layers[call.layer];
-    const bool list = ClassOf(layer).inputs == LayerInputs::kList ||
-                      (layer.model != nullptr && layer.model->num_inputs > 1);
+    const bool recurs =
+        IsRecurrent(layer.kind) || IsExpandedBidirectional(layer);
+    const bool list =
+        ClassOf(layer).inputs == LayerInputs::kList ||
+        (!recurs && layer.model != nullptr && layer.model->num_inputs > 1);
     w_.BeginObject().Key("args").BeginArray();
     if (list) w_.BeginArray();
-    const size_t count = IsRecurrent(layer.kind) ? 1 : call.inputs.size();
+    const size_t count = recurs ? 1 : call.inputs.size();
     for (size_t i = 0; i < count; ++i)
       WriteTensor(static_cast<size_t>(call.inputs[i]));
     if (list) w_.EndArray();

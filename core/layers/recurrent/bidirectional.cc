@@ -49,36 +49,62 @@ Status CheckBoth(const Layer& layer) {
         "go_backwards must be false in the forward layer, and true in the "
         "backward layer");
   }
-  if (layer.layer->return_state || layer.backward_layer->return_state) {
+  if (layer.layer->return_sequences != layer.backward_layer->return_sequences ||
+      layer.layer->return_state != layer.backward_layer->return_state) {
     return InvalidArgument(
-        "return_state must be false in the layers of a Bidirectional");
+        "both or none of the layers must have return_sequences, and both or "
+        "none return_state");
   }
-  if (layer.layer->return_sequences == layer.backward_layer->return_sequences) {
-    return Status();
-  }
-  return InvalidArgument(
-      "both or none of the layers must have return_sequences");
+  return Status();
 }
 
 }  // namespace
 
-Status ExpandBidirectional(const Shape& input, Layer* layer) {
+Status ExpandBidirectional(const std::vector<Shape>& inputs, Layer* layer) {
   RINGLET_RETURN_IF_ERROR(CheckBoth(*layer));
+  if (inputs.size() % 2 == 0) {
+    return InvalidArgument(
+        "a Bidirectional takes an input and, if any, as many initial states "
+        "for its layer as for its backward layer");
+  }
   NestedModel model;
   model.class_name = kBidirectional;
-  model.layers.resize(4);
-  model.layers[0] = Input(input).Name("input");
-  Layer& forward = model.layers[BidirectionalParts::kForward];
-  forward = *layer->layer;
+  // Adds a layer and its call.
+  const auto add = [&](const Layer& each, const std::vector<int>& taken,
+                       const Shape& output) {
+    const auto call = static_cast<int>(model.layers.size());
+    model.calls.push_back({call, taken, output});
+    model.layers.push_back(each);
+    return call;
+  };
+  for (const Shape& input : inputs) {
+    const std::string suffix =
+        model.layers.empty() ? "" : "_" + std::to_string(model.layers.size());
+    add(Input(input).Name("input" + suffix), {}, input);
+  }
+  const auto count = static_cast<int>(inputs.size());
+  std::vector<int> of_forward = {0}, of_backward = {0};
+  for (int i = 1; i < count; ++i) {
+    (i <= count / 2 ? of_forward : of_backward).push_back(i);
+  }
+  Layer forward = *layer->layer, backward = *layer->backward_layer;
   forward.name = NameOf(forward, "forward_");
-  Layer& backward = model.layers[BidirectionalParts::kBackward];
-  backward = *layer->backward_layer;
   backward.name = NameOf(backward, "backward_");
   backward.keeps_order = true;
-  model.layers[3] = MergeOf(layer->merge_mode).Name("merge");
-  model.calls = {{0, {}, input}, {1, {0}, {}}, {2, {0}, {}}, {3, {1, 2}, {}}};
-  model.outputs = {3};
-  model.num_nodes = 3;
+  std::vector<int> outputs = {add(forward, of_forward, {}),
+                              add(backward, of_backward, {})};
+  if (forward.return_state) {
+    size_t i = 0;
+    for (const Layer* each : {&forward, &backward}) {
+      Layer output = RecurrentOutput(0).Name(each->name + "_output");
+      output.layer = std::make_shared<Layer>(*each);
+      outputs[i] = add(output, {outputs[i]}, {});
+      ++i;
+    }
+  }
+  model.outputs = {add(MergeOf(layer->merge_mode).Name("merge"), outputs, {})};
+  model.num_inputs = count;
+  model.num_nodes = NodesOfBidirectional(*layer);
   layer->kind = Layer::Kind::kModel;
   layer->model = std::make_shared<NestedModel>(std::move(model));
   layer->layer = layer->backward_layer = nullptr;

@@ -1,5 +1,9 @@
 // Bidirectional as a nested model: a layer for each direction, and the layer
 // that merges their outputs.
+//
+// Its inputs are the sequence and, if given, the initial states of both layers.
+// With return_state the merge is tensor 0. The states, which are the next
+// tensors, are taken from the layers within (Graph::TakeState).
 
 #ifndef RINGLET_CORE_LAYERS_RECURRENT_BIDIRECTIONAL_H_
 #define RINGLET_CORE_LAYERS_RECURRENT_BIDIRECTIONAL_H_
@@ -15,14 +19,19 @@ inline bool IsExpandedBidirectional(const Layer& layer) {
   return layer.model != nullptr && layer.model->class_name == kBidirectional;
 }
 
-// The indices of its layers in NestedModel::layers.
-struct BidirectionalParts {
-  static constexpr size_t kForward = 1, kBackward = 2;
-};
+// The layer of a direction, 0 forward and 1 backward, of an expanded one.
+inline const Layer& DirectionOf(const NestedModel& model, int direction) {
+  return model.layers[static_cast<size_t>(model.num_inputs + direction)];
+}
 
-// Makes *layer, a Bidirectional over an input of this shape, a nested model:
-// both directions, and the layer that merges their outputs.
-Status ExpandBidirectional(const Shape& input, Layer* layer);
+// The nodes that a Bidirectional becomes: both directions and their merge, and
+// with return_state the outputs of both.
+inline int NodesOfBidirectional(const Layer& layer) {
+  return layer.layer->return_state ? 5 : 3;
+}
+
+// Makes *layer, a Bidirectional over inputs of these shapes, a nested model.
+Status ExpandBidirectional(const std::vector<Shape>& inputs, Layer* layer);
 
 }  // namespace ringlet
 

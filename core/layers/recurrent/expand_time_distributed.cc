@@ -68,7 +68,7 @@ Status ExpandTimeDistributed(const Shape& input, Layer* layer) {
   for (int i = 1; i < input.rank(); ++i) step.Append(input[i]);
   Layer inner = *layer->layer;
   if (inner.kind == Layer::Kind::kBidirectional) {
-    RINGLET_RETURN_IF_ERROR(ExpandBidirectional(step, &inner));
+    RINGLET_RETURN_IF_ERROR(ExpandBidirectional({step}, &inner));
   }
   const NestedModel& step_model = *inner.model;
   RINGLET_RETURN_IF_ERROR(CheckModel(step_model, step));
@@ -102,8 +102,8 @@ Layer AppliedLayer(const Layer& expanded) {
   Layer inner = *expanded.layer;
   const std::vector<Layer>& layers = expanded.model->layers;
   if (inner.kind == Layer::Kind::kBidirectional) {
-    return Bidirectional(Unwrapped(layers[BidirectionalParts::kForward]),
-                         Unwrapped(layers[BidirectionalParts::kBackward]),
+    return Bidirectional(Unwrapped(DirectionOf(*expanded.model, 0)),
+                         Unwrapped(DirectionOf(*expanded.model, 1)),
                          inner.merge_mode)
         .Name(inner.name)
         .Trainable(inner.trainable);

@@ -6,7 +6,6 @@
 #include "recurrent.h"
 
 #include <algorithm>
-#include <cinttypes>
 
 #include "../../compute/row_loops.h"
 #include "../layer_loops.h"
@@ -707,11 +706,6 @@ Status MakeRecurrentOutput(const Layer& layer, const std::vector<Shape>& inputs,
   }
   const int64_t states = layer.layer->kind == Layer::Kind::kLSTM ? 2 : 1,
                 rows = inputs[0][0], steps = rows - states;
-  if (layer.tensor < 0 || layer.tensor > states) {
-    return InvalidArgument("the layer has tensors 0 to %" PRId64
-                           ", and not %" PRId64,
-                           states, layer.tensor);
-  }
   const Range selected =
       layer.tensor == 0 ? Range{0, steps}
                         : Range{steps + layer.tensor - 1, steps + layer.tensor};

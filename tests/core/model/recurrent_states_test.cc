@@ -159,11 +159,6 @@ TEST(RecurrentStatesTest, Add_PackedTensors_AreRefused) {
                    model->Add(TimeDistributed(layer), {x});
                  }).empty());
   }
-  EXPECT_TRUE(Contains(error([](Functional* model, Node x, Node) {
-                         model->Add(Bidirectional(LSTM(4).ReturnState(true)),
-                                    {x});
-                       }),
-                       "return_state must be false"));
   EXPECT_TRUE(Contains(error([](Functional* model, Node, Node lstm) {
                          model->Add(RecurrentOutput(3), {lstm});
                        }),

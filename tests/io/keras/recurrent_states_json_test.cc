@@ -153,6 +153,71 @@ TEST(RecurrentStatesJsonTest, Load_SharedLayerBeforeItsStates_IsRead) {
   EXPECT_EQ(ToJson(*LoadJson(ToJson(*model))), ToJson(*model));
 }
 
+// The states of a Bidirectional are those of its layer, then those of its
+// backward layer.
+TEST(RecurrentStatesJsonTest, Load_BidirectionalEncoder_IsTheBuiltModel) {
+  const auto wrapped = [](const std::string& name, bool sequences) {
+    return "{\"class_name\": \"Bidirectional\", \"name\": \"" + name +
+           R"(", "config": {"layer": {"class_name": "GRU", "config": {
+               "units": 4, "return_state": true, "return_sequences": )" +
+           (sequences ? "true" : "false") + "}}}, \"inbound_nodes\": ";
+  };
+  const auto model_of = [&](const std::string& from, const std::string& to,
+                            const std::string& end) {
+    return R"({"class_name": "Functional", "config": {"name": "functional",
+        "layers": [{"class_name": "InputLayer", "name": "x", "config": {
+            "name": "x", "batch_shape": [null, 5, 3]}, "inbound_nodes": []}, )" +
+           wrapped("encoder", false) + from + "}, " + wrapped("decoder", true) +
+           to +
+           "}], \"input_layers\": [[\"x\", 0, 0]], \"output_layers\": " + end +
+           "}}";
+  };
+  const std::string ends = R"([["decoder", 0, 0], ["encoder", 0, 2]])";
+  const std::string keras3 = model_of(
+      "[{\"args\": [" + Tensor("x", 0) + R"(], "kwargs": {}}])",
+      "[{\"args\": [" + Tensor("x", 0) + R"(], "kwargs": {"initial_state": [)" +
+          Tensor("encoder", 1) + ", " + Tensor("encoder", 2) + "]}}]",
+      ends);
+  const std::string keras2 =
+      model_of(R"([[["x", 0, 0, {}]]])",
+               R"([[["x", 0, 0, {}], ["encoder", 0, 1, {}],
+                    ["encoder", 0, 2, {}]]])",
+               ends);
+  Functional built;
+  const auto x = built.Add(Input({5, 3}).Name("x"));
+  const auto encoder = built.Add(
+      Bidirectional(GRU(4).ReturnState(true).Name("gru")).Name("encoder"), {x});
+  const auto forward = built.Add(RecurrentOutput(1), {encoder}),
+             backward = built.Add(RecurrentOutput(2), {encoder});
+  const auto decoder = built.Add(
+      Bidirectional(GRU(4).ReturnState(true).ReturnSequences(true).Name("gru"))
+          .Name("decoder"),
+      {x, forward, backward});
+  built.Outputs({built.Add(RecurrentOutput(0), {decoder}), backward});
+  EXPECT_OK(built.status());
+  for (const std::string& json : {keras3, keras2}) {
+    const auto model = LoadJson(json);
+    ASSERT_NE(model, nullptr);
+    EXPECT_EQ(model->num_nodes(), built.num_nodes());
+    EXPECT_EQ(ToJson(*LoadJson(ToJson(*model))), ToJson(*model));
+    EXPECT_TRUE(Contains(ToJson(*model), R"(["encoder",0,2])"));
+    EXPECT_TRUE(Contains(ToJson(*model), "initial_state"));
+    model->Compile(SGD(), MeanSquaredError());
+    EXPECT_OK(model->status());
+  }
+  EXPECT_TRUE(Contains(
+      JsonError(model_of(R"([[["x", 0, 0, {}]]])",
+                         R"([[["x", 0, 0, {}], ["encoder", 0, 1, {}]]])",
+                         ends)),
+      "as many initial states"));
+  EXPECT_TRUE(
+      Contains(JsonError(model_of(R"([[["x", 0, 0, {}]]])",
+                                  R"([[["x", 0, 0, {}], ["encoder", 0, 1, {}],
+                              ["encoder", 0, 3, {}]]])",
+                                  ends)),
+               "the layer has tensors 0 to 2, and not 3"));
+}
+
 TEST(RecurrentStatesJsonTest, Load_SequentialWithStates_IsRefused) {
   for (const char* const kind : {"SimpleRNN", "GRU", "LSTM"}) {
     for (const bool last : {false, true}) {

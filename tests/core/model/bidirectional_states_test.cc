@@ -1,0 +1,261 @@
+// A Bidirectional with return_state and initial states is its two layers.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../support/contains.h"
+#include "../../support/expect_ok.h"
+#include "../../support/model_weights.h"
+#include "../../support/temp_folder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/layers/layer_kind.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/layers.h"
+#include "ringlet/model.h"
+
+namespace ringlet {
+namespace {
+
+using Node = Functional::Node;
+constexpr int64_t kSteps = 5, kFeatures = 3, kUnits = 4, kExamples = 132;
+
+Dataset Sequences() {
+  static std::vector<float> x, y;
+  while (y.size() < 2 * kExamples) {
+    for (int64_t i = 0; i < kSteps * kFeatures; ++i) {
+      x.push_back(std::sin(static_cast<float>(x.size()) * 1.3f));
+    }
+    for (int i = 0; i < 2; ++i) y.push_back(x[x.size() - 3 - i] * x.back());
+  }
+  return Dataset(MemorySource({DType::kFloat32, {kSteps, kFeatures}}, x.data(),
+                              {DType::kFloat32, {2}}, y.data(), kExamples));
+}
+
+std::vector<Layer> Recurrences() {
+  return {SimpleRNN(kUnits), LSTM(kUnits), GRU(kUnits),
+          LSTM(kUnits).UseBias(false)};
+}
+
+// Both layers over the inputs; the output, then the forward and the backward
+// states.
+std::vector<Node> AddPair(Layer layer, const std::vector<Node>& inputs,
+                          Functional* model) {
+  const size_t states = layer.kind == Layer::Kind::kLSTM ? 2 : 1;
+  layer.ReturnState(true);
+  std::vector<Node> both, tensors = {{}};
+  for (const bool backwards : {false, true}) {
+    std::vector<Node> taken = {inputs[0]};
+    for (size_t i = 1; i < inputs.size(); ++i) {
+      if ((i > states) == backwards) taken.push_back(inputs[i]);
+    }
+    const Node one = model->Add(layer.GoBackwards(backwards), taken);
+    both.push_back(model->Add(RecurrentOutput(0), {one}));
+    for (size_t k = 1; k <= states; ++k) {
+      tensors.push_back(
+          model->Add(RecurrentOutput(static_cast<int64_t>(k)), {one}));
+    }
+  }
+  tensors[0] = model->Add(Concatenate(), both);
+  return tensors;
+}
+
+std::vector<Node> AddBidirectional(Layer layer, const std::vector<Node>& inputs,
+                                   Functional* model) {
+  const int64_t states = layer.kind == Layer::Kind::kLSTM ? 2 : 1;
+  const Node both = model->Add(Bidirectional(layer.ReturnState(true)), inputs);
+  std::vector<Node> tensors;
+  for (int64_t k = 0; k <= 2 * states; ++k) {
+    tensors.push_back(model->Add(RecurrentOutput(k), {both}));
+  }
+  return tensors;
+}
+
+// An encoder, whose states begin another such layer and, joined, a decoder.
+void AddLayers(const Layer& layer, bool pair, Functional* model) {
+  const auto add = pair ? AddPair : AddBidirectional;
+  const Node x = model->Add(Input({kSteps, kFeatures}));
+  const std::vector<Node> encoded = add(layer, {x}, model);
+  std::vector<Node> inputs = encoded;
+  inputs[0] = x;
+  const std::vector<Node> again = add(layer, inputs, model);
+  const size_t states = encoded.size() / 2;
+  std::vector<Node> decoder = {x};
+  for (size_t k = 1; k <= states; ++k) {
+    decoder.push_back(
+        model->Add(Concatenate(), {encoded[k], encoded[k + states]}));
+  }
+  Layer wide = layer;
+  wide.units = 2 * kUnits;
+  std::vector<Node> all = again;
+  all.push_back(encoded[0]);
+  all.push_back(model->Add(wide, decoder));
+  model->Add(Dense(2), {model->Add(Concatenate(), all)});
+}
+
+void Compile(Model* model, int threads) {
+  CompileOptions options;
+  options.threads = threads;
+  options.seed = 5;
+  model->Compile(SGD(0.1f), MeanSquaredError(), {}, options);
+  ASSERT_OK(model->status());
+}
+
+TEST(BidirectionalStatesTest, Fit_EncoderAndDecoder_IsThatOfBothLayers) {
+  for (const Layer& layer : Recurrences()) {
+    for (const int64_t batch : {1, 32, 100}) {
+      SCOPED_TRACE(std::string(ClassName(layer)) + " " + std::to_string(batch));
+      Functional pair, both;
+      AddLayers(layer, true, &pair);
+      AddLayers(layer, false, &both);
+      Compile(&pair, 1);
+      Compile(&both, 2);
+      ASSERT_EQ(WeightsOf(&pair), WeightsOf(&both));
+      EXPECT_EQ(pair.Predict(Sequences().Batch(batch)).value(),
+                both.Predict(Sequences().Batch(batch)).value());
+      for (Functional* model : {&pair, &both}) {
+        for (int fit = 0; fit < 2; ++fit) {
+          ASSERT_OK(model->Fit(Sequences().Batch(batch), Quiet(1)).status());
+        }
+      }
+      const std::vector<float> a = WeightsOf(&pair), b = WeightsOf(&both);
+      for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5);
+    }
+  }
+}
+
+std::vector<float> Train(const CompileOptions& options) {
+  Functional model;
+  AddLayers(LSTM(kUnits).Dropout(0.2f), false, &model);
+  model.Compile(SGD(0.1f), MeanSquaredError(), {}, options);
+  EXPECT_OK(model.status());
+  EXPECT_OK(model.Fit(Sequences().Batch(24), Quiet(2)).status());
+  return WeightsOf(&model);
+}
+
+TEST(BidirectionalStatesTest, Fit_OnThreeWorkers_HasTheResultOfOne) {
+  const std::vector<float> one = Train(ExactSums(nullptr, 3));
+  std::vector<std::vector<float>> ranks(3);
+  RunRanks(3, [&](Collective* collective) {
+    ranks[static_cast<size_t>(collective->rank())] =
+        Train(ExactSums(collective, 3));
+  });
+  for (const std::vector<float>& rank : ranks) EXPECT_EQ(rank, one);
+}
+
+TEST(BidirectionalStatesTest, Load_SavedModel_PredictsTheSame) {
+  TempFolder folder;
+  for (const Layer& layer : Recurrences()) {
+    Functional model;
+    AddLayers(layer, false, &model);
+    Compile(&model, 1);
+    ASSERT_OK(SaveModel(&model, folder / "m"));
+    std::unique_ptr<Model> loaded;
+    ASSERT_OK(LoadModel(folder / "m", &loaded));
+    EXPECT_EQ(ToJson(*loaded), ToJson(model));
+    EXPECT_EQ(loaded->Predict(Sequences().Batch(32)).value(),
+              model.Predict(Sequences().Batch(32)).value());
+    EXPECT_FALSE(Contains(ToJson(model), "RecurrentOutput"));
+  }
+}
+
+TEST(BidirectionalStatesTest, Call_OfAModelWithStates_IsItsLayers) {
+  Functional inner, model;
+  AddLayers(GRU(kUnits), false, &inner);
+  Compile(&inner, 1);
+  const std::vector<float> y = inner.Predict(Sequences().Batch(32)).value();
+  const Node x = model.Add(Input({kSteps, kFeatures})),
+             once = model.Add(inner.AsLayer(), {x});
+  model.Add(Add(), {once, model.CallAgain(once, {x})});
+  Compile(&model, 1);
+  const std::vector<float> sum = model.Predict(Sequences().Batch(32)).value();
+  ASSERT_EQ(sum.size(), y.size());
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(sum[i], 2 * y[i]);
+}
+
+// Nothing takes the merge, as in an encoder.
+TEST(BidirectionalStatesTest, Fit_OfStatesAlone_TrainsBothLayers) {
+  for (const bool nested : {false, true}) {
+    Functional encoder, model;
+    Functional* const to = nested ? &encoder : &model;
+    const Node x = to->Add(Input({kSteps, kFeatures})),
+               both =
+                   to->Add(Bidirectional(LSTM(kUnits).ReturnState(true)), {x});
+    Node y = to->Add(Concatenate(), {to->Add(RecurrentOutput(1), {both}),
+                                     to->Add(RecurrentOutput(4), {both})});
+    if (nested) {
+      y = model.Add(encoder.AsLayer(), {model.Add(Input({kSteps, kFeatures}))});
+    }
+    model.Add(Dense(2), {y});
+    Compile(&model, 2);
+    const std::vector<float> before = WeightsOf(&model);
+    ASSERT_OK(model.Fit(Sequences().Batch(32), Quiet(1)).status());
+    const std::vector<float> after = WeightsOf(&model);
+    const size_t of_a_layer = (kFeatures + kUnits + 1) * 4 * kUnits;
+    for (size_t i = 0; i < 2 * of_a_layer; i += of_a_layer) {
+      EXPECT_NE(before[i], after[i]);  // of each kernel
+    }
+  }
+}
+
+TEST(BidirectionalStatesTest, CallAgain_OfTheLayer_HasTheStatesOfThatCall) {
+  Functional model;
+  const Node x = model.Add(Input({kSteps, kFeatures})),
+             once =
+                 model.Add(Bidirectional(GRU(kUnits).ReturnState(true)), {x}),
+             first = model.Add(RecurrentOutput(2), {once}),
+             twice = model.CallAgain(once, {model.Add(Rescaling(-1), {x})}),
+             second = model.Add(RecurrentOutput(2), {twice});
+  model.Outputs({first, second});
+  model.Compile(SGD(), MeanSquaredError());
+  ASSERT_OK(model.status());
+  EXPECT_EQ(ToJson(model).find("RecurrentOutput"), std::string::npos);
+}
+
+TEST(BidirectionalStatesTest, Add_WhatDoesNotFit_IsRefused) {
+  const auto error = [](const auto& add) {
+    Functional model;
+    const Node x = model.Add(Input({kSteps, kFeatures}));
+    const Layer both = Bidirectional(LSTM(kUnits).ReturnState(true));
+    add(&model, x, model.Add(Layer(both).Name("both"), {x}));
+    model.Compile(SGD(), MeanSquaredError());
+    return std::string(model.status().message());
+  };
+  EXPECT_TRUE(Contains(error([](Functional* model, Node, Node both) {
+                         model->Add(Dense(2), {both});
+                       }),
+                       "layer 'both' has return_state, so it gives several"));
+  EXPECT_TRUE(Contains(error([](Functional*, Node, Node) {}),
+                       "layer 'both' has return_state, so it gives several"));
+  EXPECT_TRUE(Contains(error([](Functional* model, Node, Node both) {
+                         model->Add(RecurrentOutput(5), {both});
+                       }),
+                       "the layer has tensors 0 to 4, and not 5"));
+  EXPECT_TRUE(Contains(error([](Functional* model, Node x, Node both) {
+                         const Node h = model->Add(RecurrentOutput(1), {both});
+                         model->Add(Bidirectional(GRU(kUnits)), {x, h});
+                       }),
+                       "as many initial states"));
+  EXPECT_TRUE(Contains(error([](Functional* model, Node x, Node both) {
+                         const Node h = model->Add(RecurrentOutput(1), {both});
+                         model->Add(Bidirectional(LSTM(kUnits)), {x, h, h});
+                       }),
+                       "has 2 initial states, not 1"));
+  EXPECT_TRUE(Contains(error([](Functional* model, Node x, Node) {
+                         const Layer one = LSTM(kUnits).ReturnState(true);
+                         model->Add(TimeDistributed(Bidirectional(one)), {x});
+                       }),
+                       "TimeDistributed"));
+  Functional half;
+  half.Add(Bidirectional(LSTM(2).ReturnState(true), LSTM(2).GoBackwards(true)),
+           {half.Add(Input({3, 2}))});
+  EXPECT_TRUE(Contains(std::string(half.status().message()),
+                       "both or none return_state"));
+}
+
+}  // namespace
+}  // namespace ringlet
