@@ -492,8 +492,9 @@ struct Layer {
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
   bool keeps_order = false;  // output step t is of input step t, if backwards
-  bool takes_mask = false;   // the last input is a mask
-  uint64_t settings = 0;     // the setters that were called
+  // Bit i: input i has a mask. The masks follow the inputs, in their order.
+  unsigned masked_inputs = 0;
+  uint64_t settings = 0;  // the setters that were called
 };
 
 // --- the layers of Keras -----------------------------------------------------

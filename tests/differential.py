@@ -776,8 +776,8 @@ def embedding_model(rng, loss, classes):
     if rng.random() < 0.3:
         config["embeddings_regularizer"] = regularizer(rng)
     kind = rng.random()
-    attends = 0.5 <= kind < 0.7 and b.functional  # which takes no mask
-    config["mask_zero"] = bool(rng.random() < 0.5) and not attends
+    attends = 0.5 <= kind < 0.7 and b.functional
+    config["mask_zero"] = bool(rng.random() < 0.5)
     x = b.add("Embedding", config, [b.input])
     if b.functional and rng.random() < 0.4:
         place = b.add("PositionEmbedding", {"sequence_length": steps}, [x])
@@ -1021,8 +1021,7 @@ def insert(rng, model, make, prefix, times, first=0):
 
 
 # Layers that refuse an input with a mask.
-WITHOUT_MASKS = ("BatchNormalization", "Softmax", "Attention",
-                 "MultiHeadAttention")
+WITHOUT_MASKS = ("Softmax",)
 
 
 def drop_refused_masks(model):

@@ -43,6 +43,7 @@ class Layer:
         self.trainable = config.get("trainable", True)
         self.noise = None  # of the model
         self.mask = None  # of the first input: (batch, steps), or None
+        self.masks = []  # of all inputs
 
     def pass_mask(self, xs, masks):
         """The mask of the output of an input `xs` with `masks`."""
@@ -870,9 +871,13 @@ class BatchNormalization(Layer):
                 # Far from 0, for their deviation, the rounding of a mean that
                 # is kept outweighs all others; in backward too. So does the
                 # sum of the distances from one of the rows.
-                mean, variance = x.mean(self.axes), x.var(self.axes)
-                far = np.abs(x - mean).max(self.axes)
-                mean = mean + self.off(np.maximum(np.abs(mean), far))
+                rows = self.rows(begin, end, x)
+                if len(rows) == 0:
+                    mean, variance = 0 * mean, 0 * mean
+                else:
+                    mean, variance = rows.mean(0), rows.var(0)
+                    far = np.abs(rows - mean).max(0)
+                    mean = mean + self.off(np.maximum(np.abs(mean), far))
             means.append(mean)
             variances.append(variance)
             self.deviation.append(np.sqrt(
@@ -888,6 +893,13 @@ class BatchNormalization(Layer):
             np.maximum(w["moving_variance"], 0, out=w["moving_variance"])
         return y
 
+    def rows(self, begin, end, x):
+        """Those of these examples that count."""
+        x = x.reshape(-1, x.shape[-1])
+        if self.mask is None:
+            return x
+        return x[self.mask[begin:end].reshape(-1).astype(bool)]
+
     def backward(self, dy):
         w = self.weights
         if "gamma" in self.shapes:
@@ -901,7 +913,12 @@ class BatchNormalization(Layer):
             d, hat = dy[begin:end] * w.get("gamma", 1), self.hat[begin:end]
             self.terms[begin:end] = d / deviation
             if self.moves:
-                d = d - d.mean(self.axes) - hat * (d * hat).mean(self.axes)
+                count = max(1, len(self.rows(begin, end, d)))
+                along = (d.sum(self.axes) +
+                         hat * (d * hat).sum(self.axes)) / count
+                if self.mask is not None:
+                    along = along * self.mask[begin:end, ..., None]
+                d = d - along
             dx[begin:end] = d / deviation
         return [dx]
 
@@ -1026,7 +1043,7 @@ class RecurrentState(Layer):
 
     def forward(self, xs):
         self.zeros = np.zeros_like(xs[0])
-        return self.source.recurrence.last[self.tensor - 1]
+        return self.source.states[self.tensor - 1]
 
     def backward(self, dy):
         self.source.d_states[self.tensor - 1] += dy
@@ -1152,6 +1169,8 @@ class TimeDistributed(Layer):
         x = xs[0]
         self.inner = copy.copy(self.inner)
         self.inner.weights, self.inner.gradients = self.weights, {}
+        if self.mask is not None and self.mask.ndim > 2:
+            self.inner.mask = self.mask.reshape(-1, *self.mask.shape[2:])
         y = self.inner.forward([x.reshape(-1, *x.shape[2:])])
         return y.reshape(*x.shape[:2], *y.shape[1:])
 
@@ -1175,9 +1194,16 @@ class Attention(Layer):
     def attend(self, query, key, value, scale):
         self.scores = query @ key.swapaxes(-1, -2)
         z = self.scores * scale
+        sees = np.ones(z.shape, bool)
         if self.config.get("use_causal_mask"):
-            z = np.where(np.tri(*z.shape[-2:], dtype=bool), z, -np.inf)
-        self.p = activate("softmax", z)
+            sees &= np.tri(*z.shape[-2:], dtype=bool)
+        for mask, axis in zip(self.masks, (-1, -2, -2)):
+            if mask is not None:
+                sees &= np.expand_dims(mask, axis)[:, None]
+        # Who sees nothing has -1e9 everywhere in Keras.
+        self.sees_any = sees.any(-1, keepdims=True)
+        self.p = activate("softmax", np.where(
+            sees, z, np.where(self.sees_any, -np.inf, 0)).astype(z.dtype))
         self.spans = query, key, value
         return self.p @ value
 
@@ -1186,16 +1212,22 @@ class Attention(Layer):
         query, key, value = self.spans
         dp = dc @ value.swapaxes(-1, -2)
         dz = self.p * (dp - (dp * self.p).sum(-1, keepdims=True))
+        dz = dz * self.sees_any
         return (dz @ key * scale, dz.swapaxes(-1, -2) @ query * scale,
                 self.p.swapaxes(-1, -2) @ dc, (dz * self.scores).sum())
 
     def forward(self, xs):
         self.has_key = len(xs) > 2
         self.scale = self.weights.get("scale", xs[0].dtype.type(1))
-        return self.attend(*(x[:, None] for x in (xs[0], xs[-1], xs[1])),
-                           self.scale)[:, 0]
+        self.masks = self.masks[:2]
+        return self.counted(self.attend(
+            *(x[:, None] for x in (xs[0], xs[-1], xs[1])), self.scale)[:, 0])
+
+    def counted(self, y):
+        return y if self.mask is None else y * self.mask[..., None]
 
     def backward(self, dy):
+        dy = self.counted(dy)
         dq, dk, dv, ds = self.attend_backward(dy[:, None], self.scale)
         if "scale" in self.shapes:
             self.gradients["scale"] = np.array(ds)
@@ -1441,7 +1473,8 @@ Bidirectional.pass_mask = of_sequences(
     lambda layer: layer.config["layer"]["config"])
 Merge.pass_mask = Concatenate.pass_mask = merged_mask
 for kind in (Identity, Activation, PReLU, Curve, Dense, LayerNormalization,
-             GroupNormalization, Affine, TimeDistributed, PositionEmbedding):
+             GroupNormalization, Affine, TimeDistributed, PositionEmbedding,
+             Attention, MultiHeadAttention, BatchNormalization):
     kind.pass_mask = same_mask
 
 
@@ -1586,10 +1619,13 @@ class Model:
             layer.parts, layer.noise = parts, self.noise
             xs = [tensors[name] for name in inputs]
             given = [masks.get(name) for name in inputs]
-            layer.mask = given[0]
-            masks[output] = layer.output_mask = layer.pass_mask(xs, given)
-            tensors[output] = self.noise(
-                layer.forward(xs))
+            layer.mask, layer.masks = given[0], given
+            mask = layer.pass_mask(xs, given)
+            y = tensors[output] = self.noise(layer.forward(xs))
+            if mask is not None and (mask.ndim >= y.ndim or
+                                     mask.shape != y.shape[:mask.ndim]):
+                mask = None  # these steps are gone
+            masks[output] = layer.output_mask = mask
         if len(self.ends) > 1:
             return Rows([tensors[end] for end in self.ends])
         return tensors[self.ends[0]]

@@ -273,7 +273,7 @@ Status Graph::AddNode(int layer, const std::vector<int>& inputs) {
   node.call_index = called.calls;
   node.inputs = inputs;
   TakeState(&node);
-  RINGLET_RETURN_IF_ERROR(AddMaskInput(&node).Annotate(
+  RINGLET_RETURN_IF_ERROR(AddMaskInputs(&node).Annotate(
       "layer '%s' (%s)", called.path.c_str(), ClassName(called.layer)));
   node.root = size();
   node.first_variable = static_cast<int>(variables_.size());
@@ -339,6 +339,7 @@ Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
   }
   ++layers_[layer].calls;
   *node = outputs[model.outputs[0]];
+  LeaveTimeDistributed(layer, inputs[0], *node);
   return Status();
 }
 
@@ -355,7 +356,6 @@ Status Graph::Expand(const std::vector<int>& inputs, Layer* layer) const {
   }
   const Shape& input = nodes_[inputs[0]].output;
   if (!AppliesModel(*layer)) return Status();
-  RINGLET_RETURN_IF_ERROR(CheckStepMasks(*layer->layer));
   RINGLET_RETURN_IF_ERROR(ExpandTimeDistributed(input, layer));
   return CheckNewLayer(*layer, inputs.size());
 }

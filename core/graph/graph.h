@@ -189,12 +189,15 @@ class Graph {
   Status AddNode(int layer, const std::vector<int>& inputs);
   void TakeState(GraphNode* node) const;
   Status MakeOp(GraphNode* node);
-  // Refuses a layer for TimeDistributed in which masks have an effect.
-  static Status CheckStepMasks(const Layer& layer);
+  bool MakesMask(const GraphNode& node) const;
+  // True if its layer is one of a TimeDistributed's model.
+  bool IsInTimeDistributed(const GraphNode& node) const;
+  Status RefuseMask(int maker, const Layer& layer) const;
+  void LeaveTimeDistributed(int layer, int input, int output);
   Status FindMaskMaker(const Layer& layer, const std::vector<int>& inputs,
                        int* maker) const;
   Status AddMask(int maker, int* mask);
-  Status AddMaskInput(GraphNode* node);
+  Status AddMaskInputs(GraphNode* node);
   void PassMask(GraphNode* node) const;
   Status AddOutputMasks();
   Status MakeNormalization(int node, const std::vector<float>& mean,

@@ -9,7 +9,9 @@
 #include <algorithm>
 
 #include "../layers/layer_kind.h"
+#include "../layers/layer_table.h"
 #include "../layers/recurrent/bidirectional.h"
+#include "../layers/recurrent/time_distributed.h"
 #include "graph.h"
 
 namespace ringlet {
@@ -19,8 +21,9 @@ using Kind = Layer::Kind;
 
 enum class MaskRule : uint8_t {
   kLoses,
-  kPasses,  // the mask of its input, or the one that all inputs have
-  kTakes,   // it leaves out masked steps
+  kPasses,   // the mask of its input, or the one that all inputs have
+  kTakes,    // it leaves out masked steps
+  kAttends,  // it takes those of query, value and key, and passes the first
   kRefuses,
 };
 
@@ -57,53 +60,44 @@ MaskRule RuleOf(const Layer& layer) {
     case Kind::kLSTM:
     case Kind::kGRU:
     case Kind::kGlobalAveragePooling1D:
+    case Kind::kBatchNormalization:
       return MaskRule::kTakes;
     case Kind::kAttention:
     case Kind::kMultiHeadAttention:
-    case Kind::kBatchNormalization:
+      return MaskRule::kAttends;
     case Kind::kSoftmax:
       return MaskRule::kRefuses;
     case Kind::kTimeDistributed: {
       if (layer.layer == nullptr) return MaskRule::kLoses;
       const MaskRule rule = RuleOf(*layer.layer);
-      const bool takes = rule == MaskRule::kTakes || rule == MaskRule::kRefuses;
-      return takes ? MaskRule::kRefuses : MaskRule::kPasses;
+      return rule == MaskRule::kLoses ? MaskRule::kPasses : rule;
     }
     default:
       return MaskRule::kLoses;
   }
 }
 
-bool MakesMask(const Layer& layer) {
+bool Takes(MaskRule rule) {
+  return rule == MaskRule::kTakes || rule == MaskRule::kAttends;
+}
+
+// The layer that a TimeDistributed applies, or the layer itself.
+const Layer& Applied(const Layer& layer) {
+  const bool of_steps =
+      layer.kind == Kind::kTimeDistributed && layer.layer != nullptr;
+  return of_steps ? *layer.layer : layer;
+}
+
+// True for a layer that makes a mask of its input.
+bool IsMaker(const Layer& layer) {
   return layer.kind == Kind::kMasking ||
          (layer.kind == Kind::kEmbedding && layer.mask_zero);
 }
 
-// Finds the layer of a model that takes a mask of another of its layers, and
-// whether the output has a mask. The walk ignores shapes, so it may find a
-// layer that in the model has no mask, but not the reverse.
-const Layer* FindTaker(const NestedModel& model, bool input_has_mask,
-                       bool* output_has_mask) {
-  std::vector<bool> has_mask;
-  for (const NestedModel::Call& call : model.calls) {
-    const Layer& layer = model.layers[call.layer];
-    bool all = !call.inputs.empty();
-    for (const int input : call.inputs) all = all && has_mask[input];
-    const MaskRule rule = RuleOf(layer);
-    bool has = MakesMask(layer) || (all && rule == MaskRule::kPasses);
-    if (layer.kind == Kind::kInput) {
-      has = input_has_mask;
-    } else if (layer.model != nullptr) {
-      const Layer* const taker = FindTaker(*layer.model, all, &has);
-      if (taker != nullptr) return taker;
-    } else if ((rule == MaskRule::kTakes && has_mask[call.inputs[0]]) ||
-               (rule == MaskRule::kRefuses && all)) {
-      return &layer;
-    }
-    has_mask.push_back(has);
-  }
-  *output_has_mask = has_mask[model.outputs[0]];
-  return nullptr;
+// True for an expanded Bidirectional, also one that is applied to each step.
+bool IsBidirectional(const Layer& layer) {
+  return layer.kind == Kind::kBidirectional || IsExpandedBidirectional(layer) ||
+         (IsExpandedTimeDistributed(layer) && IsBidirectional(*layer.layer));
 }
 
 // True if the tensor begins with the steps of the layer that made the mask.
@@ -116,23 +110,24 @@ bool HasSteps(const Shape& tensor, const Shape& maker_shape) {
 }
 
 bool HaveSameMask(const GraphNode& a, const GraphNode& b) {
-  return a.layer.kind == b.layer.kind && a.inputs == b.inputs &&
-         a.layer.mask_value == b.layer.mask_value;
+  const Layer &first = Applied(a.layer), &second = Applied(b.layer);
+  return first.kind == second.kind && a.inputs == b.inputs &&
+         first.mask_value == second.mask_value;
 }
 
 }  // namespace
 
-Status Graph::CheckStepMasks(const Layer& layer) {
-  if (layer.model == nullptr) return Status();
-  bool output_has_mask = false;
-  const Layer* const taker =
-      FindTaker(*layer.model, /*input_has_mask=*/false, &output_has_mask);
-  if (taker == nullptr) return Status();
-  return InvalidArgument(
-      "the layer '%s' in its model takes the mask of another layer, and "
-      "TimeDistributed has no masks in ringlet; leave out mask_zero and the "
-      "Masking, and give all sequences one length",
-      taker->name.c_str());
+// Within a TimeDistributed of a model each layer is applied to each step, and
+// makes its mask there. Another TimeDistributed makes none, as in Keras.
+bool Graph::MakesMask(const GraphNode& node) const {
+  const bool applies =
+      node.layer.kind != Kind::kTimeDistributed || IsInTimeDistributed(node);
+  return applies && IsMaker(Applied(node.layer));
+}
+
+bool Graph::IsInTimeDistributed(const GraphNode& node) const {
+  const int parent = layers_[node.layer_index].parent;
+  return parent >= 0 && IsExpandedTimeDistributed(layers_[parent].layer);
 }
 
 // Finds the node that made the mask of these inputs; -1: all steps count.
@@ -142,7 +137,7 @@ Status Graph::FindMaskMaker(const Layer& layer, const std::vector<int>& inputs,
   const MaskRule rule = RuleOf(layer);
   if (rule == MaskRule::kLoses || inputs.empty()) return Status();
   *maker = nodes_[inputs[0]].mask_maker;
-  if (rule == MaskRule::kTakes) return Status();
+  if (Takes(rule)) return Status();
   bool all = true;
   for (const int input : inputs) {
     const int other = nodes_[input].mask_maker;
@@ -155,15 +150,19 @@ Status Graph::FindMaskMaker(const Layer& layer, const std::vector<int>& inputs,
         nodes_[*maker].layer.name.c_str(), nodes_[other].layer.name.c_str());
   }
   if (*maker >= 0 && rule == MaskRule::kRefuses) {
-    return InvalidArgument(
-        "its input has the mask of layer '%s', and %s has no masks in ringlet; "
-        "leave out %s and give all sequences one length",
-        nodes_[*maker].layer.name.c_str(), ClassName(layer),
-        nodes_[*maker].layer.kind == Kind::kMasking ? "the Masking"
-                                                    : "mask_zero");
+    return RefuseMask(*maker, layer);
   }
   if (!all) *maker = -1;
   return Status();
+}
+
+Status Graph::RefuseMask(int maker, const Layer& layer) const {
+  const GraphNode& made = nodes_[maker];
+  return InvalidArgument(
+      "its input has the mask of layer '%s', and %s has no such mask in "
+      "ringlet; leave out %s and give all sequences one length",
+      made.layer.name.c_str(), ClassName(layer),
+      Applied(made.layer).kind == Kind::kMasking ? "the Masking" : "mask_zero");
 }
 
 // Adds the node of a mask, unless it is there.
@@ -177,8 +176,8 @@ Status Graph::AddMask(int maker, int* mask) {
   GraphNode node;
   node.layer.kind = Kind::kMask;
   node.layer.name = maker_node.layer.name + "/mask";
-  node.layer.mask_value = maker_node.layer.mask_value;
-  node.layer.mask_zero = maker_node.layer.kind == Kind::kEmbedding;
+  node.layer.mask_value = Applied(maker_node.layer).mask_value;
+  node.layer.mask_zero = Applied(maker_node.layer).kind == Kind::kEmbedding;
   node.layer_index = maker_node.layer_index;
   node.call_index = maker_node.call_index;
   node.inputs = maker_node.inputs;
@@ -191,21 +190,42 @@ Status Graph::AddMask(int maker, int* mask) {
   return Status();
 }
 
-// Gives a layer that takes masks that of its input. As in Keras, masked steps
-// of a Bidirectional with return_sequences are zeros.
-Status Graph::AddMaskInput(GraphNode* node) {
+// Gives a layer that takes masks those of its inputs; an Attention has no use
+// for that of its key. As in Keras, masked steps of a Bidirectional with
+// return_sequences are zeros.
+Status Graph::AddMaskInputs(GraphNode* node) {
   RINGLET_RETURN_IF_ERROR(
       FindMaskMaker(node->layer, node->inputs, &node->mask_maker));
-  if (node->mask_maker < 0 || RuleOf(node->layer) != MaskRule::kTakes) {
-    return Status();
+  int depth = 0;  // of layers that are applied to each step
+  const Layer* applied = &node->layer;
+  for (; applied != &Applied(*applied); ++depth) applied = &Applied(*applied);
+  if (depth > 1 && IsInTimeDistributed(*node) && IsMaker(*applied)) {
+    return InvalidArgument(
+        "makes a mask within two TimeDistributed, which ringlet does not "
+        "support; leave it out and give all sequences one length");
   }
-  int mask = 0;
-  RINGLET_RETURN_IF_ERROR(AddMask(node->mask_maker, &mask));
-  node->inputs.push_back(mask);
-  node->layer.takes_mask = true;
+  const MaskRule rule = RuleOf(node->layer);
+  if (!Takes(rule)) return Status();
+  const std::vector<int> inputs = node->inputs;
+  const size_t most = rule == MaskRule::kTakes            ? 1
+                      : applied->kind == Kind::kAttention ? 2
+                                                          : 3;
+  for (size_t i = 0; i < std::min(most, inputs.size()); ++i) {
+    const int maker = nodes_[inputs[i]].mask_maker;
+    if (maker < 0) continue;
+    // At each step a layer needs a mask of its own steps.
+    if (depth > 0 && nodes_[maker].output.rank() < depth + 2) {
+      return RefuseMask(maker, node->layer);
+    }
+    int mask = 0;
+    RINGLET_RETURN_IF_ERROR(AddMask(maker, &mask));
+    node->inputs.push_back(mask);
+    node->layer.masked_inputs |= 1u << i;
+  }
+  if (node->layer.masked_inputs == 0) return Status();
   const int parent = layers_[node->layer_index].parent;
-  if (parent >= 0 && IsExpandedBidirectional(layers_[parent].layer)) {
-    node->layer.zero_output_for_mask = node->layer.return_sequences;
+  if (parent >= 0 && IsBidirectional(layers_[parent].layer)) {
+    node->layer.zero_output_for_mask = applied->return_sequences;
   }
   return Status();
 }
@@ -213,17 +233,35 @@ Status Graph::AddMaskInput(GraphNode* node) {
 // Decides whether the output of a node, which is the next, has a mask.
 void Graph::PassMask(GraphNode* node) const {
   const Layer& layer = node->layer;
-  if (MakesMask(layer)) {
+  if (MakesMask(*node)) {
     node->mask_maker = size();
     return;
   }
   if (node->mask_maker < 0 || layer.return_state) return;
-  const bool keeps = layer.kind == Kind::kRecurrentOutput
-                         ? layer.tensor == 0 && layer.layer->return_sequences
-                         : !layer.takes_mask || layer.return_sequences;
+  const bool keeps =
+      layer.kind == Kind::kRecurrentOutput
+          ? layer.tensor == 0 && layer.layer->return_sequences
+          : layer.kind != Kind::kGlobalAveragePooling1D &&
+                (!IsRecurrent(layer.kind) || layer.return_sequences);
   if (!keeps || !HasSteps(node->output, nodes_[node->mask_maker].output)) {
     node->mask_maker = -1;
   }
+}
+
+// Gives the output of a TimeDistributed of a model the mask of its input. A
+// model within this one is no TimeDistributed, though its layers are.
+void Graph::LeaveTimeDistributed(int layer, int input, int output) {
+  const GraphLayer& called = layers_[layer];
+  if (!IsExpandedTimeDistributed(called.layer) || input == output) return;
+  if (called.parent >= 0 &&
+      IsExpandedTimeDistributed(layers_[called.parent].layer) &&
+      !IsExpandedTimeDistributed(*called.layer.layer)) {
+    return;
+  }
+  const int maker = nodes_[input].mask_maker;
+  const bool keeps =
+      maker >= 0 && HasSteps(nodes_[output].output, nodes_[maker].output);
+  nodes_[output].mask_maker = keeps ? maker : -1;
 }
 
 // Adds the masks of the model's outputs, for their losses.

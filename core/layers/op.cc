@@ -5,6 +5,7 @@
 
 #include "op.h"
 
+#include <bitset>
 #include <cinttypes>
 #include <cmath>
 #include <utility>
@@ -124,6 +125,10 @@ void Op::AddBias(const Layer& layer, int64_t units) {
                       layer.bias_constraint});
 }
 
+size_t CountMasks(const Layer& layer) {
+  return std::bitset<32>(layer.masked_inputs).count();
+}
+
 Status CheckAtLeastOne(const char* name, int64_t value) {
   if (value >= 1) return Status();
   return InvalidArgument("%s must be at least 1, not %" PRId64, name, value);
@@ -135,7 +140,7 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
   RINGLET_RETURN_IF_ERROR(CheckSettings(layer));
   RINGLET_RETURN_IF_ERROR(CheckNumbers(layer));
   RINGLET_RETURN_IF_ERROR(
-      CheckInputs(row.inputs, inputs.size() - (layer.takes_mask ? 1 : 0)));
+      CheckInputs(row.inputs, inputs.size() - CountMasks(layer)));
   RINGLET_RETURN_IF_ERROR(MakeBare(row, layer, inputs, op));
   (*op)->set_frozen(!layer.trainable);
   RINGLET_RETURN_IF_ERROR(CheckSize((*op)->output()));

@@ -53,21 +53,34 @@ Status ReadTensors(const Json& json, const std::string& path,
 void RefuseMask(const char* key, FieldReader* call) {
   if (call->Has(key)) {
     call->Refuse(key,
-                 "ringlet supports only null, or in the call of a recurrent "
-                 "layer the mask of an Embedding or a Masking; cut or pad the "
-                 "sequences to one length");
+                 "ringlet supports only null, or the mask of an Embedding or a "
+                 "Masking; cut or pad the sequences to one length");
   }
   call->Ignore({key});
+}
+
+// Reads the mask of an input of the entry's last call.
+void ReadMask(const char* key, const Json& json, int input, FieldReader* call,
+              LayerEntry* entry) {
+  if (!json.is_object()) return RefuseMask(key, call);
+  call->Ignore({key});
+  std::vector<CallReference> masks;
+  call->Fail(ReadTensors(json, call->PathOf(key), &masks));
+  entry->masks.emplace_back();
+  entry->masks.back().call = entry->calls.size() - 1;
+  entry->masks.back().input = input;
+  if (!masks.empty()) entry->masks.back().from = masks[0];
 }
 
 // Reads the arguments of an attention: whether it is causal, and the inputs
 // that have a name.
 void ReadAttention(const Json& json, FieldReader* call, LayerEntry* entry,
                    std::vector<CallReference>* inputs) {
-  for (const char* key :
-       {"query_mask", "value_mask", "key_mask", "attention_mask"}) {
-    RefuseMask(key, call);
+  int input = 0;
+  for (const char* key : {"query_mask", "value_mask", "key_mask"}) {
+    ReadMask(key, json[key], input++, call, entry);
   }
+  RefuseMask("attention_mask", call);
   call->OnlyBool("return_attention_scores", false);
   bool causal = false;
   call->Bool("use_causal_mask", &causal);
@@ -103,19 +116,18 @@ Status ReadArguments(const Json& json, const std::string& path,
                      LayerEntry* entry, std::vector<CallReference>* inputs) {
   FieldReader call(json, path);
   call.OnlyBool("training", false);
-  if (IsListOfNulls(json["mask"])) {
-    call.Ignore({"mask"});
-  } else if (json["mask"].is_object()) {
-    call.Ignore({"mask"});
-    std::vector<CallReference> masks;
-    call.Fail(ReadTensors(json["mask"], call.PathOf("mask"), &masks));
-    entry->masks.emplace_back();
-    entry->masks.back().call = entry->calls.size() - 1;
-    if (!masks.empty()) entry->masks.back().from = masks[0];
-  } else {
-    RefuseMask("mask", &call);
-  }
   const Kind kind = entry->layer.kind;
+  const Json mask = json["mask"];
+  if (IsListOfNulls(mask) || (kind == Kind::kAttention && mask.is_array())) {
+    call.Ignore({"mask"});
+    int input = 0;  // an Attention has a mask, or null, for each
+    for (Json m = mask.first(); m && call.ok(); m = m.next(), ++input) {
+      if (m.kind() == Json::Kind::kNull) continue;
+      ReadMask("mask", input < 3 ? m : mask, input, &call, entry);
+    }
+  } else {
+    ReadMask("mask", mask, 0, &call, entry);
+  }
   if (IsRecurrent(kind) || kind == Kind::kBidirectional) {
     if (call.Has("initial_state")) {
       ReadInitialState(json["initial_state"], &call, inputs);

@@ -54,6 +54,7 @@ enum class Operation : uint8_t {
 // its rows have such a number.
 struct MaskReference {
   size_t call = 0;  // index in LayerEntry::calls
+  int input = 0;    // the input that has the mask
   CallReference from;
   float value = 0;
   bool over_features = false;

@@ -1,6 +1,7 @@
 #include "mask_json.h"
 
 #include <algorithm>
+#include <bitset>
 #include <map>
 #include <string>
 #include <utility>
@@ -93,12 +94,18 @@ Status CheckMask(const LayerEntry& entry, const MaskReference& mask,
   const int takes = entry.layer.kind == Layer::Kind::kBidirectional
                         ? node + 1 - NodesOfBidirectional(entry.layer)
                         : node;
-  const int own = model.inputs(takes).back();
-  const Layer& mask_layer = model.layer(own);
-  const bool same = mask_layer.kind == Layer::Kind::kMask &&
-                    model.inputs(own)[0] == from &&
-                    mask_layer.mask_value == mask.value &&
-                    mask_layer.mask_zero != mask.over_features;
+  const unsigned masked = model.layer(takes).masked_inputs;
+  const unsigned behind = masked >> mask.input;
+  if (entry.layer.kind == Layer::Kind::kAttention && mask.input == 2) {
+    return Status();  // the key's mask has no effect
+  }
+  if ((behind & 1) == 0) return RefuseMask(entry);
+  const std::vector<int>& inputs = model.inputs(takes);
+  const int own = inputs[inputs.size() - std::bitset<32>(behind).count()];
+  const Layer& made = model.layer(own);
+  const bool same =
+      made.kind == Layer::Kind::kMask && model.inputs(own)[0] == from &&
+      made.mask_value == mask.value && made.mask_zero != mask.over_features;
   return same ? Status() : RefuseMask(entry);
 }
 

@@ -29,8 +29,16 @@ double SumOfProducts(const float* a, const float* b, int64_t n) {
 
 }  // namespace
 
-Attend::Attend(const Layer& layer, const Sizes& sizes)
-    : sizes_(sizes), causal_(layer.use_causal_mask), dropout_(layer.dropout) {}
+Attend::Attend(const Layer& layer, const Sizes& sizes, size_t inputs)
+    : sizes_(sizes),
+      causal_(layer.use_causal_mask),
+      masked_(layer.masked_inputs != 0),
+      dropout_(layer.dropout) {
+  auto next = static_cast<int>(inputs);
+  for (int i = 0; i < 3; ++i) {
+    if ((layer.masked_inputs >> i & 1) != 0) masks_[i] = next++;
+  }
+}
 
 int64_t Attend::multiply_adds() const {
   return sizes_.values * sizes_.queries * sizes_.heads *
@@ -60,9 +68,10 @@ template <typename Body>
 void Attend::ForEachBlock(int64_t pair, const Body& body) const {
   for (int64_t at = 0; at < sizes_.queries; at += kQueries) {
     const int64_t queries = std::min(kQueries, sizes_.queries - at);
-    body(
-        Block{pair, at, queries,
-              causal_ ? std::min(sizes_.values, at + queries) : sizes_.values});
+    const bool sees_all = !causal_ || masked_;
+    body(Block{
+        pair, at, queries,
+        sees_all ? sizes_.values : std::min(sizes_.values, at + queries)});
   }
 }
 
@@ -80,15 +89,39 @@ int64_t Attend::ValuesSeen(const Block& block, int64_t query) const {
                  : block.values;
 }
 
-void Attend::ComputeWeights(const Block& block, float scale, ConstMatrix query,
-                            ConstMatrix key, float* weights) const {
+void Attend::Hide(const OpCall& call, const Block& block, int64_t query,
+                  float* scores) const {
+  const int64_t example = block.pair / sizes_.heads,
+                seen = ValuesSeen(block, query);
+  const float *const of_query = MaskOf(call, 0),
+                     *const of_value = MaskOf(call, 1),
+                     *const of_key = MaskOf(call, 2);
+  const bool counts =
+      of_query == nullptr ||
+      of_query[example * sizes_.queries + block.begin + query] != 0;
+  bool sees_any = false;
+  for (int64_t v = 0; v < block.values; ++v) {
+    const int64_t at = example * sizes_.values + v;
+    const bool sees = counts && v < seen &&
+                      (of_value == nullptr || of_value[at] != 0) &&
+                      (of_key == nullptr || of_key[at] != 0);
+    sees_any |= sees;
+    if (!sees) scores[v] = -1e9f;
+  }
+  if (!sees_any) std::fill_n(scores, block.values, 0.0f);
+}
+
+void Attend::ComputeWeights(const OpCall& call, const Block& block, float scale,
+                            ConstMatrix query, ConstMatrix key,
+                            float* weights) const {
   const int64_t rows = block.queries, n = block.values;
   // W(Q,V) = Q(Q,K) * K(V,K)^T
   Gemm(query.Rows(block.begin, block.begin + rows), key.Rows(0, n).Transposed(),
        /*add=*/false, RowMajor(weights, rows, n));
   MultiplyBy(scale, rows * n, weights);
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t seen = ValuesSeen(block, i);
+    const int64_t seen = masked_ ? n : ValuesSeen(block, i);
+    if (masked_) Hide(call, block, i, weights + i * n);
     BiasActivation(kSoftmax, nullptr, 1, seen, weights + i * n);
     std::fill(weights + i * n + seen, weights + (i + 1) * n, 0.0f);
   }
@@ -110,11 +143,12 @@ void Attend::Drop(const OpCall& call, const Block& block, float* draws,
   }
 }
 
-void Attend::ScoreGradient(const Block& block, const float* weights,
-                           float* d) const {
+void Attend::ScoreGradient(const OpCall& call, const Block& block,
+                           const float* weights, float* d) const {
   const int64_t n = block.values;
   for (int64_t i = 0; i < block.queries; ++i, weights += n, d += n) {
-    const int64_t seen = ValuesSeen(block, i);
+    const int64_t seen = masked_ ? n : ValuesSeen(block, i);
+    if (masked_) Hide(call, block, i, d);
     ActivationGradient(kSoftmax, weights, 1, seen, d);
     std::fill(d + seen, d + n, 0.0f);
   }
@@ -133,7 +167,7 @@ void Attend::Forward(const OpCall& call, float scale,
     const Matrix to = HeadRows(context, pair, true, sizes_.value_dim);
     ForEachBlock(pair, [&](const Block& block) {
       const int64_t rows = block.queries, n = block.values;
-      ComputeWeights(block, scale, query, key, weights);
+      ComputeWeights(call, block, scale, query, key, weights);
       Drop(call, block, draws, weights);
       // C(Q,D) = W(Q,V) * V(V,D)
       Gemm(RowMajor(static_cast<const float*>(weights), rows, n),
@@ -170,7 +204,7 @@ void Attend::Backward(const OpCall& call, float scale,
                     n = block.values, all = block.queries * n;
       const ConstMatrix block_scores =
           RowMajor(static_cast<const float*>(scores), block.queries, n);
-      ComputeWeights(block, scale, query, key, weights);
+      ComputeWeights(call, block, scale, query, key, weights);
       if (d.value != nullptr) {
         std::copy_n(weights, all, scores);
         Drop(call, block, draws, scores);
@@ -182,7 +216,7 @@ void Attend::Backward(const OpCall& call, float scale,
       Gemm(dc.Rows(begin, end), value.Rows(0, n).Transposed(), /*add=*/false,
            RowMajor(scores, block.queries, n));
       Drop(call, block, draws, scores);
-      ScoreGradient(block, weights, scores);
+      ScoreGradient(call, block, weights, scores);
       if (d_scales != nullptr) {
         Gemm(query.Rows(begin, end), key.Rows(0, n).Transposed(),
              /*add=*/false, RowMajor(weights, block.queries, n));

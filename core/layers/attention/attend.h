@@ -7,6 +7,9 @@
 // kQueries queries at a time, and Backward computes them again, so no memory
 // grows with the square of the steps. The blocks of queries depend only on the
 // shapes, and their sums have one order, so no bits depend on the threads.
+//
+// A query sees the steps that its masks leave. As in Keras, the weights of a
+// query that sees none are all equal; its scores have no gradient.
 
 #ifndef RINGLET_CORE_LAYERS_ATTENTION_ATTEND_H_
 #define RINGLET_CORE_LAYERS_ATTENTION_ATTEND_H_
@@ -30,9 +33,14 @@ class Attend {
     int64_t heads, queries, values;  // steps of query and of value
     int64_t key_dim, value_dim;      // numbers of a head
   };
-  Attend(const Layer& layer, const Sizes& sizes);
+  // `inputs` of query, value and perhaps key; their masks follow.
+  Attend(const Layer& layer, const Sizes& sizes, size_t inputs);
 
   const Sizes& sizes() const { return sizes_; }
+  // The mask of query, value or key; null: all its steps count.
+  const float* MaskOf(const OpCall& call, int input) const {
+    return masks_[input] == 0 ? nullptr : call.x[masks_[input]];
+  }
   int64_t multiply_adds() const;
   // Scratch of a thread.
   int64_t forward_floats() const;
@@ -68,16 +76,23 @@ class Attend {
                          int64_t size) const;
   // The number of values that a query attends to; the weights of others are 0.
   int64_t ValuesSeen(const Block& block, int64_t query) const;
-  void ComputeWeights(const Block& block, float scale, ConstMatrix query,
-                      ConstMatrix key, float* weights) const;
+  // With masks: makes the scores that a query does not see -1e9, of which
+  // softmax makes 0, or all scores 0 if it sees none. Done to the gradients of
+  // the weights, the scores that it does not see have no gradient.
+  void Hide(const OpCall& call, const Block& block, int64_t query,
+            float* scores) const;
+  void ComputeWeights(const OpCall& call, const Block& block, float scale,
+                      ConstMatrix query, ConstMatrix key, float* weights) const;
   // Sets the dropped weights to 0, and scales the others.
   void Drop(const OpCall& call, const Block& block, float* draws,
             float* weights) const;
   // Replaces the gradients of the weights by the gradients of the scores.
-  void ScoreGradient(const Block& block, const float* weights, float* d) const;
+  void ScoreGradient(const OpCall& call, const Block& block,
+                     const float* weights, float* d) const;
 
   const Sizes sizes_;
-  const bool causal_;
+  const bool causal_, masked_;
+  int masks_[3] = {};  // indices of inputs; 0: no mask
   const float dropout_;
 };
 

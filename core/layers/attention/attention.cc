@@ -1,5 +1,6 @@
 // Attention: the sums of attend.h over the inputs themselves.
 
+#include <algorithm>
 #include <vector>
 
 #include "../normalization/channels.h"
@@ -10,8 +11,10 @@ namespace {
 
 class AttentionOp final : public Op {
  public:
-  AttentionOp(const Layer& layer, const Attend::Sizes& sizes, bool has_key)
-      : attend_(layer, sizes), has_key_(has_key), scaled_(layer.use_scale) {
+  AttentionOp(const Layer& layer, const Attend::Sizes& sizes, size_t inputs)
+      : attend_(layer, sizes, inputs),
+        has_key_(inputs == 3),
+        scaled_(layer.use_scale) {
     output_ = {sizes.queries, sizes.value_dim};
     if (scaled_) weights_.push_back({"scale", {}, Ones(), {}});
   }
@@ -27,10 +30,12 @@ class AttentionOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     attend_.Forward(call, ScaleOf(call), SpansOf(call), call.y, call.scratch);
+    ClearMasked(call, call.y);
   }
 
   void Backward(const OpCall& call) const override {
     const bool trains = scaled_ && !frozen();
+    ClearMasked(call, call.dy);
     float* const key = call.dx[has_key_ ? 2 : 1];
     attend_.Backward(call, ScaleOf(call), SpansOf(call), call.dy,
                      {call.dx[0], key, call.dx[1]},
@@ -43,6 +48,15 @@ class AttentionOp final : public Op {
   }
 
  private:
+  // As in Keras, the output at a masked query is zeros.
+  void ClearMasked(const OpCall& call, float* y) const {
+    const float* const mask = attend_.MaskOf(call, 0);
+    if (mask == nullptr) return;
+    const int64_t rows = call.batch * output_[0], width = output_[1];
+    for (int64_t i = 0; i < rows; ++i) {
+      if (mask[i] == 0) std::fill_n(y + i * width, width, 0.0f);
+    }
+  }
   float ScaleOf(const OpCall& call) const {
     return scaled_ ? *call.weights[0] : 1;
   }
@@ -59,8 +73,10 @@ class AttentionOp final : public Op {
 Status MakeAttention(const Layer& layer, const std::vector<Shape>& inputs,
                      std::unique_ptr<Op>* op) {
   Attend::Sizes sizes = {};
-  RINGLET_RETURN_IF_ERROR(CheckAttention(layer, inputs, &sizes));
-  const Shape &query = inputs[0], &value = inputs[1], &key = inputs.back();
+  std::vector<Shape> x = inputs;
+  x.resize(x.size() - CountMasks(layer));
+  RINGLET_RETURN_IF_ERROR(CheckAttention(layer, x, &sizes));
+  const Shape &query = x[0], &value = x[1], &key = x.back();
   if (query[1] != key[1]) {
     return InvalidArgument(
         "Attention needs query and key of one size, not %s and %s",
@@ -69,7 +85,7 @@ Status MakeAttention(const Layer& layer, const std::vector<Shape>& inputs,
   sizes.heads = 1;
   sizes.key_dim = key[1];
   sizes.value_dim = value[1];
-  op->reset(new AttentionOp(layer, sizes, inputs.size() == 3));
+  op->reset(new AttentionOp(layer, sizes, x.size()));
   return Status();
 }
 

@@ -17,9 +17,10 @@ class MultiHeadAttentionOp final : public Op {
  public:
   MultiHeadAttentionOp(const Layer& layer, const Attend::Sizes& sizes,
                        const std::vector<Shape>& inputs)
-      : attend_(layer, sizes),
+      : attend_(layer, sizes, inputs.size()),
         bias_(layer.use_bias),
         has_key_(inputs.size() == 3),
+        masked_(layer.masked_inputs != 0),
         scale_(1 / std::sqrt(static_cast<float>(sizes.key_dim))) {
     output_ = inputs[0];
     const int64_t heads = sizes.heads, query = inputs[0][1];
@@ -33,7 +34,7 @@ class MultiHeadAttentionOp final : public Op {
     AddPart(layer, "attention_output", {heads, sizes.value_dim, query});
   }
 
-  bool backward_reads_input() const override { return !frozen(); }
+  bool backward_reads_input() const override { return !frozen() || masked_; }
   int64_t multiply_adds() const override {
     int64_t sum = attend_.multiply_adds();
     for (const Part& part : parts_) sum += part.rows * part.in * part.out;
@@ -173,7 +174,7 @@ class MultiHeadAttentionOp final : public Op {
   }
 
   const Attend attend_;
-  const bool bias_, has_key_;
+  const bool bias_, has_key_, masked_;
   const float scale_;
   Part parts_[kParts];
 };
@@ -181,10 +182,12 @@ class MultiHeadAttentionOp final : public Op {
 }  // namespace
 
 Status MakeMultiHeadAttention(const Layer& layer,
-                              const std::vector<Shape>& inputs,
+                              const std::vector<Shape>& with_masks,
                               std::unique_ptr<Op>* op) {
   constexpr int64_t kMax = int64_t{1} << 29;
   Attend::Sizes sizes = {};
+  std::vector<Shape> inputs = with_masks;
+  inputs.resize(inputs.size() - CountMasks(layer));
   RINGLET_RETURN_IF_ERROR(CheckAttention(layer, inputs, &sizes));
   if (layer.num_heads < 1 || layer.key_dim < 1 || layer.value_dim < 0) {
     return InvalidArgument(

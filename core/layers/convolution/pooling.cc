@@ -279,7 +279,7 @@ Status MakeGlobalPooling(const Layer& layer, const std::vector<Shape>& inputs,
     op->reset(new GlobalMaxPoolingOp(x[0] * x[1], x[2], output));
     return Status();
   }
-  if (layer.takes_mask) {
+  if (layer.masked_inputs != 0) {
     op->reset(new MaskedMeanOp(inputs[1].elements(), x[2], output));
     return Status();
   }

@@ -12,6 +12,9 @@
 // statistics change when the step is applied: Forward records the change
 // (OpCall::layer_state_changes). The output is affine in x for each channel,
 // with x - mean first: for a batch of equal rows it is exactly beta.
+//
+// With a mask the statistics are those of the rows that count, and 0 if none
+// does. The other rows are normalized with them too, as in Keras.
 
 #include <cmath>
 
@@ -25,12 +28,13 @@ namespace {
 
 class BatchNormalizationOp final : public Op {
  public:
-  BatchNormalizationOp(const Layer& layer, const Shape& x)
+  BatchNormalizationOp(const Layer& layer, const Shape& x, bool masked)
       : channels_(x.back()),
         rows_(x.elements() / x.back()),
         rest_(static_cast<float>(1 - Decimal(layer.momentum))),
         epsilon_(layer.epsilon),
-        synchronized_(layer.synchronized) {
+        synchronized_(layer.synchronized),
+        masked_(masked) {
     output_ = x;
     const Shape shape = {channels_};
     AddGammaAndBeta(layer, shape, &weights_, &gamma_, &beta_);
@@ -140,31 +144,70 @@ class BatchNormalizationOp final : public Op {
     return call.status->ok();
   }
 
+  // True if a row of the input counts.
+  bool Counts(const OpCall& call, int64_t row) const {
+    return !masked_ || call.x[1][row] != 0;
+  }
+  int64_t CountRows(const OpCall& call) const {
+    const int64_t rows = call.batch * rows_;
+    if (!masked_) return rows;
+    return rows - std::count(call.x[1], call.x[1] + rows, 0.0f);
+  }
+  // Sums x - from, or its squares, over the rows of a tile that count.
+  void SumRows(const OpCall& call, const Tile& tile, const float* from,
+               float* to) const {
+    const float* const x = call.x[0];
+    if (!masked_) {
+      return BestRowLoops().sum(RowsOf(tile, channels_), x + tile.At(channels_),
+                                from, to);
+    }
+    SumTile(
+        tile, channels_,
+        [&](int64_t at, int64_t c) {
+          return Counts(call, at / channels_) ? x[at] - from[c] : 0;
+        },
+        to);
+  }
+  void SumSquares(const OpCall& call, const Tile& tile, const float* from,
+                  float* to) const {
+    const float* const x = call.x[0];
+    if (!masked_) {
+      return BestRowLoops().sum_of_squares(RowsOf(tile, channels_),
+                                           x + tile.At(channels_), from, to);
+    }
+    SumTile(
+        tile, channels_,
+        [&](int64_t at, int64_t c) {
+          const float d = x[at] - from[c];
+          return Counts(call, at / channels_) ? d * d : 0;
+        },
+        to);
+  }
+
   // Writes call.saved and the changes of the moving statistics. False after an
   // error.
   bool ComputeStatistics(const OpCall& call) const {
     if (call.workers != nullptr) return ComputeStatisticsOfAll(call);
-    const int64_t rows = call.batch * rows_, blocks = Blocks(call.batch);
+    const int64_t rows = call.batch * rows_, blocks = Blocks(call.batch),
+                  counted = CountRows(call);
     const float* const x = call.x[0];
     float* const partial = call.scratch;
     float* const mean = call.saved;
     float* const inverse = mean + channels_;
-    const auto count = static_cast<double>(rows);
+    const auto count = static_cast<double>(std::max<int64_t>(1, counted));
     ForEachTile(call.pool, rows, channels_, [&](const Tile& tile) {
       const int64_t begin = tile.channels.begin;
-      BestRowLoops().sum(RowsOf(tile, channels_), x + tile.At(channels_),
-                         x + begin, partial + tile.block * channels_ + begin);
+      SumRows(call, tile, x + begin, partial + tile.block * channels_ + begin);
     });
     for (int64_t c = 0; c < channels_; ++c) {
       const double sum = SumBlocks(partial + c, blocks, channels_);
-      mean[c] = static_cast<float>(x[c] + sum / count);
+      mean[c] = counted == 0 ? 0 : static_cast<float>(x[c] + sum / count);
       AddMovingChange(call, mean_, c, mean[c]);
     }
     ForEachTile(call.pool, rows, channels_, [&](const Tile& tile) {
       const int64_t begin = tile.channels.begin;
-      BestRowLoops().sum_of_squares(RowsOf(tile, channels_),
-                                    x + tile.At(channels_), mean + begin,
-                                    partial + tile.block * channels_ + begin);
+      SumSquares(call, tile, mean + begin,
+                 partial + tile.block * channels_ + begin);
     });
     for (int64_t c = 0; c < channels_; ++c) {
       const double variance = SumBlocks(partial + c, blocks, channels_) / count;
@@ -180,7 +223,6 @@ class BatchNormalizationOp final : public Op {
   bool ComputeStatisticsOfAll(const OpCall& call) const {
     const int64_t rows = call.batch * rows_, blocks = Blocks(call.batch);
     const int64_t stride = 2 * channels_;
-    const float* const x = call.x[0];
     const float* const from = call.weights[mean_];
     float* const partial = call.scratch;
     float* const sums = partial + blocks * stride;
@@ -188,27 +230,24 @@ class BatchNormalizationOp final : public Op {
     float* const inverse = mean + channels_;
     ForEachTile(call.pool, rows, channels_, [&](const Tile& tile) {
       const int64_t begin = tile.channels.begin;
-      BestRowLoops().sum(RowsOf(tile, channels_), x + tile.At(channels_),
-                         from + begin,
-                         partial + tile.block * channels_ + begin);
+      SumRows(call, tile, from + begin,
+              partial + tile.block * channels_ + begin);
     });
     for (int64_t c = 0; c < channels_; ++c) {
       sums[c] = static_cast<float>(SumBlocks(partial + c, blocks, channels_));
     }
-    StoreRows(rows, sums + channels_);
+    StoreRows(CountRows(call), sums + channels_);
     if (!Sum(call, sums, channels_ + kRowsFloats)) return false;
     std::copy_n(sums + channels_, kRowsFloats, mean + stride);
-    const double count = LoadRows(mean + stride);
+    const double count = std::max(1.0, LoadRows(mean + stride));
     for (int64_t c = 0; c < channels_; ++c) {
       mean[c] = static_cast<float>(from[c] + double{sums[c]} / count);
     }
     ForEachTile(call.pool, rows, channels_, [&](const Tile& tile) {
       const float* const m = mean + tile.channels.begin;
       float* const to = partial + tile.block * stride + tile.channels.begin;
-      const RowsOfFloats here = RowsOf(tile, channels_);
-      BestRowLoops().sum(here, x + tile.At(channels_), m, to);
-      BestRowLoops().sum_of_squares(here, x + tile.At(channels_), m,
-                                    to + channels_);
+      SumRows(call, tile, m, to);
+      SumSquares(call, tile, m, to + channels_);
     });
     for (int64_t c = 0; c < stride; ++c) {
       sums[c] = static_cast<float>(SumBlocks(partial + c, blocks, stride));
@@ -243,7 +282,7 @@ class BatchNormalizationOp final : public Op {
                   float* factors) const {
     const int64_t blocks = Blocks(call.batch), stride = 2 * channels_;
     const bool synchronizes = call.workers != nullptr && call.dx[0] != nullptr;
-    auto rows = static_cast<double>(call.batch * rows_);
+    auto rows = static_cast<double>(std::max<int64_t>(1, CountRows(call)));
     const auto finish = [&](int64_t c, double sum, double product) {
       const double inverse = double{call.saved[channels_ + c]};
       const auto dy_factor = static_cast<float>(Gamma(call, c) * inverse);
@@ -268,7 +307,7 @@ class BatchNormalizationOp final : public Op {
     }
     if (!synchronizes) return true;
     if (!Sum(call, factors, 2 * channels_)) return false;
-    rows = LoadRows(call.saved + 2 * channels_);
+    rows = std::max(1.0, LoadRows(call.saved + 2 * channels_));
     for (int64_t c = 0; c < channels_; ++c) {
       finish(c, double{factors[c]}, double{factors[channels_ + c]});
     }
@@ -287,7 +326,8 @@ class BatchNormalizationOp final : public Op {
     float space[kFloats];
     const RowsOfFloats all = RowsOf(tile, channels_);
     const bool over_x = call.x_activation != kLinear;
-    const int64_t max_rows = !over_x               ? all.rows
+    const int64_t max_rows = masked_               ? 1
+                             : !over_x             ? all.rows
                              : all.n == all.stride ? kFloats / all.n
                                                    : 1;
     const float* const f = factors + tile.channels.begin;
@@ -295,10 +335,16 @@ class BatchNormalizationOp final : public Op {
       const int64_t rows = std::min(max_rows, all.rows - row);
       const int64_t at = tile.At(channels_) + row * channels_;
       float* const dx = call.dx[0] + at;
-      BestRowLoops().affine_of_two(
-          {rows, all.n, all.stride}, call.x[0] + at, call.dy + at,
-          call.saved + tile.channels.begin, f, f + channels_, f + 2 * channels_,
-          over_x ? space : dx);
+      float* const to = over_x ? space : dx;
+      // The statistics do not depend on the other rows.
+      if (!Counts(call, at / channels_)) {
+        for (int64_t c = 0; c < all.n; ++c) to[c] = f[c] * call.dy[at + c];
+      } else {
+        BestRowLoops().affine_of_two({rows, all.n, all.stride}, call.x[0] + at,
+                                     call.dy + at,
+                                     call.saved + tile.channels.begin, f,
+                                     f + channels_, f + 2 * channels_, to);
+      }
       if (!over_x) continue;
       ActivationGradient(call.x_activation, dx, rows, all.n, space);
       std::copy_n(space, rows * all.n, dx);
@@ -325,7 +371,7 @@ class BatchNormalizationOp final : public Op {
   const int64_t rows_;  // the rows of one example
   const float rest_;    // 1 - momentum
   const float epsilon_;
-  const bool synchronized_;
+  const bool synchronized_, masked_;
   int gamma_, beta_, mean_, variance_;  // indices of weights
 };
 
@@ -343,7 +389,14 @@ Status MakeBatchNormalization(const Layer& layer,
     return InvalidArgument(
         "BatchNormalization needs an input of at least one dimension");
   }
-  op->reset(new BatchNormalizationOp(layer, inputs[0]));
+  const bool masked = CountMasks(layer) > 0;
+  if (masked &&
+      inputs[1].elements() != inputs[0].elements() / inputs[0].back()) {
+    return InvalidArgument(
+        "the mask %s must have all axes of the input %s but the last",
+        inputs[1].ToString().c_str(), inputs[0].ToString().c_str());
+  }
+  op->reset(new BatchNormalizationOp(layer, inputs[0], masked));
   return Status();
 }
 

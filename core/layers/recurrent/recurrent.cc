@@ -130,7 +130,7 @@ RecurrentOp::RecurrentOp(const Layer& layer, const Shape& x, const Kind& kind,
       returns_state_(layer.return_state),
       backwards_(layer.go_backwards),
       keeps_order_(layer.keeps_order),
-      takes_mask_(layer.takes_mask),
+      takes_mask_(layer.masked_inputs != 0),
       zero_output_for_mask_(layer.zero_output_for_mask),
       dropout_(layer.dropout),
       recurrent_dropout_(layer.recurrent_dropout) {

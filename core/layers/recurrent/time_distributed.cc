@@ -107,13 +107,16 @@ Status MakeTimeDistributed(const Layer& layer, const std::vector<Shape>& inputs,
     return InvalidArgument("a TimeDistributed needs a layer");
   }
   Layer inner = *layer.layer;
+  inner.masked_inputs = layer.masked_inputs;
+  inner.zero_output_for_mask |= layer.zero_output_for_mask;
   const LayerClass& row = ClassOf(inner);
   if (inner.return_state) {
     return InvalidArgument("TimeDistributed takes no layer with return_state");
   }
   const bool takes_one =
       row.inputs == LayerInputs::kOne || row.inputs == LayerInputs::kStates;
-  if (row.make_op == nullptr || (inputs.size() == 1 && !takes_one)) {
+  const size_t masks = CountMasks(layer);
+  if (row.make_op == nullptr || (inputs.size() - masks == 1 && !takes_one)) {
     return InvalidArgument("TimeDistributed cannot apply %s to each step",
                            ClassName(inner));
   }

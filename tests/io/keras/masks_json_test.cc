@@ -137,6 +137,53 @@ TEST(MasksJsonTest, Load_AnotherMask_IsRefused) {
                "there is no layer 'nothing'"));
 }
 
+// A MultiHeadAttention has a mask for each of its arguments, and an Attention a
+// list of them.
+TEST(MasksJsonTest, Load_MasksOfAttention_AreFoundAgain) {
+  const auto json = [](const std::string& heads, const std::string& attention) {
+    return Functional3(
+        kTokens, Entry("Embedding", "words", kEmbedding, Tensor("x")) +
+                     Entry("NotEqual", "not_equal", "", Tensor("x") + ", 0") +
+                     Entry("MultiHeadAttention", "heads",
+                           R"("num_heads": 2, "key_dim": 3)",
+                           Tensor("words") + ", " + Tensor("words"), heads) +
+                     Entry("Attention", "last", "",
+                           "[" + Tensor("heads") + ", " + Tensor("words") + "]",
+                           attention));
+  };
+  const std::string mask = Tensor("not_equal");
+  const std::string heads = R"("query_mask": )" + mask + R"(, "value_mask": )" +
+                            mask + R"(, "key_mask": null)",
+                    both = R"("mask": [)" + mask + ", " + mask + "]";
+  const auto model = LoadJson(json(heads, both));
+  ASSERT_NE(model, nullptr);
+  Functional built;
+  const auto x = built.Add(Input({6}).Name("x")),
+             words =
+                 built.Add(Embedding(9, 4).MaskZero(true).Name("words"), {x});
+  built.Add(Attention().Name("last"),
+            {built.Add(MultiHeadAttention(2, 3).Name("heads"), {words, words}),
+             words});
+  EXPECT_EQ(ToJson(*model), ToJson(built));
+  EXPECT_EQ(model->num_nodes(), built.num_nodes());
+  ExpectSameTwice(*model);
+  EXPECT_NE(LoadJson(json("", "")), nullptr);
+  const std::string of_key = R"("key_mask": )" + mask;
+  EXPECT_TRUE(Contains(JsonError(json(of_key, both)),
+                       "ringlet supports only the mask that an Embedding"));
+  const std::string other = R"("query_mask": )" + Tensor("x");
+  EXPECT_TRUE(Contains(JsonError(json(other, both)),
+                       "ringlet supports only the mask that an Embedding"));
+  for (const std::string& wrong :
+       {R"("mask": [)" + mask + ", 1]",
+        R"("mask": [null, null, null, )" + mask + "]",
+        std::string(R"("mask": [[1, 0]])")}) {
+    EXPECT_TRUE(Contains(JsonError(json(heads, wrong)), "mask")) << wrong;
+  }
+  EXPECT_TRUE(Contains(JsonError(json(R"("attention_mask": )" + mask, both)),
+                       "attention_mask"));
+}
+
 // The output of an operation that makes masks is no tensor of the model.
 TEST(MasksJsonTest, Load_MaskAsAnInput_IsRefused) {
   EXPECT_TRUE(Contains(
