@@ -1,5 +1,6 @@
 #include "onnx_builder.h"
 
+#include "../../../core/base/check.h"
 #include "../../../core/base/float16.h"
 
 namespace ringlet {
@@ -17,7 +18,7 @@ OnnxInts Turn(int rank, AxisOrder to) {
   return axes;
 }
 
-// Layers that are one operator.
+// Activations that are one operator.
 constexpr struct {
   Activation activation;
   const char* op;
@@ -143,6 +144,7 @@ OnnxValue OnnxBuilder::Activated(OnnxValue value, Activation activation) {
   } else if (activation == kMish) {
     y = Node("Mul", {x, Node("Tanh", {Node("Softplus", {x})})});
   }
+  RINGLET_CHECK(y >= 0);  // every activation has an operator
   return Like(value, order, y);
 }
 
