@@ -4,6 +4,7 @@
 #ifndef RINGLET_LAYERS_H_
 #define RINGLET_LAYERS_H_
 
+#include <bitset>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -494,7 +495,7 @@ struct Layer {
   bool keeps_order = false;  // output step t is of input step t, if backwards
   // Bit i: input i has a mask. The masks follow the inputs, in their order.
   unsigned masked_inputs = 0;
-  uint64_t settings = 0;  // the setters that were called
+  std::bitset<128> settings;  // the setters that were called
 };
 
 // --- the layers of Keras -----------------------------------------------------

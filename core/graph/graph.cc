@@ -161,7 +161,7 @@ Status Graph::CheckNewLayer(const Layer& layer, size_t inputs) const {
   }
   if (size() == 0) return InvalidArgument("the first layer must be an Input");
   if (layer.kind != Layer::Kind::kModel) return Status();
-  if (layer.model == nullptr || layer.settings != 0) {
+  if (layer.model == nullptr || layer.settings.any()) {
     return InvalidArgument(
         "a model as a layer is the result of Model::AsLayer, and has no "
         "settings except Name and Trainable");

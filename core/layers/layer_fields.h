@@ -65,8 +65,9 @@ constexpr LayerField kBiasRegularizer =
         .SetBy(kSetBiasRegularizer)
         .Compared("bias_regularizer");
 constexpr LayerField ConstraintField(const char* name,
-                                     Constraint Layer::*member, uint64_t bit) {
-  return LayerField(name, member).SetBy(bit).Compared(name).Saved(name);
+                                     Constraint Layer::*member,
+                                     LayerSetting set) {
+  return LayerField(name, member).SetBy(set).Compared(name).Saved(name);
 }
 constexpr LayerField kKernelConstraint = ConstraintField(
     "kernel_constraint", &Layer::kernel_constraint, kSetKernelConstraint);

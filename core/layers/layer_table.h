@@ -23,6 +23,7 @@
 
 #include "../base/interval.h"
 #include "layer_kind.h"
+#include "layer_settings.h"
 #include "ringlet/layers.h"
 #include "ringlet/status.h"
 
@@ -160,8 +161,8 @@ struct LayerField {
     return WithMember(&LayerField::in_call, true);
   }
   // The LayerSetting that the setter of this field records.
-  constexpr LayerField SetBy(uint64_t bit) const {
-    return WithMember(&LayerField::setting, bit);
+  constexpr LayerField SetBy(LayerSetting set) const {
+    return WithMember(&LayerField::setting, set);
   }
   // The label in front of the value in the fingerprint. For a bool it is the
   // whole text if the value is false.
@@ -179,7 +180,7 @@ struct LayerField {
   Value value;
   Interval range = kAnyNumber;  // the valid values of a float
   RangeForm form = RangeForm::kSymmetric;
-  uint64_t setting = 0;
+  LayerSetting setting = kNoSetter;
   bool required = false;  // in JSON
   bool or_window = false;
   bool unless_one = false;

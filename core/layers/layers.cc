@@ -282,10 +282,10 @@ namespace {
 
 // Sets a member of a layer, and records that its setter was called.
 template <typename T>
-Layer& SetMember(T Layer::*member, const T& value, uint64_t setting,
+Layer& SetMember(T Layer::*member, const T& value, LayerSetting setting,
                  Layer* layer) {
   layer->*member = value;
-  layer->settings |= setting;
+  layer->settings.set(setting);
   return *layer;
 }
 
@@ -375,21 +375,21 @@ Layer& Layer::Trainable(bool train) {
 Layer& Layer::Strides(int64_t height, int64_t width) {
   strides[0] = height;
   strides[1] = width;
-  settings |= kSetStrides;
+  settings.set(kSetStrides);
   return *this;
 }
 
 Layer& Layer::DilationRate(int64_t height, int64_t width) {
   dilation[0] = height;
   dilation[1] = width;
-  settings |= kSetDilationRate;
+  settings.set(kSetDilationRate);
   return *this;
 }
 
 Layer& Layer::OutputPadding(int64_t height, int64_t width) {
   output_padding[0] = height;
   output_padding[1] = width;
-  settings |= kSetOutputPadding;
+  settings.set(kSetOutputPadding);
   return *this;
 }
 

@@ -21,12 +21,13 @@ namespace {
 
 // An error for the first called setter that sets no field of this layer.
 Status CheckSettings(const Layer& layer) {
-  uint64_t foreign = layer.settings;
+  auto foreign = layer.settings;
   for (const LayerField& field : ClassOf(layer).fields) {
-    foreign &= ~field.setting;
+    foreign.reset(field.setting);
   }
-  if (foreign == 0) return Status();
-  const uint64_t first = foreign & (~foreign + 1);
+  if (foreign.none()) return Status();
+  size_t first = 0;
+  while (!foreign[first]) ++first;
   for (const LayerClass& row : AllLayers()) {
     for (const LayerField& field : row.fields) {
       if (field.setting != first) continue;

@@ -326,7 +326,7 @@ struct ReadValue {
     const Json json = fields->Take(field.name, kTakes);
     if (!json) return;
     uint64_t* const seed = &(entry->layer.*member);
-    entry->layer.settings |= field.setting;
+    entry->layer.settings.set(field.setting);
     if (json.is_string()) {  // beyond 2^53, see WriteValue
       const std::string digits = json.text();
       const char* end = digits.data() + digits.size();

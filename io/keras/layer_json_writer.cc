@@ -55,7 +55,7 @@ struct WriteValue {
   // JSON's numbers are exact up to 2^53; a larger seed is written as a string.
   void operator()(uint64_t Layer::*member) const {
     const uint64_t seed = layer.*member;
-    if ((layer.settings & field.setting) == 0) {
+    if (!layer.settings[field.setting]) {
       w->Null();
     } else if (seed <= (uint64_t{1} << 53)) {
       w->Int(static_cast<int64_t>(seed));

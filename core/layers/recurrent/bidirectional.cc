@@ -33,7 +33,7 @@ Status CheckBoth(const Layer& layer) {
   if (layer.layer == nullptr || layer.backward_layer == nullptr) {
     return InvalidArgument("a Bidirectional needs a layer");
   }
-  if (layer.settings != 0) {
+  if (layer.settings.any()) {
     return InvalidArgument(
         "a Bidirectional has no settings except Name and Trainable; its layer "
         "has them");

@@ -148,7 +148,7 @@ Layer PlainModelBuilder::LayerForInference() const {
   Layer layer = *primitive_->layer;
   const Layer plain;
   layer.name.clear();
-  layer.settings = 0;
+  layer.settings.reset();
   layer.trainable = true;
   layer.dropout = layer.recurrent_dropout = 0;
   layer.lora_rank = layer.lora_alpha = 0;
