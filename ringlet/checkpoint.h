@@ -31,8 +31,8 @@ struct SaveOptions {
   // The type of the weights ("model/…") in the file. kF16 and kBF16 lose
   // precision.
   Storage weights = Storage::kF32;
-  FileSystem* files = FileSystem::Posix();  // SealedFiles encrypts
-  bool replace = true;  // false: kAlreadyExists if `path` exists
+  FileSystem* files = PosixFiles();  // SealedFiles encrypts
+  bool replace = true;               // false: kAlreadyExists if `path` exists
   // SaveWeights: leaves out weights that training does not change, such as
   // those under LoRA. LoadWeights then expects them to be loaded already.
   bool trainable_only = false;
@@ -53,7 +53,7 @@ struct LoadOptions {
   std::set<std::string> ignored;  // the same, by name
   // Accepts a plain safetensors file, in which damage cannot be detected.
   bool accept_unverified = false;
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
 };
 
 struct LoadedCheckpoint {
@@ -71,13 +71,13 @@ Status LoadCheckpoint(const std::string& path, const Saveables& state,
 
 // Compares every byte of a ringlet checkpoint with its checksums.
 Status VerifyCheckpoint(const std::string& path,
-                        FileSystem* files = FileSystem::Posix());
+                        FileSystem* files = PosixFiles());
 
 // The newest checkpoint in `directory` that verifies; "" if there is none.
 // Fails if there are checkpoints and none verifies. Takes no lock.
 Status LatestCheckpoint(const std::string& directory, std::string* path,
                         const std::string& checkpoint_name = "ckpt",
-                        FileSystem* files = FileSystem::Posix());
+                        FileSystem* files = PosixFiles());
 
 struct CheckpointManagerOptions {
   int max_to_keep = 5;  // > 0, or kKeepAll for TensorFlow's None
@@ -91,7 +91,7 @@ struct CheckpointManagerOptions {
   std::function<Status()> init_fn;
   Metadata metadata;  // for every save
   Storage weights = Storage::kF32;
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
   Clock* clock = Clock::System();
   std::function<void(const std::string&)> warn;
 };
@@ -171,9 +171,9 @@ struct SaveModelOptions {
   bool include_optimizer = true;
   // kF16 and kBF16: training continues from rounded weights.
   Storage weights = Storage::kF32;
-  Metadata metadata;                        // the caller's
-  FileSystem* files = FileSystem::Posix();  // SealedFiles encrypts
-  bool replace = true;  // false: kAlreadyExists if `path` exists
+  Metadata metadata;                 // the caller's
+  FileSystem* files = PosixFiles();  // SealedFiles encrypts
+  bool replace = true;               // false: kAlreadyExists if `path` exists
 };
 
 // Saves a compiled model, as SaveCheckpoint does. kInvalidArgument names a
@@ -189,12 +189,12 @@ Status SaveModel(Model* model, const std::string& path,
 // running job receives the job's state instead.
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options = {},
-                 FileSystem* files = FileSystem::Posix());
+                 FileSystem* files = PosixFiles());
 
 // Loads a model without the file's `compile`: Compile gives it a new optimizer.
 Status LoadModelToCompile(const std::string& path,
                           std::unique_ptr<Model>* model,
-                          FileSystem* files = FileSystem::Posix());
+                          FileSystem* files = PosixFiles());
 
 // Saves only the weights of a compiled model.
 Status SaveWeights(Model* model, const std::string& path,
@@ -217,7 +217,7 @@ struct LoadWeightsOptions {
   bool by_name = false;
   // Skips a layer with missing weights or other shapes, instead of an error.
   bool skip_mismatch = false;
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
   // Called with the skipped weights, and for a file that cannot be verified. By
   // default "warning: ..." on stderr.
   std::function<void(const std::string&)> warn;
@@ -278,10 +278,7 @@ struct BackupAndRestoreOptions {
   // other slots are always an error), or with another seed.
   bool other_optimizer = false;
   bool other_seed = false;
-  // Skips a save, with a warning, while the previous one is being written.
-  // False: waits.
-  bool skip_when_busy = false;
-  FileSystem* files = FileSystem::Posix();  // SealedFiles encrypts
+  FileSystem* files = PosixFiles();  // SealedFiles encrypts
   Clock* clock = Clock::System();
 };
 
@@ -329,7 +326,7 @@ struct ModelCheckpointOptions {
   // if they still are what this run has written.
   int max_to_keep = 0;
   Storage weights = Storage::kF32;
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
 };
 
 // `filepath` may have fields of Python's str.format: {epoch}, {batch} (only
@@ -368,7 +365,7 @@ struct SaveWhenTrainedOptions {
   // A folder to try if the file cannot be written, with a free name. The fit
   // still ends with the error. "": none.
   std::string fallback_folder;
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
 };
 
 // Writes `path` in OnTrainEnd, so list it after callbacks that change the

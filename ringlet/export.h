@@ -40,7 +40,7 @@ struct ExportCOptions {
   int64_t calibration_examples = 512;
   // Not empty: the data of the report.
   Dataset test;
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
 };
 
 // Loss and metrics on options.test, for the model and for its int8 file.
@@ -87,7 +87,7 @@ struct ExportOnnxOptions {
   // Appends a softmax, for a model with logits as output.
   bool softmax = false;
   Metadata metadata;  // the caller's: metadata_props
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
 };
 
 // Writes a compiled model for prediction, in opset 13 (IR 7). After OK the file

@@ -75,7 +75,7 @@ struct TensorBoardOptions {
   // updates that passes a multiple of N records its last batch.
   int64_t update_freq = kEpoch;
   Clock* clock = Clock::System();
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
 };
 std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options = {});
 
@@ -107,7 +107,7 @@ class Trace final : public StepObserver {
 
   // Replaces the file atomically. `rank` becomes the number of the process.
   Status Write(const std::string& path, int rank = 0,
-               FileSystem* files = FileSystem::Posix()) const;
+               FileSystem* files = PosixFiles()) const;
 
  private:
   struct Event {
@@ -129,7 +129,7 @@ struct ProfilerOptions {
   int64_t steps = 10;
   size_t max_events = 65536;
   Clock* clock = Clock::System();
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
 };
 // Traces these steps of a fit on the chief, as the model's observer, with
 // events for whole steps ("train_step") and the time before each

@@ -128,7 +128,7 @@ class Trainer {
     const double load = Timed([&] { Check(LoadCheckpoint(path, state)); });
     const double plain = Timed([&] {
       std::unique_ptr<File> file;
-      FileSystem* files = FileSystem::Posix();
+      FileSystem* files = PosixFiles();
       files->Remove(folder + "/plain").IgnoreError();
       Check(files->Create(folder + "/plain", &file));
       Check(file->Write(copy_.data(), bytes));

@@ -5,9 +5,9 @@
 
 #include <string>
 
+#include "../files/file_system.h"
 #include "../weights/safetensors.h"
 #include "resumed_state.h"
-#include "ringlet/files.h"
 #include "ringlet/fit.h"
 #include "ringlet/status.h"
 
@@ -41,7 +41,7 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
 // The number of replicas of the newest backup's run. 0: there is no backup, or
 // it cannot be read; then the fit reports the error.
 int ReplicasOfBackup(const std::string& backup_dir,
-                     FileSystem* files = FileSystem::Posix());
+                     FileSystem* files = PosixFiles());
 
 }  // namespace ringlet
 

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "../files/file_system.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/collective.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -28,7 +28,7 @@ struct CheckpointDirectoryOptions {
   // none.
   double keep_checkpoint_every_n_hours = 0;
   Storage weights = Storage::kF32;
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = PosixFiles();
   Clock* clock = Clock::System();
   // Called with problems that need no action of the caller; by default
   // "warning: ..." on stderr.

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ringlet/files.h"
+#include "../files/file_system.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

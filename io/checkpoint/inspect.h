@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "../files/file_system.h"
 #include "../weights/safetensors.h"
-#include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
 
@@ -63,7 +63,7 @@ struct FileInfo {
 // after a damaged tensor. A file that cannot be opened, with a
 // damaged header or footer, or of no known kind is an error.
 Status InspectFile(const std::string& path, FileInfo* info,
-                   FileSystem* files = FileSystem::Posix());
+                   FileSystem* files = PosixFiles());
 std::string ToText(const FileInfo& info);
 std::string ToJson(const FileInfo& info);
 
@@ -71,7 +71,7 @@ std::string ToJson(const FileInfo& info);
 // only.
 Status SummarizeModelFile(const std::string& path, std::string* summary,
                           std::string* compiled,
-                          FileSystem* files = FileSystem::Posix());
+                          FileSystem* files = PosixFiles());
 
 struct FileDifference {
   enum class Kind : uint8_t {
@@ -110,7 +110,7 @@ struct FileComparison {
 Status CompareFiles(const std::string& path_a, const std::string& path_b,
                     FileComparison* comparison,
                     size_t most_listed = FileComparison::kMaxListed,
-                    FileSystem* files = FileSystem::Posix());
+                    FileSystem* files = PosixFiles());
 std::string ToText(const FileComparison& comparison);
 std::string ToJson(const FileComparison& comparison);
 

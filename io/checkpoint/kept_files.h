@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "../files/file_system.h"
 #include "ringlet/collective.h"
-#include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
 

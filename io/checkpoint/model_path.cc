@@ -1,10 +1,10 @@
 #include "model_path.h"
+#include "../files/file_system.h"
 
 #include "../../core/base/text.h"
 #include "../files/file_kind.h"
 #include "../files/path.h"
 #include "ringlet/checkpoint.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

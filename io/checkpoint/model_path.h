@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "ringlet/files.h"
+#include "../files/file_system.h"
 #include "ringlet/model.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"

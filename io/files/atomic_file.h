@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "ringlet/files.h"
+#include "file_system.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

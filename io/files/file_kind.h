@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "ringlet/files.h"
+#include "file_system.h"
 
 namespace ringlet {
 

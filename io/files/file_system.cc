@@ -1,4 +1,4 @@
-#include "ringlet/files.h"
+#include "file_system.h"
 
 #include <unistd.h>
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "ringlet/files.h"
+#include "file_system.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

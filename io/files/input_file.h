@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "ringlet/files.h"
+#include "file_system.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

@@ -24,10 +24,10 @@
 
 #include "../../core/base/fnv1a.h"
 #include "../../core/base/same_file.h"
+#include "file_system.h"
 #include "file_version.h"
 #include "open_error.h"
 #include "path.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 
@@ -545,7 +545,7 @@ class PosixFileSystem final : public FileSystem {
 
 }  // namespace
 
-FileSystem* FileSystem::Posix() {
+FileSystem* PosixFiles() {
   static PosixFileSystem* const posix = new PosixFileSystem;
   return posix;
 }

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "file_system.h"
 #include "protobuf.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

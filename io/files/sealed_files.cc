@@ -1,9 +1,8 @@
-#include "ringlet/files.h"
-
 #include <mutex>
 #include <utility>
 
 #include "../../core/base/key_file.h"
+#include "file_system.h"
 #include "sealed_format.h"
 #include "sealing.h"
 
@@ -140,9 +139,10 @@ class SealedFileSystem final : public FileSystem {
 
 }  // namespace
 
-std::unique_ptr<FileSystem> SealedFiles(const std::string& key_file, bool seal,
+// A file of Create is complete after its first Sync or Close.
+std::shared_ptr<FileSystem> SealedFiles(const std::string& key_file, bool seal,
                                         FileSystem* below) {
-  return std::make_unique<SealedFileSystem>(key_file, seal, below);
+  return std::make_shared<SealedFileSystem>(key_file, seal, below);
 }
 
 }  // namespace ringlet

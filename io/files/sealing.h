@@ -10,7 +10,7 @@
 #include <string>
 
 #include "../../core/base/job_key.h"
-#include "ringlet/files.h"
+#include "file_system.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

@@ -23,8 +23,8 @@
 #include <memory>
 #include <string>
 
+#include "../files/file_system.h"
 #include "ringlet/collective.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -45,7 +45,7 @@ class EventFile {
   // events.out.tfevents.<seconds>.<host>.<pid>.<number>. `clock` and `files`
   // outlive this.
   Status Open(const std::string& folder, Clock* clock = Clock::System(),
-              FileSystem* files = FileSystem::Posix());
+              FileSystem* files = PosixFiles());
   bool is_open() const { return file_ != nullptr; }
   const std::string& path() const { return path_; }
 

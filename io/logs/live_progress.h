@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "../../core/base/long_wait.h"
+#include "../files/file_system.h"
 #include "pace.h"
 #include "ringlet/collective.h"
-#include "ringlet/files.h"
 #include "ringlet/fit.h"
 #include "ringlet/status.h"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "../../core/fit/run_state.h"
+#include "../files/file_system.h"
 #include "ringlet/collective.h"
-#include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
 #include "row_writer.h"
@@ -23,7 +23,7 @@ class RowFile {
  public:
   // `callback` names the log in warnings and in a backup's state.
   RowFile(const char* callback, const std::string& filename,
-          FileSystem* files = FileSystem::Posix())
+          FileSystem* files = PosixFiles())
       : callback_(callback), filename_(filename), writer_(callback, files) {}
 
   // Prepares a fit: closes the file and drops the restored state. `after_loss`:

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "ringlet/files.h"
+#include "../files/file_system.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "../files/atomic_file.h"
+#include "../files/file_system.h"
 #include "../files/input_file.h"
 #include "decoders.h"
 #include "picture_format.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -84,19 +84,19 @@ Status DecodePictureSize(std::string_view bytes, Picture* picture) {
 Status ReadPicture(const std::string& path, int channels, Picture* picture) {
   std::string bytes;
   RINGLET_RETURN_IF_ERROR(
-      ReadWholeFile(FileSystem::Posix(), path, kMaxPictureBytes, &bytes));
+      ReadWholeFile(PosixFiles(), path, kMaxPictureBytes, &bytes));
   return DecodePicture(bytes, channels, picture).Annotate("%s", path.c_str());
 }
 
 Status ReadPictureSize(const std::string& path, Picture* picture) {
   std::unique_ptr<File> file;
-  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->Open(path, &file));
   std::string bytes;
   RINGLET_RETURN_IF_ERROR(ReadUpTo(file.get(), 0, kHeadBytes, &bytes));
   Status status = DecodePictureSize(bytes, picture);
   if (!status.ok() && bytes.size() == kHeadBytes) {  // of large metadata
     RINGLET_RETURN_IF_ERROR(
-        ReadWholeFile(FileSystem::Posix(), path, kMaxPictureBytes, &bytes));
+        ReadWholeFile(PosixFiles(), path, kMaxPictureBytes, &bytes));
     status = DecodePictureSize(bytes, picture);
   }
   return status.Annotate("%s", path.c_str());

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ringlet/files.h"
+#include "../files/file_system.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
 #include "storage.h"

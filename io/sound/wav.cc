@@ -228,14 +228,14 @@ Status ReadWavSamples(File* file, const WavFormat& format, int64_t channels,
 
 Status ReadSoundFormat(const std::string& path, WavFormat* format) {
   std::unique_ptr<File> file;
-  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->Open(path, &file));
   return ReadWavFormat(file.get(), format).Annotate("%s", path.c_str());
 }
 
 Status ReadSound(const std::string& path, int64_t rate, int64_t channels,
                  int64_t frames, float* samples) {
   std::unique_ptr<File> file;
-  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->Open(path, &file));
   WavFormat format;
   Status status = ReadWavFormat(file.get(), &format);
   if (status.ok() && format.rate != rate) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "ringlet/files.h"
+#include "../files/file_system.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

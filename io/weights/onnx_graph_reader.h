@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "../files/file_system.h"
 #include "../readers/storage.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

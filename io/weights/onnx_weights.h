@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "../files/file_system.h"
 #include "../readers/tensor_file.h"
 #include "onnx_graph_reader.h"
 #include "onnx_recurrence.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

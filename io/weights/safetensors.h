@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "../files/file_system.h"
 #include "../readers/tensor_file.h"
-#include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "ringlet/files.h"
+#include "../files/file_system.h"
 #include "ringlet/status.h"
 #include "safetensors.h"
 

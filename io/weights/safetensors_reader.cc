@@ -13,9 +13,9 @@
 #include "../../core/base/crc32c.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "../files/file_system.h"
 #include "../files/sealed_format.h"
 #include "footer.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 

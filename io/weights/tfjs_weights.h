@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "../../core/base/json.h"
+#include "../files/file_system.h"
 #include "../readers/tensor_file.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

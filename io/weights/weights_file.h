@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "../files/file_system.h"
 #include "../readers/tensor_file.h"
 #include "onnx_weights.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

@@ -25,9 +25,9 @@
 #include "../support/expect_ok.h"
 #include "../support/temp_folder.h"
 #include "../support/tiny_networks.h"
+#include "io/files/file_system.h"
 #include "io/readers/arrays/idx.h"
 #include "io/weights/safetensors.h"
-#include "ringlet/files.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {
@@ -266,7 +266,7 @@ TEST_F(FootprintTest, Train_TutorialsModel_FitsIn96MegabytesOfAddresses) {
 // The bytes of all tensors of a saved model.
 std::string TensorsOf(const std::string& path) {
   SafetensorsReader file;
-  const Status opened = file.Open(FileSystem::Posix(), path);
+  const Status opened = file.Open(PosixFiles(), path);
   EXPECT_OK(opened);
   std::string all;
   for (const StoredTensor& tensor : file.tensors()) {

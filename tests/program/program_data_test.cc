@@ -12,8 +12,8 @@
 #include "../support/expect_ok.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
+#include "io/files/file_system.h"
 #include "io/readers/arrays/npz.h"
-#include "ringlet/files.h"
 #include "ringlet/model.h"
 #include "ringlet/readers.h"
 
@@ -603,7 +603,7 @@ void WriteExamples(const TempFolder& folder, Changed changed) {
   ASSERT_OK(WriteNpy(folder / "x.npy", DType::kFloat32, x_shape, x.data()));
   ASSERT_OK(WriteNpy(folder / "y.npy", DType::kInt64, y_shape, y.data()));
   NpzWriter npz;
-  ASSERT_OK(npz.Open(FileSystem::Posix(), folder / "d.npz"));
+  ASSERT_OK(npz.Open(PosixFiles(), folder / "d.npz"));
   ASSERT_OK(npz.Add("x", DType::kFloat32, x_shape, x.data()));
   ASSERT_OK(npz.Add("y", DType::kInt64, y_shape, y.data()));
   ASSERT_OK(npz.Finish());

@@ -19,9 +19,9 @@
 #include "../support/program.h"
 #include "../support/temp_folder.h"
 #include "core/base/text.h"
+#include "io/files/file_system.h"
 #include "io/watch/watcher.h"
 #include "io/weights/safetensors.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -64,13 +64,13 @@ class ProgramWatchTest : public ProgramTest {
     options.validation_split = 0.25;
     WatchState state;
     state.settings = options.SettingsChecksum();
-    LoadWatchState(FileSystem::Posix(), folder_ / (model + ".watch"), &state)
+    LoadWatchState(PosixFiles(), folder_ / (model + ".watch"), &state)
         .IgnoreError();
     return state;
   }
   std::string RoundOfModel(const std::string& model) const {
     SafetensorsReader file;
-    if (!file.Open(FileSystem::Posix(), folder_ / model).ok()) return "";
+    if (!file.Open(PosixFiles(), folder_ / model).ok()) return "";
     return file.metadata().at("watch_round");
   }
   // Waits until this many rounds have ended.
@@ -138,7 +138,7 @@ TEST_F(ProgramWatchTest, Kills_AtRandomEvents_GiveTheSameBits) {
       default:  // a temporary file, or the end of the round
         EXPECT_TRUE(Eventually([&] {
           std::vector<std::string> names;
-          FileSystem::Posix()->List(folder_, &names).IgnoreError();
+          PosixFiles()->List(folder_, &names).IgnoreError();
           for (const std::string& name : names) {
             if (EndsWith(name, ".tmp")) return true;
           }

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include "io/files/file_system.h"
 #include "io/files/path.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 

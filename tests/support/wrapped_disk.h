@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ringlet/files.h"
+#include "io/files/file_system.h"
 
 namespace ringlet {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "../../files/atomic_file.h"
+#include "../../files/file_system.h"
 #include "c_interface.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "../../files/file_system.h"
 #include "../lowering.h"
 #include "c_interface.h"
 #include "c_shapes.h"
 #include "c_slots.h"
-#include "ringlet/files.h"
 #include "ringlet/model.h"
 
 namespace ringlet {

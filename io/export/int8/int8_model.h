@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../files/file_system.h"
 #include "../c/c_interface.h"
 #include "../c/c_shapes.h"
 #include "../c/c_slots.h"
@@ -22,7 +23,6 @@
 #include "int8_kernels.h"
 #include "int8_plain.h"
 #include "ringlet/dataset.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "../../../core/base/check.h"
+#include "../../files/file_system.h"
 #include "../../files/onnx_format.h"
-#include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
 

@@ -26,7 +26,7 @@ Status ArrayOnDisk::Open(const std::string& path, const FileVersion& version,
         path.c_str());
   }
   auto opened = std::make_shared<ArrayOnDisk>();
-  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &opened->file_));
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->Open(path, &opened->file_));
   RINGLET_RETURN_IF_ERROR(CheckUnchanged(opened->file_.get(), version));
   opened->version_ = version;
   RINGLET_RETURN_IF_ERROR(

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "../../files/file_system.h"
 #include "../../files/input_file.h"
 #include "npy_layout.h"
-#include "ringlet/files.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
 

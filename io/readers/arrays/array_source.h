@@ -16,10 +16,10 @@
 
 #include "../../../core/base/crc32c.h"
 #include "../../../core/data/element_types.h"
+#include "../../files/file_system.h"
 #include "../../files/path.h"
 #include "array_on_disk.h"
 #include "ringlet/dataset.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 

@@ -11,13 +11,13 @@
 
 #include "../../../core/base/byte_order.h"
 #include "../../files/file_kind.h"
+#include "../../files/file_system.h"
 #include "../../files/input_file.h"
 #include "../memory_sizes.h"
 #include "array_on_disk.h"
 #include "array_path.h"
 #include "array_source.h"
 #include "npy_layout.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -61,8 +61,7 @@ Status ReadIdxHeader(InputFile* file, NpyLayout* layout) {
   const char* path = file->path().c_str();
   if (magic[0] != 0 || magic[1] != 0) {
     return WrongKindError(
-        FileSystem::Posix(), path,
-        {FileKind::Format::kIdx, FileKind::Format::kGzip},
+        PosixFiles(), path, {FileKind::Format::kIdx, FileKind::Format::kGzip},
         Corruption("%s: offset 0: %02x %02x %02x %02x is not the magic "
                    "number of an IDX file",
                    path, magic[0], magic[1], magic[2], magic[3]));

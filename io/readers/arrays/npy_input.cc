@@ -15,10 +15,9 @@ Status ReadNpyHeader(InputFile* file, const std::string& field,
   unsigned char start[8];
   RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
   size_t length_bytes = 0, length = 0;
-  RINGLET_RETURN_IF_ERROR(
-      WrongKindError(FileSystem::Posix(), path,
-                     {FileKind::Format::kNpy, FileKind::Format::kGzip},
-                     CheckNpyStart(path, start, &length_bytes)));
+  RINGLET_RETURN_IF_ERROR(WrongKindError(
+      PosixFiles(), path, {FileKind::Format::kNpy, FileKind::Format::kGzip},
+      CheckNpyStart(path, start, &length_bytes)));
   unsigned char b[4] = {};
   RINGLET_RETURN_IF_ERROR(
       file->Read(b, length_bytes, "the length of the NPY header"));
@@ -49,7 +48,7 @@ Status NpyInput::Open(const std::string& path) {
   bool zip = false;
   RINGLET_RETURN_IF_ERROR(StartsAsZip(at.file, &zip));
   if (zip) {
-    return WrongKindError(FileSystem::Posix(), at.file,
+    return WrongKindError(PosixFiles(), at.file,
                           {FileKind::Format::kNpy, FileKind::Format::kNpz},
                           OpenArchive(at));
   }
@@ -58,7 +57,7 @@ Status NpyInput::Open(const std::string& path) {
 }
 
 Status NpyInput::OpenArchive(const ArrayPath& at) {
-  RINGLET_RETURN_IF_ERROR(archive_.Open(FileSystem::Posix(), at.file));
+  RINGLET_RETURN_IF_ERROR(archive_.Open(PosixFiles(), at.file));
   std::vector<std::string> names;
   std::string readable = "NAME";
   for (const StoredTensor& tensor : archive_.tensors()) {

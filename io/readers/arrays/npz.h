@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "../../files/atomic_file.h"
+#include "../../files/file_system.h"
 #include "../tensor_file.h"
 #include "npy_layout.h"
-#include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
 

@@ -15,11 +15,11 @@
 #include <utility>
 
 #include "../../files/atomic_file.h"
+#include "../../files/file_system.h"
 #include "../../files/path.h"
 #include "../../pictures/picture_format.h"
 #include "../../sound/wav.h"
 #include "class_names.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 
@@ -50,7 +50,7 @@ Status AppendFolders(const MediaKind& kind, const std::string& folder,
   for (size_t i = first; i < folders->size(); ++i) {
     const std::string parent = (*folders)[i];
     std::vector<std::string> names;
-    RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(parent, &names));
+    RINGLET_RETURN_IF_ERROR(PosixFiles()->List(parent, &names));
     for (const std::string& name : names) {
       if (kind.has_name(name)) continue;
       const std::string path = parent + "/" + name;
@@ -65,7 +65,7 @@ Status ListClasses(const MediaKind& kind, const std::string& directory,
                    const std::vector<std::string>& permitted,
                    const std::string& except, std::set<std::string>* classes) {
   std::vector<std::string> names;
-  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(directory, &names));
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->List(directory, &names));
   for (const std::string& name : names) {
     if (name[0] == '.' || !IsFolder(directory + "/" + name)) continue;
     if (!except.empty() && IsSame(directory + "/" + name, except)) continue;
@@ -99,7 +99,7 @@ Status ForEachFile(const MediaKind& kind, const std::string& folder,
   std::sort(folders.begin(), folders.end());
   for (const std::string& parent : folders) {
     std::vector<std::string> names;
-    RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(parent, &names));
+    RINGLET_RETURN_IF_ERROR(PosixFiles()->List(parent, &names));
     for (const std::string& name : names) {
       if (kind.has_name(name)) visit(parent + "/" + name);
     }
@@ -155,7 +155,7 @@ bool HasFiles(const MediaKind& kind, const std::string& path,
   std::unique_ptr<File> file;
   std::string head;
   return kind.has_name(path) ||
-         (FileSystem::Posix()->Open(path, &file).ok() &&
+         (PosixFiles()->Open(path, &file).ok() &&
           ReadUpTo(file.get(), 0, 16, &head).ok() && is_one(head));
 }
 

@@ -13,9 +13,9 @@
 #include "../../../core/base/fnv1a.h"
 #include "../../../core/base/number_text.h"
 #include "../../../core/base/text.h"
+#include "../../files/file_system.h"
 #include "picture_list.h"
 #include "ringlet/compute.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -35,7 +35,7 @@ Status ForEachBlock(const std::string& path, const WavFormat& format,
                     int64_t channels, int64_t first, int64_t frames,
                     const Body& body) {
   std::unique_ptr<File> file;
-  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->Open(path, &file));
   std::vector<float> block(static_cast<size_t>(kBlock * channels));
   for (int64_t i = 0; i < frames; i += kBlock) {
     const int64_t now = std::min(kBlock, frames - i);

@@ -61,7 +61,7 @@ class SoundSource final : public LabelledFilesSource {
 class RecordingSource final : public Source {
  public:
   Status Open(const std::string& path) {
-    RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file_));
+    RINGLET_RETURN_IF_ERROR(PosixFiles()->Open(path, &file_));
     RINGLET_RETURN_IF_ERROR(
         ReadWavFormat(file_.get(), &format_).Annotate("%s", path.c_str()));
     RINGLET_RETURN_IF_ERROR(file_->Version(&version_));

@@ -79,8 +79,8 @@ Dataset OpenCsv(const std::string& path, const CsvOptions& options,
     return weights.empty() ? dataset : dataset.SampleWeight(std::move(weights));
   }
   return Dataset(WrongKindError(
-      FileSystem::Posix(), path,
-      {FileKind::Format::kCsv, FileKind::Format::kGzip}, status));
+      PosixFiles(), path, {FileKind::Format::kCsv, FileKind::Format::kGzip},
+      status));
 }
 
 }  // namespace ringlet

@@ -37,7 +37,7 @@ Status CsvOnDisk::Open(const std::string& path, const CsvOptions& options,
     if (reader->has_weights()) weights->push_back(row.weight);
   }));
   std::unique_ptr<File> file;
-  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->Open(path, &file));
   RINGLET_RETURN_IF_ERROR(CheckUnchanged(file.get(), reader->version()));
   auto opened = std::make_shared<CsvOnDisk>(std::move(reader), std::move(index),
                                             crc, std::move(file));

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "../../files/file_system.h"
 #include "csv_reader.h"
-#include "ringlet/files.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
 #include "table_source.h"

@@ -15,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "../../files/file_system.h"
 #include "../files/class_names.h"
 #include "csv_columns.h"
 #include "csv_records.h"
-#include "ringlet/files.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
 #include "table_encoder.h"

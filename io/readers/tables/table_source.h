@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "../../files/file_system.h"
 #include "../../files/path.h"
 #include "../arrays/array_source.h"
 #include "ringlet/dataset.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 

@@ -12,8 +12,8 @@
 #include "../../../core/base/text.h"
 #include "../../files/atomic_file.h"
 #include "csv_reader.h"
+#include "../../files/file_system.h"
 #include "ringlet/dataset.h"
-#include "ringlet/files.h"
 #include "ringlet/readers.h"
 #include "text.h"
 
@@ -309,7 +309,7 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
 Status ReadVocabulary(const std::string& path, TextVectorization* text) {
   std::string all;
   RINGLET_RETURN_IF_ERROR(
-      ReadWholeFile(FileSystem::Posix(), path, kMaxVocabularyBytes, &all));
+      ReadWholeFile(PosixFiles(), path, kMaxVocabularyBytes, &all));
   if (all.find('\0') != std::string::npos) {
     return Corruption(
         "%s: has bytes that are NUL, as UTF-16 has; save it as UTF-8",

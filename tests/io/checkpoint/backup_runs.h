@@ -40,8 +40,7 @@ class Dies final : public Callback {
 };
 
 inline FitOptions WithBackup(const std::string& folder, int64_t freq,
-                             int64_t die_at,
-                             FileSystem* files = FileSystem::Posix()) {
+                             int64_t die_at, FileSystem* files = PosixFiles()) {
   FitOptions options = Quiet(3);
   BackupAndRestoreOptions backup;
   backup.save_freq = freq;

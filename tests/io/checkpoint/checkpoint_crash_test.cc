@@ -16,7 +16,7 @@
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
 #include "io/checkpoint/checkpoint_directory.h"
-#include "ringlet/files.h"
+#include "io/files/file_system.h"
 
 namespace ringlet {
 namespace {
@@ -37,7 +37,7 @@ const std::string& KeyFile() {
 // One run after another on one disk. The state of number n is SomeState(n).
 struct Runs {
   SimulatedFileSystem files;
-  const std::unique_ptr<FileSystem> sealed =
+  const std::shared_ptr<FileSystem> sealed =
       SealedFiles(KeyFile(), true, &files);
   FileSystem* disk() {
     if (seal) return sealed.get();

@@ -28,7 +28,7 @@ namespace {
 
 std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
-  EXPECT_OK(FileSystem::Posix()->List(folder, &names));
+  EXPECT_OK(PosixFiles()->List(folder, &names));
   names.erase(std::remove(names.begin(), names.end(), FileSystem::kLockName),
               names.end());
   return names;
@@ -196,7 +196,7 @@ TEST(CheckpointTest, Load_PlainSafetensors_NeedsAcceptUnverified) {
   plain.profile = false;
   ASSERT_OK(writer.Plan({{"x", DType::kFloat32, {2}, values}}, {}, plain));
   std::unique_ptr<File> file;
-  ASSERT_OK(FileSystem::Posix()->Create(path, &file));
+  ASSERT_OK(PosixFiles()->Create(path, &file));
   ASSERT_OK(writer.Write(file.get()));
   OneSpan span({"x", DType::kFloat32, {2}, read});
   EXPECT_EQ(LoadCheckpoint(path, {&span}).code(), Code::kCorruption);

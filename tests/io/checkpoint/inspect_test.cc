@@ -257,7 +257,7 @@ TEST(InspectArrayTest, Inspect_ArrayOrField_IsShownAlone) {
   const float x[4] = {1, -2, 0.5f, NAN};
   const int64_t n[2] = {3, 5};
   NpzWriter npz;
-  ASSERT_OK(npz.Open(FileSystem::Posix(), folder / "a.dat"));
+  ASSERT_OK(npz.Open(PosixFiles(), folder / "a.dat"));
   ASSERT_OK(npz.Add("x", DType::kFloat32, {2, 2}, x));
   ASSERT_OK(npz.Add("n", DType::kInt64, {2}, n));
   ASSERT_OK(npz.Finish());

@@ -17,7 +17,7 @@
 #include "../../support/tiny_model.h"
 #include "core/base/byte_order.h"
 #include "io/files/atomic_file.h"
-#include "ringlet/files.h"
+#include "io/files/file_system.h"
 #include "trained_file.h"
 
 namespace ringlet {
@@ -346,7 +346,7 @@ TEST(OtherProgramsTest, LoadWeights_PlainFileOfOtherTensors_ReportsThem) {
                          {"head.weight", DType::kFloat32, {3}, values}},
                         {}, plain));
   AtomicFile file;
-  ASSERT_OK(file.Open(FileSystem::Posix(), folder / "p", writer.file_bytes()));
+  ASSERT_OK(file.Open(PosixFiles(), folder / "p", writer.file_bytes()));
   ASSERT_OK(writer.Write(file.file()));
   ASSERT_OK(file.Commit());
   WeightsReport report;

@@ -16,8 +16,8 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "io/files/file_system.h"
 #include "io/keras/compile_json.h"
-#include "ringlet/files.h"
 #include "ringlet/fit.h"
 #include "trained_file.h"
 
@@ -185,7 +185,7 @@ TEST(ModelFileTest, SaveModel_MetadataOfTheCaller_IsBesideTheModels) {
   const std::string path = folder / "m";
   ASSERT_OK(SaveModel(model.get(), path, options));
   SafetensorsReader file;
-  ASSERT_OK(file.Open(FileSystem::Posix(), path));
+  ASSERT_OK(file.Open(PosixFiles(), path));
   EXPECT_EQ(file.metadata().at("note"), "mine");
   EXPECT_EQ(file.metadata().at("model"), ToJson(*model));
 }
@@ -419,7 +419,7 @@ TEST(ModelFileTest, LoadModel_OneMetadataIsWrong_IsNamed) {
   auto model = TinyModel();
   ASSERT_OK(SaveModel(model.get(), folder / "m"));
   SafetensorsReader file;
-  ASSERT_OK(file.Open(FileSystem::Posix(), folder / "m"));
+  ASSERT_OK(file.Open(PosixFiles(), folder / "m"));
   struct Case {
     const char* key;
     const char* value;

@@ -31,7 +31,7 @@ using Weights = std::map<std::string, std::vector<float>>;
 Weights WeightsIn(const std::string& path) {
   SafetensorsReader file;
   Weights out;
-  if (!file.Open(FileSystem::Posix(), path).ok()) return out;
+  if (!file.Open(PosixFiles(), path).ok()) return out;
   for (const StoredTensor& tensor : file.tensors()) {
     if (tensor.name.rfind(kWeightsPrefix, 0) != 0) continue;
     std::vector<float>& numbers = out[tensor.name];
@@ -385,7 +385,7 @@ TEST(PartedCheckpointTest, File_KeysOfEarlierVersions_IsReadAndReplaced) {
   const auto run = TrainAlone(path, {}, 101);
   EXPECT_TRUE(run->saved == run->weights);
   SafetensorsReader file;
-  ASSERT_OK(file.Open(FileSystem::Posix(), path));
+  ASSERT_OK(file.Open(PosixFiles(), path));
   for (const auto& [key, value] : saving.metadata) {
     EXPECT_EQ(file.metadata().count(key), 0u) << key;
   }

@@ -277,8 +277,7 @@ TEST(SaveWhenTrainedTest, Save_LinkOrLongName_TakesAnotherName) {
   const Ended linked =
       Fit({SaveWhenTrained(folder / "m.safetensors", options)});
   ASSERT_OK(linked.status);
-  EXPECT_EQ(Loaded(folder / "m-1.safetensors", FileSystem::Posix()),
-            linked.weights);
+  EXPECT_EQ(Loaded(folder / "m-1.safetensors", PosixFiles()), linked.weights);
   // With "-interrupted" the name is longer than a name may be.
   const std::string name = std::string(232, 'y') + ".safetensors";
   const Ended ended =
@@ -286,7 +285,7 @@ TEST(SaveWhenTrainedTest, Save_LinkOrLongName_TakesAnotherName) {
   EXPECT_EQ(ended.status.code(), Code::kInterrupted) << ended.status.message();
   EXPECT_EQ(
       Loaded(folder / (std::string(104, 'y') + "-interrupted.safetensors"),
-             FileSystem::Posix()),
+             PosixFiles()),
       ended.weights);
 }
 

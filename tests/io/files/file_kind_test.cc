@@ -21,7 +21,7 @@ using Format = FileKind::Format;
 
 FileKind KindOf(const std::string& path) {
   FileKind kind;
-  EXPECT_OK(FindFileKind(FileSystem::Posix(), path, &kind));
+  EXPECT_OK(FindFileKind(PosixFiles(), path, &kind));
   return kind;
 }
 
@@ -113,7 +113,7 @@ TEST(FileKindTest, Weights_FileOfAnotherKind_ErrorNamesTheKind) {
   for (const auto& other : others) {
     WeightsFile file;
     const Status status =
-        file.Open(FileSystem::Posix(), files.Write("w", other.bytes));
+        file.Open(PosixFiles(), files.Write("w", other.bytes));
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_TRUE(Contains(status, other.what));
   }
@@ -143,7 +143,7 @@ TEST(FileKindTest, OtherKind_ReaderUnpacksNoGzip_NamesIt) {
        {std::string("\x93NUMPY\x01\0", 8), std::string("\0\1\2", 3)}) {
     const std::string path = files.Write("a.gz", Gzip(content));
     const auto check = [&](std::initializer_list<Format> wanted) {
-      return WrongKindError(FileSystem::Posix(), path, wanted, error);
+      return WrongKindError(PosixFiles(), path, wanted, error);
     };
     const Status other = check({Format::kSafetensors, Format::kNpy});
     EXPECT_EQ(other.code(), Code::kInvalidArgument);
@@ -198,7 +198,7 @@ os.rename(f + "npy.npy", f + "npy")
   // The error of a reader of weights has the remedy.
   WeightsFile file;
   const std::string path = files.Path("keras");
-  const Status status = file.Open(FileSystem::Posix(), path);
+  const Status status = file.Open(PosixFiles(), path);
   ExpectError(
       status, Code::kInvalidArgument, path,
       "is a model of Keras 3 (.keras), not safetensors or npz or npy or onnx "
@@ -219,7 +219,7 @@ TEST(FileKindTest, KindOf_FilesWrittenByRinglet_AreRecognized) {
   ASSERT_OK(WriteNpy(folder / "a", DType::kFloat32, {}, &one));
   EXPECT_EQ(KindOf(folder / "a").format, Format::kNpy);
   NpzWriter npz;
-  ASSERT_OK(npz.Open(FileSystem::Posix(), folder / "z"));
+  ASSERT_OK(npz.Open(PosixFiles(), folder / "z"));
   ASSERT_OK(npz.Add("k", DType::kFloat32, {}, &one));
   ASSERT_OK(npz.Finish());
   EXPECT_EQ(KindOf(folder / "z").format, Format::kNpz);

@@ -1,5 +1,3 @@
-#include "ringlet/files.h"
-
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,12 +10,13 @@
 #include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "io/files/atomic_file.h"
+#include "io/files/file_system.h"
 #include "io/files/path.h"
 
 namespace ringlet {
 namespace {
 
-FileSystem* const files = FileSystem::Posix();
+FileSystem* const files = PosixFiles();
 
 TEST(PosixFileSystemTest, File_Written_IsReadBack) {
   TempFolder folder;
@@ -128,7 +127,7 @@ TEST(PosixFileSystemTest, Create_AnyUmask_IsTheFilesMode) {
     umask(mask);
     const std::string path = folder / std::to_string(mask);
     AtomicFile file;
-    ASSERT_OK(file.Open(FileSystem::Posix(), path, 0));
+    ASSERT_OK(file.Open(PosixFiles(), path, 0));
     ASSERT_OK(file.Commit());
     struct stat info;
     ASSERT_EQ(stat(path.c_str(), &info), 0);
@@ -141,11 +140,11 @@ TEST(PosixFileSystemTest, Commit_ReplacesAFile_KeepsItsMode) {
   TempFolder folder;
   const std::string path = folder / "a";
   std::unique_ptr<File> made;
-  ASSERT_OK(FileSystem::Posix()->Create(path, &made));
+  ASSERT_OK(PosixFiles()->Create(path, &made));
   for (const mode_t mode : {0600u, 0640u, 0666u, 0755u}) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     AtomicFile file;
-    ASSERT_OK(file.Open(FileSystem::Posix(), path, 10));
+    ASSERT_OK(file.Open(PosixFiles(), path, 10));
     struct stat info;
     ASSERT_EQ(stat(file.file()->path().c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, mode);  // from its first byte on
@@ -156,7 +155,7 @@ TEST(PosixFileSystemTest, Commit_ReplacesAFile_KeepsItsMode) {
   // The owner can replace the file again.
   ASSERT_EQ(chmod(path.c_str(), 0444), 0);
   AtomicFile file;
-  ASSERT_OK(file.Open(FileSystem::Posix(), path, 10));
+  ASSERT_OK(file.Open(PosixFiles(), path, 10));
   ASSERT_OK(file.Commit());
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
@@ -168,7 +167,7 @@ struct stat Replaced(const std::string& path, mode_t mode) {
   struct stat info = {};
   AtomicFile file;
   const bool done = chmod(path.c_str(), mode) == 0 &&
-                    file.Open(FileSystem::Posix(), path, 10, true).ok() &&
+                    file.Open(PosixFiles(), path, 10, true).ok() &&
                     file.Commit().ok() && stat(path.c_str(), &info) == 0;
   EXPECT_TRUE(done);
   return info;
@@ -185,7 +184,7 @@ TEST(PosixFileSystemTest, Commit_ReplacesAFile_KeepsItsGroup) {
   TempFolder folder;
   const std::string path = folder / "a";
   std::unique_ptr<File> made;
-  ASSERT_OK(FileSystem::Posix()->Create(path, &made));
+  ASSERT_OK(PosixFiles()->Create(path, &made));
   ASSERT_EQ(chown(path.c_str(), static_cast<uid_t>(-1), other), 0);
   for (const mode_t mode : {0640u, 0644u, 0660u}) {
     const struct stat info = Replaced(path, mode);
@@ -203,7 +202,7 @@ TEST(PosixFileSystemTest, Commit_GroupCannotBeKept_DropsItsPermissions) {
   for (const auto& [before, after] : kModes) {
     const std::string path = folder / "a";
     std::unique_ptr<File> made;
-    ASSERT_OK(FileSystem::Posix()->Create(path, &made));
+    ASSERT_OK(PosixFiles()->Create(path, &made));
     ASSERT_EQ(chown(path.c_str(), 65534, 100), 0);
     const pid_t child = fork();
     if (child == 0) {
@@ -241,7 +240,7 @@ mode_t ModeOf(const std::string& path) {
 
 bool Replaces(const std::string& path) {
   AtomicFile file;
-  return file.Open(FileSystem::Posix(), path, 10, /*is_private=*/true).ok() &&
+  return file.Open(PosixFiles(), path, 10, /*is_private=*/true).ok() &&
          file.Commit().ok();
 }
 
@@ -270,7 +269,7 @@ TEST(AtomicFileTest, Open_TemporaryOfAnotherUser_WritesBesideIt) {
     ASSERT_EQ(chmod(folder.path().c_str(), mode), 0);
     const std::string path = folder / "a", temporary = path + ".1-0.tmp";
     AtomicFile alive;  // 0600: another user cannot open it to ask for its lock
-    ASSERT_OK(alive.Open(FileSystem::Posix(), path, 4, /*is_private=*/true));
+    ASSERT_OK(alive.Open(PosixFiles(), path, 4, /*is_private=*/true));
     ASSERT_OK(alive.file()->Write("mine", 4));
     WriteWhole(temporary, "left");
     ASSERT_EQ(chmod(temporary.c_str(), 0600), 0);
@@ -295,7 +294,7 @@ TEST(PosixFileSystemTest, LockDirectory_UsualUmask_NoOtherUserCanOpenTheLock) {
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);
   for (const bool again : {true, false}) {
     std::unique_ptr<HeldLock> lock;
-    ASSERT_OK(FileSystem::Posix()->LockDirectory(folder.path(), &lock));
+    ASSERT_OK(PosixFiles()->LockDirectory(folder.path(), &lock));
     EXPECT_EQ(ModeOf(path), 0600u) << again;
     lock.reset();
     unlink(path.c_str());
@@ -311,11 +310,10 @@ TEST(PosixFileSystemTest, Open_ToReplaceAPipe_IsRefused) {
   ASSERT_EQ(symlink("pipe", link.c_str()), 0);
   for (const std::string& path : {pipe, link}) {
     AtomicFile file;
-    EXPECT_EQ(file.Open(FileSystem::Posix(), path, 0).code(),
-              Code::kInvalidArgument);
+    EXPECT_EQ(file.Open(PosixFiles(), path, 0).code(), Code::kInvalidArgument);
   }
   std::vector<std::string> names;
-  ASSERT_OK(FileSystem::Posix()->List(folder.path(), &names));
+  ASSERT_OK(PosixFiles()->List(folder.path(), &names));
   EXPECT_EQ(names, (std::vector<std::string>{"link", "pipe"}));
   struct stat info;
   ASSERT_EQ(stat(link.c_str(), &info), 0);
@@ -326,8 +324,8 @@ TEST(PosixFileSystemTest, Commit_SeveralWritersOfANewName_OneSucceeds) {
   TempFolder folder;
   const std::string path = folder / "a";
   AtomicFile first, second;
-  ASSERT_OK(first.Open(FileSystem::Posix(), path, 0));
-  ASSERT_OK(second.Open(FileSystem::Posix(), path, 0));
+  ASSERT_OK(first.Open(PosixFiles(), path, 0));
+  ASSERT_OK(second.Open(PosixFiles(), path, 0));
   ASSERT_OK(first.file()->Write("1", 1));
   ASSERT_OK(second.file()->Write("2", 1));
   ASSERT_OK(first.Commit(nullptr, /*replace=*/false));
@@ -336,20 +334,20 @@ TEST(PosixFileSystemTest, Commit_SeveralWritersOfANewName_OneSucceeds) {
             Code::kAlreadyExists);
   EXPECT_FALSE(renamed);
   std::string bytes;
-  ASSERT_OK(ReadWholeFile(FileSystem::Posix(), path, 10, &bytes));
+  ASSERT_OK(ReadWholeFile(PosixFiles(), path, 10, &bytes));
   EXPECT_EQ(bytes, "1");
 }
 
 TEST(PosixFileSystemTest, Open_MissingFile_NamesItsFolder) {
   TempFolder folder;
   std::unique_ptr<File> file;
-  const Status whole = FileSystem::Posix()->Open(folder / "none", &file);
+  const Status whole = PosixFiles()->Open(folder / "none", &file);
   EXPECT_EQ(whole.code(), Code::kNotFound);
   EXPECT_EQ(std::string(whole.message()),
             folder / "none" + ": No such file or directory");
   char here[4096];
   ASSERT_NE(getcwd(here, sizeof(here)), nullptr);
-  const Status relative = FileSystem::Posix()->Open("no-such.file", &file);
+  const Status relative = PosixFiles()->Open("no-such.file", &file);
   EXPECT_EQ(relative.code(), Code::kNotFound);
   EXPECT_EQ(std::string(relative.message()),
             std::string("no-such.file, from the current folder ") + here +

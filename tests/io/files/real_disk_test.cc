@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kRows = 2000;  // a state of 40 kB
 
-FileSystem* const files = FileSystem::Posix();
+FileSystem* const files = PosixFiles();
 
 // Saves in a loop, and writes each durable number to a pipe.
 class Writer {

@@ -1,5 +1,3 @@
-#include "ringlet/files.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -16,6 +14,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "io/files/atomic_file.h"
+#include "io/files/file_system.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {
@@ -102,7 +101,7 @@ class SealedFilesTest : public testing::Test {
 
   TempFolder folder_{TempFolder::InMemory()};
   SimulatedFileSystem disk_;
-  const std::unique_ptr<FileSystem> sealed_ =
+  const std::shared_ptr<FileSystem> sealed_ =
       SealedFiles(KeyFile(kKey), true, &disk_);
 };
 
@@ -230,17 +229,17 @@ TEST_F(SealedFilesTest, Read_AfterADamagedPiece_GivesTheOneBeforeAgain) {
 TEST_F(SealedFilesTest, Read_AnotherKeyOrNone_IsRefusedButNotAsDamage) {
   Write(sealed_.get(), "d/a", "text");
   std::string read;
-  const std::unique_ptr<FileSystem> other =
+  const std::shared_ptr<FileSystem> other =
       SealedFiles(KeyFile(kOther), true, &disk_);
   Status status = Read(other.get(), "d/a", &read);
   EXPECT_EQ(status.code(), Code::kUnimplemented);
   EXPECT_NE(std::strstr(status.message(), "another key"), nullptr);
   unsetenv("RINGLET_KEY_FILE");
-  const std::unique_ptr<FileSystem> none = SealedFiles("", false, &disk_);
+  const std::shared_ptr<FileSystem> none = SealedFiles("", false, &disk_);
   status = Read(none.get(), "d/a", &read);
   EXPECT_EQ(status.code(), Code::kUnimplemented);
   EXPECT_NE(std::strstr(status.message(), "RINGLET_KEY_FILE"), nullptr);
-  const std::unique_ptr<FileSystem> sealing = SealedFiles("", true, &disk_);
+  const std::shared_ptr<FileSystem> sealing = SealedFiles("", true, &disk_);
   EXPECT_EQ(sealing->CheckKey().code(), Code::kInvalidArgument);
   std::unique_ptr<File> file;
   EXPECT_FALSE(sealing->Create("d/new", &file).ok());
@@ -255,7 +254,7 @@ TEST_F(SealedFilesTest, Read_UnusableKeyFile_IsNamedAndNotAsDamage) {
   const std::string shared = KeyFile(kOther), text = KeyFile("no key\n");
   ASSERT_EQ(chmod(shared.c_str(), 0644), 0);
   for (const std::string& key : {shared, text, folder_ / "none"}) {
-    const std::unique_ptr<FileSystem> files = SealedFiles(key, false, &disk_);
+    const std::shared_ptr<FileSystem> files = SealedFiles(key, false, &disk_);
     std::string read;
     const Status status = Read(files.get(), "d/a", &read);
     EXPECT_EQ(status.code(), Code::kUnimplemented) << status.message();
@@ -268,7 +267,7 @@ TEST_F(SealedFilesTest, Read_UnusableKeyFile_IsNamedAndNotAsDamage) {
 TEST_F(SealedFilesTest, Resume_UnusableKeyFile_KeepsTheSealedBackup) {
   const std::string key = KeyFile(kKey);
   const auto fit = [&](bool seal, int epochs) {
-    const std::unique_ptr<FileSystem> files = SealedFiles(key, seal, &disk_);
+    const std::shared_ptr<FileSystem> files = SealedFiles(key, seal, &disk_);
     BackupAndRestoreOptions options;
     options.files = files.get();
     options.delete_checkpoint = false;
@@ -288,7 +287,7 @@ TEST_F(SealedFilesTest, Resume_UnusableKeyFile_KeepsTheSealedBackup) {
 
 TEST_F(SealedFilesTest, KeyRotation_TwoKeys_BothOpenAndTheFirstSeals) {
   Write(sealed_.get(), "d/old", "old");
-  const std::unique_ptr<FileSystem> both =
+  const std::shared_ptr<FileSystem> both =
       SealedFiles(KeyFile(std::string(kOther) + kKey), true, &disk_);
   Write(both.get(), "d/new", "new");
   std::string read;
@@ -307,7 +306,7 @@ TEST_F(SealedFilesTest, Read_PlainFile_IsReadAsItIs) {
     ASSERT_OK(Read(sealed_.get(), path, &read));
     EXPECT_EQ(read, SomeBytes(size));
   }
-  const std::unique_ptr<FileSystem> reads =
+  const std::shared_ptr<FileSystem> reads =
       SealedFiles(KeyFile(kKey), false, &disk_);
   Write(reads.get(), "d/new", "text");
   EXPECT_EQ(*disk_.Content("d/new"), "text");
@@ -327,7 +326,7 @@ TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
     EXPECT_OK(TinyModel()->Fit(Points(20).Batch(10), fit));
     return testing::internal::GetCapturedStderr();
   };
-  const std::unique_ptr<FileSystem> reads =
+  const std::shared_ptr<FileSystem> reads =
       SealedFiles(KeyFile(kKey), false, &disk_);
   EXPECT_EQ(warning_of(sealed_.get(), 1), "");  // begins
   EXPECT_EQ(warning_of(sealed_.get(), 2), "");  // goes on from a sealed one
@@ -372,7 +371,7 @@ TEST_F(SealedFilesTest, SaveCheckpoint_Mode_IsOwnerOnlyUntilShared) {
   for (const bool sealed : {false, true}) {
     const std::string path = folder_ / (sealed ? "sealed" : "plain");
     SomeState state(1);
-    const std::unique_ptr<FileSystem> files =
+    const std::shared_ptr<FileSystem> files =
         SealedFiles(KeyFile(kKey), sealed);
     SaveOptions options;
     options.files = files.get();

@@ -180,7 +180,7 @@ class LoadedNormalizationTest : public testing::TestWithParam<bool> {
                    const std::string& count, const std::string& kernel,
                    const float* kernel_values) {
     NpzWriter writer;
-    ASSERT_OK(writer.Open(FileSystem::Posix(), path_));
+    ASSERT_OK(writer.Open(PosixFiles(), path_));
     ASSERT_OK(writer.Add(mean, DType::kFloat32, {3}, kMean));
     ASSERT_OK(writer.Add(variance, DType::kFloat32, {3}, kVariance));
     ASSERT_OK(writer.Add(count, DType::kInt32, {}, &kCount));

@@ -177,7 +177,7 @@ TEST(NpyTest, Read_EveryTypeAndOrder_IsConvertedAsByNumpy) {
       }
       for (const char* end : {".npz", ".z.npz"}) {
         NpzReader reader;
-        ASSERT_OK(reader.Open(FileSystem::Posix(), files.Path(name + end)));
+        ASSERT_OK(reader.Open(PosixFiles(), files.Path(name + end)));
         ASSERT_EQ(reader.tensors().size(), 1u);
         const StoredTensor& tensor = reader.tensors()[0];
         EXPECT_EQ(tensor.shape, shape);

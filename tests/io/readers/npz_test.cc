@@ -122,19 +122,19 @@ numpy.savez(f + "text.npz", numpy.array(["a"]))
   for (int i = 0; i < 100000; ++i) tiled.push_back(i % 50);
   for (const char* name : {"plain.npz", "packed.npz"}) {
     std::vector<std::string> arrays;
-    ASSERT_OK(ReadAll(FileSystem::Posix(), files.Path(name), &arrays));
+    ASSERT_OK(ReadAll(PosixFiles(), files.Path(name), &arrays));
     EXPECT_EQ(arrays, (std::vector<std::string>{
                           Bytes<float>({0, 1, 2, 3, 4, 5}),
                           Bytes<double>({0, 1, 2, 3, 4, 5}), "", "",
                           Bytes<int64_t>({3}), Bytes(tiled)}));
   }
   NpzReader reader;
-  ASSERT_OK(reader.Open(FileSystem::Posix(), files.Path("unnamed.npz")));
+  ASSERT_OK(reader.Open(PosixFiles(), files.Path("unnamed.npz")));
   EXPECT_EQ(reader.tensors()[0].name, "arr_0");
-  ASSERT_OK(reader.Open(FileSystem::Posix(), files.Path("empty.npz")));
+  ASSERT_OK(reader.Open(PosixFiles(), files.Path("empty.npz")));
   EXPECT_TRUE(reader.tensors().empty());
   // An array of text may be beside the weights, and is no weight.
-  ASSERT_OK(reader.Open(FileSystem::Posix(), files.Path("text.npz")));
+  ASSERT_OK(reader.Open(PosixFiles(), files.Path("text.npz")));
   unsigned char text[4];
   const Status status = reader.Read(reader.tensors()[0], text);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);

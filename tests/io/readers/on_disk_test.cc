@@ -166,7 +166,7 @@ TEST(OnDiskTest, Npz_StoredArray_IsThatInMemory) {
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) / 7;
   const std::vector<int64_t> y = {4, 5, 6, 7, 8};
   NpzWriter writer;
-  ASSERT_OK(writer.Open(FileSystem::Posix(), path));
+  ASSERT_OK(writer.Open(PosixFiles(), path));
   ASSERT_OK(writer.Add("y", DType::kInt64, {5}, y.data()));
   ASSERT_OK(writer.Add("x", DType::kFloat32, {5, 4, 6}, x.data()));
   ASSERT_OK(writer.Finish());
@@ -229,7 +229,7 @@ std::vector<OpenOnDisk> ReadersOnDisk(const DataFiles& files) {
   std::vector<float> x(3000);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
   NpzWriter writer;
-  EXPECT_OK(writer.Open(FileSystem::Posix(), files.Path("written.npz")));
+  EXPECT_OK(writer.Open(PosixFiles(), files.Path("written.npz")));
   EXPECT_OK(writer.Add("x", DType::kFloat32, {1000, 3}, x.data()));
   EXPECT_OK(writer.Finish());
   std::string rows;
@@ -330,7 +330,7 @@ TEST(OnDiskTest, CheckUnchanged_AnotherFile_IsAnError) {
   const std::string other = files.Write("other", ReadWhole(path));
   ASSERT_EQ(rename(other.c_str(), path.c_str()), 0);
   std::unique_ptr<File> again;
-  ASSERT_OK(FileSystem::Posix()->Open(path, &again));
+  ASSERT_OK(PosixFiles()->Open(path, &again));
   ExpectError(CheckUnchanged(again.get(), header.version()), Code::kCorruption,
               path, "another file has its name now");
 }

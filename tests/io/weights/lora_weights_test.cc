@@ -13,9 +13,9 @@
 #include "../../support/model_weights.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
+#include "io/files/file_system.h"
 #include "npz_arrays.h"
 #include "ringlet/checkpoint.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {

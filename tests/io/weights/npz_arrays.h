@@ -30,7 +30,7 @@ inline std::string Arrays(
     const std::vector<std::pair<std::string, Shape>>& arrays) {
   const std::string path = folder / "w.npz";
   NpzWriter writer;
-  EXPECT_OK(writer.Open(FileSystem::Posix(), path));
+  EXPECT_OK(writer.Open(PosixFiles(), path));
   for (const auto& [name, shape] : arrays) {
     std::vector<float> values(static_cast<size_t>(shape.elements()));
     std::iota(values.begin(), values.end(), 0.f);

@@ -49,7 +49,7 @@ std::string Load(const Layer& layer, const char* op, int gates,
   graph.AddOutput(
       "y", {2, kUnits},
       graph.AddNode(op, inputs.data(), inputs.size(), attributes, "g"));
-  EXPECT_OK(graph.Write("g", {}, FileSystem::Posix(), folder / "m"));
+  EXPECT_OK(graph.Write("g", {}, PosixFiles(), folder / "m"));
   Sequential model({Input({2, kFeatures}), Layer(layer).Name("g")});
   model.Compile(SGD(), MeanSquaredError());
   EXPECT_OK(model.status());
@@ -161,7 +161,7 @@ TEST(OnnxRecurrenceTest, Load_NestedModules_HaveTheirPathAsName) {
                       i == 0 ? "/encoder/rnn" : "/decoder/rnn");
   }
   graph.AddOutput("y", {2, 1}, graph.AddNode("Identity", &x, 1, {}, "end"));
-  ASSERT_OK(graph.Write("g", {}, FileSystem::Posix(), folder / "m"));
+  ASSERT_OK(graph.Write("g", {}, PosixFiles(), folder / "m"));
   const Layer rnn = SimpleRNN(1).UseBias(false).ReturnSequences(true);
   Sequential model({Input({2, 1}), Layer(rnn).Name("decoder.rnn"),
                     Layer(rnn).Name("encoder.rnn")});

@@ -175,7 +175,7 @@ TEST(OnnxSequencesTest, Load_WithoutPositions_IgnoresTheAddedMatrix) {
   inputs[0] = graph.AddNode("Add", inputs, 2, {}, "a");
   inputs[1] = graph.AddFloats("d/kernel", {3, 1}, floats, 3);
   graph.AddOutput("y", {2, 1}, graph.AddNode("MatMul", inputs, 2, {}, "d"));
-  ASSERT_OK(graph.Write("g", {}, FileSystem::Posix(), folder / "m"));
+  ASSERT_OK(graph.Write("g", {}, PosixFiles(), folder / "m"));
   Sequential model({Input({2, 3}), Dense(1).UseBias(false)});
   model.Compile(SGD(), MeanSquaredError());
   ASSERT_OK(LoadWeights(&model, folder / "m", Silent()));
@@ -219,7 +219,7 @@ void WriteRecurrent(const char* op, const OnnxInts& w, const char* direction,
   graph.AddOutput("y", {2, 2},
                   graph.AddNode(op, inputs, peepholes ? 8 : 4,
                                 {{"direction", direction}}, "g"));
-  ASSERT_OK(graph.Write("g", {}, FileSystem::Posix(), file));
+  ASSERT_OK(graph.Write("g", {}, PosixFiles(), file));
 }
 
 TEST(OnnxSequencesTest, Load_OtherShapesOrPeepholes_AreRefused) {

@@ -14,11 +14,11 @@
 #include "../../support/temp_folder.h"
 #include "core/base/byte_order.h"
 #include "core/base/float16.h"
+#include "io/files/file_system.h"
 #include "io/files/onnx_format.h"
 #include "io/files/protobuf.h"
 #include "io/weights/onnx_weights.h"
 #include "ringlet/checkpoint.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -538,7 +538,7 @@ TEST(OnnxTensorsTest, Load_AnyByteChanged_IsReadOrRefused) {
       bytes[i] = static_cast<char>(bytes[i] ^ flip);
       WriteWhole(path, bytes);
       OnnxWeights onnx;
-      const Status status = onnx.Open(FileSystem::Posix(), path);
+      const Status status = onnx.Open(PosixFiles(), path);
       if (!status.ok()) continue;
       for (const StoredTensor& tensor : onnx.tensors()) {
         if (!tensor.unread.empty()) continue;

@@ -15,9 +15,9 @@
 #include "../../support/exports.h"
 #include "../../support/model_weights.h"
 #include "io/export/onnx/onnx_graph.h"
+#include "io/files/file_system.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/export.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -167,7 +167,7 @@ std::string SlopesFrom(const std::string& file, const Slopes& s,
   const int inputs[] = {
       x, graph.AddFloats("p/alpha", s.dims, values.data(), count)};
   graph.AddOutput("y", {4, 5, 3}, graph.AddNode("PRelu", inputs, 2, {}, "p"));
-  EXPECT_OK(graph.Write("g", {}, FileSystem::Posix(), file));
+  EXPECT_OK(graph.Write("g", {}, PosixFiles(), file));
   std::string bytes = ReadWhole(file);  // as another program's
   WriteWhole(file, bytes.replace(bytes.find("ringlet"), 7, "another"));
   Sequential model({Input({4, 5, 3}), PReLU(s.shared).Name("p")});
@@ -214,7 +214,7 @@ TEST(OnnxWeightsTest, Load_UnreadableTensor_IsNotCalledMissing) {
     if (cast)
       inputs[1] = graph.AddNode("Cast", &inputs[1], 1, {{"to", 1}}, "c");
     graph.AddOutput("y", {3}, graph.AddNode("MatMul", inputs, 2, {}, "d"));
-    ASSERT_OK(graph.Write("g", {}, FileSystem::Posix(), folder / "m"));
+    ASSERT_OK(graph.Write("g", {}, PosixFiles(), folder / "m"));
     Sequential model({Input({1}), Dense(3).UseBias(false).Name("d")});
     model.Compile(SGD(), MeanSquaredError());
     const std::string error =

@@ -14,9 +14,9 @@
 #include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/wrapped_disk.h"
+#include "io/files/file_system.h"
 #include "io/weights/weights_file.h"
 #include "ringlet/checkpoint.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -29,7 +29,7 @@ void WriteShard(const std::string& path, const std::vector<StateSpan>& spans) {
   plain.profile = false;
   ASSERT_OK(writer.Plan(spans, {}, plain));
   std::unique_ptr<File> file;
-  ASSERT_OK(FileSystem::Posix()->Create(path, &file));
+  ASSERT_OK(PosixFiles()->Create(path, &file));
   ASSERT_OK(writer.Write(file.get()));
 }
 
@@ -93,7 +93,7 @@ TEST_F(ShardsTest, Load_Index_TakesTheTensorsOfAllFiles) {
   ASSERT_EQ(Load(), "");
   EXPECT_EQ(weights_, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
   WeightsFile file;
-  ASSERT_OK(file.Open(FileSystem::Posix(), folder_.path() + kIndex));
+  ASSERT_OK(file.Open(PosixFiles(), folder_.path() + kIndex));
   EXPECT_EQ(file.tensors().size(), 4u);
   EXPECT_EQ(file.Find("b.bias")->shape, Shape({1}));
   EXPECT_EQ(file.Find("c"), nullptr);
@@ -188,7 +188,7 @@ TEST_F(ShardsTest, Load_SafetensorsWithABraceAsLength_IsNoIndex) {
   WriteWhole(folder_ / "w",
              std::string("{\0\0\0\0\0\0\0", 8) + header + "1234");
   WeightsFile file;
-  ASSERT_OK(file.Open(FileSystem::Posix(), folder_ / "w"));
+  ASSERT_OK(file.Open(PosixFiles(), folder_ / "w"));
   EXPECT_EQ(file.format(), WeightsFile::Format::kSafetensors);
 }
 

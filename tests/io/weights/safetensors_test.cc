@@ -248,7 +248,7 @@ TEST(SafetensorsTest, Read_ReferenceFiles_HaveTheirValues) {
   for (const std::string& path : paths) {
     const Reference expected = LoadReference(path);
     SafetensorsReader reader;
-    ASSERT_OK(reader.Open(FileSystem::Posix(), path));
+    ASSERT_OK(reader.Open(PosixFiles(), path));
     EXPECT_FALSE(reader.verifiable());
     EXPECT_EQ(reader.Verify().code(), Code::kCorruption);
     EXPECT_EQ(reader.metadata().count("case"), 1u);
@@ -395,8 +395,8 @@ TEST(SafetensorsTest, Write_ReadByPython_HasEveryTensorAndChecksum) {
     options.weights = weights;
     EXPECT_OK(writer.Plan(SpansOf(&state), {}, options));
     std::unique_ptr<File> file;
-    FileSystem::Posix()->Remove(path).IgnoreError();
-    EXPECT_OK(FileSystem::Posix()->Create(path, &file));
+    PosixFiles()->Remove(path).IgnoreError();
+    EXPECT_OK(PosixFiles()->Create(path, &file));
     EXPECT_OK(writer.Write(file.get()));
     const std::string out = folder / "out";
     const std::string command =

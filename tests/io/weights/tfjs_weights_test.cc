@@ -343,7 +343,7 @@ TEST(TfjsWeightsTest, Open_ShardOfSeveralIsShort_IsNamed) {
                   shard == cut ? all.substr(0, 2) : all);
     }
     TfjsWeights weights;
-    const Status status = weights.Open(FileSystem::Posix(), path);
+    const Status status = weights.Open(PosixFiles(), path);
     EXPECT_NE(std::string(status.message())
                   .find("/" + std::to_string(cut) + ".bin: is cut short"),
               std::string::npos)
@@ -358,7 +358,7 @@ TEST(TfjsWeightsTest, Read_ShardCutAfterOpen_IsAnErrorWithItsName) {
       files.Write("model.json", ModelJson(Group(R"("w.bin")", TwoWeights())));
   files.Write("w.bin", FloatBytes(Joined(kKernel, kBias)));
   TfjsWeights weights;
-  ASSERT_OK(weights.Open(FileSystem::Posix(), path));
+  ASSERT_OK(weights.Open(PosixFiles(), path));
   files.Write("w.bin", "short");
   Floats read(6);
   const Status status = weights.Read(weights.tensors()[0], read.data());

@@ -330,7 +330,7 @@ std::string Filled(const TempFolder& folder, const Kernels& kernels,
                    bool biases) {
   const std::string path = folder / "w.npz";
   NpzWriter writer;
-  EXPECT_OK(writer.Open(FileSystem::Posix(), path));
+  EXPECT_OK(writer.Open(PosixFiles(), path));
   for (const auto& [name, number] : kernels) {
     const std::vector<float> values(4, number);
     EXPECT_OK(

@@ -13,8 +13,8 @@
 #include <tuple>
 
 #include "../../support/one_bit_layer.h"
+#include "io/files/file_system.h"
 #include "ringlet/collective.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace sim {

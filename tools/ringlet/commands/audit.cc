@@ -6,8 +6,8 @@
 #include "../command_line.h"
 #include "commands.h"
 #include "io/files/atomic_file.h"
+#include "io/files/file_system.h"
 #include "io/logs/example_audit.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -37,7 +37,7 @@ int AuditCommand(const std::vector<std::string>& line) {
   ExampleAudit audit;
   for (const std::string& path : flags.arguments()) {
     std::string text;
-    Status status = ReadWholeFile(FileSystem::Posix(), path, kMaxBytes, &text);
+    Status status = ReadWholeFile(PosixFiles(), path, kMaxBytes, &text);
     if (status.ok()) status = audit.Add(path, text);
     if (!status.ok()) return InputExitCode(status);
   }

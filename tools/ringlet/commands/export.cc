@@ -17,6 +17,7 @@
 #include "core/layers/layer_kind.h"
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
+#include "io/files/file_system.h"
 #include "io/readers/arrays/npz.h"
 #include "io/weights/keras_order.h"
 #include "io/weights/lora_alphas.h"
@@ -25,7 +26,6 @@
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/export.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -101,7 +101,7 @@ Status ReadExported(const std::string& path, bool all, Exported* exported) {
 
 Status WriteNpz(const Exported& exported, const std::string& path) {
   NpzWriter writer;
-  RINGLET_RETURN_IF_ERROR(writer.Open(FileSystem::Posix(), path));
+  RINGLET_RETURN_IF_ERROR(writer.Open(PosixFiles(), path));
   for (const StateSpan& span : exported.spans) {
     RINGLET_RETURN_IF_ERROR(
         writer.Add(span.name, span.dtype, span.shape, span.data));
@@ -134,8 +134,7 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
   AddLoraAlphas(exported.lora_alphas, &metadata);
   RINGLET_RETURN_IF_ERROR(writer.Plan(exported.spans, metadata, plain));
   AtomicFile file;
-  RINGLET_RETURN_IF_ERROR(
-      file.Open(FileSystem::Posix(), path, writer.file_bytes()));
+  RINGLET_RETURN_IF_ERROR(file.Open(PosixFiles(), path, writer.file_bytes()));
   RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
   return file.Commit();
 }
@@ -199,7 +198,7 @@ Status ExportInt8(const std::string& run, const std::string& to,
 }
 
 Status WriteJson(const Model& model, const std::string& path) {
-  return WriteWholeFile(FileSystem::Posix(), path, ToJson(model));
+  return WriteWholeFile(PosixFiles(), path, ToJson(model));
 }
 
 // The formats of a whole model, and what each is called when it is written.

@@ -14,9 +14,9 @@
 #include "commands.h"
 #include "core/base/text.h"
 #include "io/files/atomic_file.h"
+#include "io/files/file_system.h"
 #include "io/keras/field_reader.h"
 #include "io/keras/keras_json.h"
-#include "ringlet/files.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
 
@@ -236,7 +236,7 @@ Status Init(const std::string& path, const std::string& label,
   }
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(
-      file.Open(FileSystem::Posix(), out, static_cast<int64_t>(json.size())));
+      file.Open(PosixFiles(), out, static_cast<int64_t>(json.size())));
   RINGLET_RETURN_IF_ERROR(file.file()->Write(json.data(), json.size()));
   RINGLET_RETURN_IF_ERROR(file.Commit(nullptr, /*replace=*/false)
                               .Annotate("--out %s", out.c_str()));

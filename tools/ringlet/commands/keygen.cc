@@ -8,8 +8,8 @@
 #include "../command_line.h"
 #include "commands.h"
 #include "core/base/key_file.h"
+#include "io/files/file_system.h"
 #include "io/files/path.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -48,7 +48,7 @@ Status WriteNew(const std::string& path, const std::string& text) {
   }
   // The key must survive a power cut, as do the files sealed with it.
   if (status.ok()) {
-    status = FileSystem::Posix()->SyncDirectory(FolderOf(path));
+    status = PosixFiles()->SyncDirectory(FolderOf(path));
   }
   if (!status.ok()) unlink(path.c_str());
   return status;

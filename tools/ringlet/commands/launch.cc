@@ -12,9 +12,9 @@
 #include "../run/launch_files.h"
 #include "commands.h"
 #include "io/files/atomic_file.h"
+#include "io/files/file_system.h"
 #include "net/launch/launcher.h"
 #include "ringlet/compute.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -119,7 +119,7 @@ Status ReadJob(const ElsewhereFlags& flags,
     constexpr int64_t kMostBytes = 1 << 20;
     std::string text;
     RINGLET_RETURN_IF_ERROR(
-        ReadWholeFile(FileSystem::Posix(), flags.hosts, kMostBytes, &text));
+        ReadWholeFile(PosixFiles(), flags.hosts, kMostBytes, &text));
     RINGLET_RETURN_IF_ERROR(ReadHosts(text, flags.hosts, &job->hosts));
     const auto hosts = static_cast<int64_t>(job->hosts.size());
     if (workers != 0 && workers != hosts) {

@@ -67,7 +67,7 @@ Status WriteCsv(const Model& model, const std::vector<Output>& outputs,
 
 Status WriteNpz(const std::vector<Output>& outputs, const std::string& path) {
   NpzWriter file;
-  RINGLET_RETURN_IF_ERROR(file.Open(FileSystem::Posix(), path));
+  RINGLET_RETURN_IF_ERROR(file.Open(PosixFiles(), path));
   for (const Output& output : outputs) {
     RINGLET_RETURN_IF_ERROR(
         file.Add(output.name, DType::kFloat32, output.shape, output.values));

@@ -77,7 +77,7 @@ bool AddFile(const std::string& path, Inputs* inputs) {
 
 Status AddFolder(const std::string& folder, Inputs* inputs) {
   std::vector<std::string> names;
-  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(folder, &names));
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->List(folder, &names));
   for (const std::string& name : names) {
     const std::string path = PathIn(folder, name);
     const bool may_be = IsTableName(name) || EndsWith(name, ".json") ||
@@ -97,7 +97,7 @@ Status FindInputs(const std::vector<std::string>& arguments, Inputs* inputs) {
       continue;
     }
     std::unique_ptr<File> file;
-    RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
+    RINGLET_RETURN_IF_ERROR(PosixFiles()->Open(path, &file));
     if (AddFile(path, inputs)) continue;
     return InvalidArgument(
         "%s: is neither a log (.csv, .events) nor a RUN.json nor a saved model",
@@ -192,7 +192,7 @@ Status Report(const std::vector<std::string>& arguments, const std::string& out,
   RunReport report = ReadInputs(inputs, all_read);
   report.title = TitleOf(arguments[0]);
   RINGLET_RETURN_IF_ERROR(
-      WriteWholeFile(FileSystem::Posix(), out, RunPage(report)));
+      WriteWholeFile(PosixFiles(), out, RunPage(report)));
   PrintWritten(out, "the report");
   return Status();
 }

@@ -40,7 +40,7 @@ Status SummarizeRun(const std::string& path, std::string* summary,
 Status SummarizeConfiguration(const std::string& path, std::string* summary) {
   std::string text;
   RINGLET_RETURN_IF_ERROR(
-      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text));
+      ReadWholeFile(PosixFiles(), path, kMaxKerasJsonBytes, &text));
   Json json;
   RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &json));
   std::unique_ptr<Model> model;

@@ -83,7 +83,7 @@ class RunEnvironment final : public WatchEnvironment {
     return folder_.Check(file, *model_.model());
   }
   Status Save(WatchState* state) override {
-    return SaveWatchState(FileSystem::Posix(), state_path_, state);
+    return SaveWatchState(PosixFiles(), state_path_, state);
   }
   Status Train(const WatchRound& round, WatchScores* scores) override {
     return model_.Train(round, folder_.DataOf(round.fresh, round.replay),
@@ -126,7 +126,7 @@ Status RunEnvironment::Open(const WatchedRun& run, WatchOptions* options) {
   options->validation_split = data.options.validation_split;
   folder_ = WatchedFolder(data);
   RINGLET_RETURN_IF_ERROR(CheckWritable("--save", run.model));
-  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->OpenLog(
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->OpenLog(
       WatchLockPath(run.model), /*append=*/true, &lock_file_));
   RINGLET_RETURN_IF_ERROR(lock_file_->Lock(&lock_).Annotate("--watch"));
   RINGLET_RETURN_IF_ERROR(
@@ -135,7 +135,7 @@ Status RunEnvironment::Open(const WatchedRun& run, WatchOptions* options) {
 }
 
 Status RunEnvironment::LoadState(WatchState* state) {
-  const Status loaded = LoadWatchState(FileSystem::Posix(), state_path_, state);
+  const Status loaded = LoadWatchState(PosixFiles(), state_path_, state);
   return loaded.code() == Code::kNotFound ? Status() : loaded;
 }
 

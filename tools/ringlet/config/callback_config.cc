@@ -8,10 +8,10 @@
 #include <cmath>
 #include <limits>
 
+#include "io/files/file_system.h"
 #include "io/files/path.h"
 #include "io/keras/keras_json.h"
 #include "ringlet/checkpoint.h"
-#include "ringlet/files.h"
 #include "ringlet/fit.h"
 #include "ringlet/loggers.h"
 #include "run_config.h"

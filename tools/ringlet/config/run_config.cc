@@ -17,13 +17,13 @@
 #include "core/step/local_round.h"
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
+#include "io/files/file_system.h"
 #include "io/files/path.h"
 #include "io/keras/keras_json.h"
 #include "local_config.h"
 #include "net/cluster/address.h"
 #include "net/wire/wire_dtype.h"
 #include "ringlet/collective.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -69,7 +69,7 @@ Status ReadModel(const Json& json, const std::string& folder,
   RINGLET_RETURN_IF_ERROR(RequireCompile(*config));
   std::string text;
   RINGLET_RETURN_IF_ERROR(
-      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text)
+      ReadWholeFile(PosixFiles(), path, kMaxKerasJsonBytes, &text)
           .Annotate("model"));
   Json parsed;
   RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &parsed));
@@ -431,14 +431,14 @@ std::vector<FieldInfo> DescribeRun() {
 Status ReadRunConfig(const std::string& path, RunConfig* config) {
   std::string text;
   RINGLET_RETURN_IF_ERROR(WrongKindError(
-      FileSystem::Posix(), path, {FileKind::Format::kRun},
-      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text)));
+      PosixFiles(), path, {FileKind::Format::kRun},
+      ReadWholeFile(PosixFiles(), path, kMaxKerasJsonBytes, &text)));
   Json json;
   Status status = ParseKerasJson(text, path.c_str(), &json);
   if (status.ok()) {
     status = ReadAll(json, FolderOf(path), config).Annotate("%s", path.c_str());
   }
-  return WrongKindError(FileSystem::Posix(), path,
+  return WrongKindError(PosixFiles(), path,
                         {FileKind::Format::kRun, FileKind::Format::kJson},
                         status);
 }

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "data_config.h"
+#include "io/files/file_system.h"
 #include "io/keras/compile_arguments.h"
 #include "io/keras/field_log.h"
-#include "ringlet/files.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"

@@ -174,7 +174,7 @@ Status WriteAnomalies(const Anomalies& anomalies, const std::string& out) {
   }
   if (!EndsWith(out, ".npz")) return WriteText(ToCsv(anomalies), out);
   NpzWriter file;
-  RINGLET_RETURN_IF_ERROR(file.Open(FileSystem::Posix(), out));
+  RINGLET_RETURN_IF_ERROR(file.Open(PosixFiles(), out));
   RINGLET_RETURN_IF_ERROR(file.Add("score", DType::kFloat32, shape, scores));
   std::vector<unsigned char> is_anomaly;
   for (size_t i = 0; anomalies.threshold && i < anomalies.scores.size(); ++i) {

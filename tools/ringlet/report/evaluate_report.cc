@@ -201,7 +201,7 @@ Status WriteEvaluationReport(Model* model, const std::string& model_path,
                      : data.source()->ClassNames();
   RINGLET_RETURN_IF_ERROR(Predict(model, data, reading, &report));
   if (report.classifier) RINGLET_RETURN_IF_ERROR(Show(data, &report));
-  return WriteWholeFile(FileSystem::Posix(), out, EvaluationPage(report));
+  return WriteWholeFile(PosixFiles(), out, EvaluationPage(report));
 }
 
 }  // namespace ringlet

@@ -51,7 +51,7 @@ Key KeyOf(const ModelFile& file) {
 class Rows {
  public:
   explicit Rows(std::string path)
-      : path_(std::move(path)), file_("evaluator", FileSystem::Posix()) {}
+      : path_(std::move(path)), file_("evaluator", PosixFiles()) {}
 
   // Reads the rows of an earlier process and cuts a torn one.
   Status Open() {
@@ -174,8 +174,7 @@ class Evaluator {
       std::vector<ModelFile> found;
       // A folder that is not there yet has no files. A sealed file is listed
       // without its key too: reading it says what is missing.
-      const Status listed =
-          ListModelFiles(FileSystem::Posix(), filepath, &found);
+      const Status listed = ListModelFiles(PosixFiles(), filepath, &found);
       if (listed.code() == Code::kNotFound) continue;
       RINGLET_RETURN_IF_ERROR(listed);
       for (const ModelFile& file : found) {
@@ -206,7 +205,7 @@ class Evaluator {
     }
     // A file that was replaced meanwhile is evaluated as the newer one.
     std::vector<ModelFile> now;
-    const Status listed = ListModelFiles(FileSystem::Posix(), file.path, &now);
+    const Status listed = ListModelFiles(PosixFiles(), file.path, &now);
     if (!listed.ok() || now.empty() || KeyOf(now[0]) != KeyOf(file)) {
       return Status();
     }
@@ -255,7 +254,7 @@ class EndReporter final : public Callback {
   // Removes the report of an earlier run.
   Status OnTrainBegin(FitState& fit) override {
     if (fit.chief && IsFile(path_)) {
-      RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Remove(path_));
+      RINGLET_RETURN_IF_ERROR(PosixFiles()->Remove(path_));
     }
     return Status();
   }
@@ -270,10 +269,9 @@ class EndReporter final : public Callback {
 
  private:
   Status WriteReport() {
-    RINGLET_RETURN_IF_ERROR(
-        FileSystem::Posix()->MakeDirectory(FolderOf(path_)));
+    RINGLET_RETURN_IF_ERROR(PosixFiles()->MakeDirectory(FolderOf(path_)));
     AtomicFile file;
-    RINGLET_RETURN_IF_ERROR(file.Open(FileSystem::Posix(), path_, 0));
+    RINGLET_RETURN_IF_ERROR(file.Open(PosixFiles(), path_, 0));
     return file.Commit();
   }
 

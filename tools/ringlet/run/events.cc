@@ -7,9 +7,9 @@
 #include "../command_line.h"
 #include "core/base/text.h"
 #include "io/files/atomic_file.h"
+#include "io/files/file_system.h"
 #include "io/logs/event_report.h"
 #include "net/cluster/address.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -24,7 +24,7 @@ std::string HeadOf(const std::string& path) {
   std::unique_ptr<File> file;
   char head[kEventLogHeadBytes] = {};
   size_t got = 0;
-  const bool read = FileSystem::Posix()->Open(path, &file).ok() &&
+  const bool read = PosixFiles()->Open(path, &file).ok() &&
                     file->ReadSome(0, head, sizeof(head), &got).ok();
   return read ? std::string(head, got) : "";
 }
@@ -33,15 +33,14 @@ std::string HeadOf(const std::string& path) {
 Status ReadEventLog(const std::string& path, EventLogContent* log) {
   RINGLET_RETURN_IF_ERROR(CheckNotTrail(path));
   std::string bytes, before;
-  RINGLET_RETURN_IF_ERROR(
-      ReadWholeFile(FileSystem::Posix(), path, kMaxBytes, &bytes));
+  RINGLET_RETURN_IF_ERROR(ReadWholeFile(PosixFiles(), path, kMaxBytes, &bytes));
   if (!IsEventLog(bytes)) {
     return Corruption("%s: is not the event log of a worker", path.c_str());
   }
   const std::string old = path + kOld;
   if (IsEventLogFile(old)) {
     RINGLET_RETURN_IF_ERROR(
-        ReadWholeFile(FileSystem::Posix(), old, kMaxBytes, &before));
+        ReadWholeFile(PosixFiles(), old, kMaxBytes, &before));
   }
   *log = ParseEventLog(before + "\n" + bytes);
   return Status();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ringlet/files.h"
+#include "io/files/file_system.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

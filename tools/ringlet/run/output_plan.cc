@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "io/checkpoint/model_path.h"
 #include "io/files/atomic_file.h"
+#include "io/files/file_system.h"
 #include "io/files/path.h"
 #include "io/watch/watch_state.h"
 #include "ringlet/files.h"
@@ -39,7 +40,7 @@ Status CheckCanWrite(const OutputPlan& output, int64_t bytes) {
   Status writable = CheckWritable(option, output.path);
   if (writable.ok()) {
     AtomicFile file;  // dropped
-    writable = file.Open(FileSystem::Posix(), output.path, bytes)
+    writable = file.Open(PosixFiles(), output.path, bytes)
                    .Annotate("%s", option);
   }
   if (writable.ok() || named) return writable;
@@ -60,7 +61,7 @@ Status CheckCheckpointFolder(const std::string& path) {
   if (!IsFolder(folder)) return Status();  // the callback reports it
   AtomicFile file;                         // dropped
   const Status status =
-      file.Open(FileSystem::Posix(), folder + "/" + FileNameOf(path), 0);
+      file.Open(PosixFiles(), folder + "/" + FileNameOf(path), 0);
   // A disk that is full now may have room later.
   if (status.ok() || status.code() == Code::kResourceExhausted) return Status();
   return Error(status.code() == Code::kNotFound ? Code::kIo : status.code(),
@@ -72,7 +73,7 @@ Status CheckCheckpointFolder(const std::string& path) {
 Status LockOutWatch(const std::string& path, OutputPlan* output) {
   std::unique_ptr<HeldLock> lock;
   const Status locked =
-      FileSystem::Posix()->LockFile(WatchLockPath(path), &lock);
+      PosixFiles()->LockFile(WatchLockPath(path), &lock);
   output->watch_lock = std::move(lock);
   if (locked.code() != Code::kAlreadyExists) return Status();
   return Error(Code::kAlreadyExists,

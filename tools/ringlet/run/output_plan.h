@@ -10,8 +10,8 @@
 #include <string>
 
 #include "../config/run_config.h"
+#include "io/files/file_system.h"
 #include "ringlet/checkpoint.h"
-#include "ringlet/files.h"
 #include "ringlet/status.h"
 #include "run.h"
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "core/base/text.h"
-#include "ringlet/files.h"
+#include "io/files/file_system.h"
 
 namespace ringlet {
 namespace {
@@ -65,7 +65,7 @@ void ProgressFile::Write(const std::string& line) {
 std::vector<std::string> ReadProgressFiles() {
   std::vector<std::string> lines, names;
   const std::string folder = Folder();
-  if (folder.empty() || !FileSystem::Posix()->List(folder, &names).ok()) {
+  if (folder.empty() || !PosixFiles()->List(folder, &names).ok()) {
     return lines;
   }
   for (const std::string& name : names) {

@@ -27,6 +27,7 @@
 #include "io/checkpoint/backup_metadata.h"
 #include "io/checkpoint/data_description.h"
 #include "io/files/path.h"
+#include "io/files/file_system.h"
 #include "io/keras/compile_arguments.h"
 #include "io/logs/service_notifier.h"
 #include "io/logs/timed_lines.h"
@@ -35,7 +36,6 @@
 #include "io/weights/safetensors.h"
 #include "model_files.h"
 #include "ringlet/checkpoint.h"
-#include "ringlet/files.h"
 #include "ringlet/fit.h"
 #include "ringlet/status.h"
 #include "standard_input.h"
@@ -154,9 +154,10 @@ Status CheckLayout(const InitFlags& init) {
 }  // namespace
 
 FileSystem* CommandFileSystem() {
-  static FileSystem* const disk =
-      SealedFiles("", /*seal=*/false).release();  // never destroyed
-  return disk;
+  // Never destroyed.
+  static const auto* const disk =
+      new std::shared_ptr<FileSystem>(SealedFiles("", /*seal=*/false));
+  return disk->get();
 }
 
 Status LoadWithLora(RunConfig* config) {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "io/files/file_system.h"
 #include "io/files/path.h"
 #include "io/readers/files/class_names.h"
 #include "io/readers/files/picture_list.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -62,7 +62,7 @@ WatchedFolder::WatchedFolder(const PictureConfig& data) : data_(data) {
 
 void WatchedFolder::NoteOtherFolders() {
   std::vector<std::string> names;
-  FileSystem::Posix()->List(path(), &names).IgnoreError();
+  PosixFiles()->List(path(), &names).IgnoreError();
   for (const std::string& name : names) {
     const bool is_class =
         std::count(classes().begin(), classes().end(), name) > 0;

@@ -9,10 +9,10 @@
 #include "core/base/json.h"
 #include "core/base/number_text.h"
 #include "core/base/text.h"
+#include "io/files/file_system.h"
 #include "io/files/path.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -157,7 +157,7 @@ std::string WatchedModel::BackupPath(const WatchRound& round) const {
 
 // Removes the backups of other rounds than `kept`: the path of one, or "".
 void WatchedModel::RemoveBackups(const std::string& kept) const {
-  FileSystem* const disk = FileSystem::Posix();
+  FileSystem* const disk = PosixFiles();
   const std::string folder = FolderOf(path_);
   const std::string begin = FileNameOf(path_) + ".round-";
   std::vector<std::string> names, files;
