@@ -129,6 +129,38 @@ struct ImageResizing {
   bool crop_to_aspect_ratio = false;
 };
 
+// x becomes x * factor + offset.
+struct Scale {
+  Scale() = default;
+  explicit Scale(float f, float o = 0) : factor(f), offset(o) {}
+  float factor = 1;
+  float offset = 0;
+};
+
+// What a source has said about its data, and a model's file about its training
+// data: evaluation and prediction scale, encode and match their data by it.
+struct DataDescription {
+  Scale scale;  // the training's Map
+  // The columns of a table, and how they became the values.
+  std::vector<TableColumn> columns;
+  std::vector<std::string> classes;  // of each number; empty: numbers
+  TableEncoding encoding;
+  // How text became x. A vocabulary that is too large for a model's file is
+  // empty when the model is loaded, and has a digest.
+  std::optional<TextVectorization> text = std::nullopt;
+  std::string vocabulary_digest = "";
+  // The options that made the examples from rows, if they are windows. Fields
+  // that depend on the file keep their defaults, and `groups` is empty. `group`
+  // is the groups' column, or their file; "": none.
+  std::optional<TimeseriesOptions> windows = std::nullopt;
+  std::string group = "";
+  // True for older files: the training data may have had more columns at the
+  // end.
+  bool may_have_more_columns = false;
+  std::optional<ImageResizing> resizing = std::nullopt;  // of pictures
+  int64_t sampling_rate = 0;  // the samples of a second of sound; else 0
+};
+
 struct DataPosition;
 
 // Source: random access to the examples of a data set, in the element types of
@@ -176,26 +208,10 @@ class Source {
   // A digest of all examples, if it is known without reading them.
   virtual std::optional<uint64_t> Digest() const { return std::nullopt; }
 
-  // The name of each class number, sorted; empty if labels are numbers.
-  virtual std::vector<std::string> ClassNames() const { return {}; }
-
-  // The columns of a table, and how they became the values.
-  virtual std::vector<TableColumn> Columns() const { return {}; }
-  virtual TableEncoding Encoding() const { return {}; }
-  // How text became x.
-  virtual std::optional<TextVectorization> Text() const { return std::nullopt; }
-  // How pictures became x.
-  virtual std::optional<ImageResizing> Resizing() const { return std::nullopt; }
-  // The samples of a second of sound; else 0.
-  virtual int64_t SamplingRate() const { return 0; }
+  // All that is known beside scale, group and vocabulary_digest.
+  virtual DataDescription Description() const { return {}; }
   // The path of an example's file, if each example has its own.
   virtual std::string ExamplePath(int64_t /*index*/) const { return ""; }
-
-  // The options that made the examples from rows, if they are windows. Fields
-  // that depend on the file keep their defaults, and `groups` is empty.
-  virtual std::optional<TimeseriesOptions> Windows() const {
-    return std::nullopt;
-  }
 
   // The first example of each group, such as a person, from 0 on. A group is in
   // one piece, and a validation split cuts no group. Empty: no groups.
@@ -232,25 +248,10 @@ struct DataPosition {
   }
 };
 
-// x becomes x * factor + offset.
-struct Scale {
-  Scale() = default;
-  explicit Scale(float f, float o = 0) : factor(f), offset(o) {}
-  float factor = 1;
-  float offset = 0;
-};
-
-// One replica's part of one step's batch.
-struct BatchPlan {
-  int64_t global_count = 0;  // examples of all replicas, >= 1
-  int64_t first = 0;         // this replica's first, for ExampleAt
-  int64_t count = 0;         // this replica's examples; may be 0
-  DataPosition next;         // after this batch
-  bool last = false;         // no batch follows before the data begin again
-};
-
 // The weight of each class's examples in the loss; 1 for others.
 using ClassWeights = std::map<int64_t, float>;
+
+struct DatasetParts;  // core/data/dataset_parts.h
 
 // Dataset: the examples of a training, their order, and their batches.
 //
@@ -265,7 +266,7 @@ class Dataset {
  public:
   Dataset() = default;  // none
   explicit Dataset(std::shared_ptr<Source> source);
-  explicit Dataset(const Status& error) : status_(error) {}
+  explicit Dataset(const Status& error);
 
   // Select among the source's examples, in their order. Call them before
   // Shuffle, Repeat and Batch.
@@ -309,89 +310,23 @@ class Dataset {
   // replica.
   Dataset OwnExamples(std::vector<int64_t> counts) const;
 
-  bool empty() const { return source_ == nullptr && status_.ok(); }
+  bool empty() const;
   // The first error. A dataset without a source or Batch is an error too.
   Status status() const;
 
-  const std::shared_ptr<Source>& source() const { return source_; }
-  int64_t size() const { return size_; }  // examples of one pass
-  int64_t batch_size() const { return batch_; }
-  const Scale& scale() const { return scale_; }
-  int64_t memory() const { return memory_; }  // 0: Memory was not called
-  // Null: all are 1.
-  const std::vector<float>* sample_weight() const { return weights_.get(); }
-  int64_t weights_per_example() const { return weights_per_example_; }
-  int64_t shuffle_seed() const {  // -1: not shuffled
-    return shuffle_ ? static_cast<int64_t>(seed_ & INT64_MAX) : -1;
-  }
-  // Indices in the source: of the first example, and the distance to the next.
-  int64_t first() const { return first_; }
-  int64_t stride() const { return stride_; }
-  int64_t passes() const { return passes_; }  // < 0: endless
-  bool endless() const { return passes_ < 0; }
-  bool batches_cross_passes() const { return batches_cross_passes_; }
-  bool drop_remainder() const { return drop_remainder_; }
-  AutoShardPolicy policy() const { return policy_; }
-  // Empty: without OwnExamples.
-  const std::vector<int64_t>& own_examples() const { return own_; }
-  // A checksum of the numbers of examples in the files.
-  int64_t files_checksum() const;
-  // True if each replica has its own stream of examples: kFile and kOff.
-  bool HasReplicaStreams(int replicas) const;
+  const std::shared_ptr<Source>& source() const;
+  int64_t size() const;  // examples of one pass
+  int64_t batch_size() const;
+  const Scale& scale() const;
   // Batches in all passes; -1 if endless.
   int64_t steps(int replicas) const;
-  // status(), or an error if `replicas` cannot divide the dataset from `at` on.
-  Status CheckStart(const DataPosition& at, int replicas) const;
-
-  // A replica's examples of a full batch; the last replicas may get fewer.
-  int64_t FullPart(int replicas) const {
-    return (batch_ + replicas - 1) / replicas;
-  }
-  // The same, if the data may have fewer examples than a batch.
-  int64_t LargestPart(int replicas) const;
-  // The part of a replica; the last ones may be smaller or empty. Requires that
-  // CheckStart(at, replicas) is OK.
-  BatchPlan Plan(const DataPosition& at, int replica, int replicas) const;
-  // The index in the source of example k of the batch at `at`, with k in
-  // [first, first + count) of the plan.
-  int64_t ExampleAt(const DataPosition& at, int64_t k, int replica,
-                    int replicas) const;
+  const DatasetParts& parts() const;  // internal
 
  private:
-  friend class ReplicaStreams;  // see replica_streams.h
-  friend class ShuffleBlocks;   // see shuffle_blocks.h
+  explicit Dataset(const DatasetParts& parts);
   Dataset WithError(const Status& error) const;
-  bool ordered() const { return shuffle_ || passes_ != 1 || batch_ != 0; }
-  Status CheckMemory() const;
-  // Number i of n examples in the order of a pass.
-  int64_t ShuffledAt(uint64_t seed, int64_t pass, int64_t n, int64_t i,
-                     int replicas) const;
-  DataPosition Advance(const DataPosition& at, int64_t examples) const;
-  // Examples from `at` to the end of the passes, or of its pass if batches do
-  // not cross passes. INT64_MAX if endless.
-  int64_t Remaining(const DataPosition& at, bool of_pass) const;
 
-  Status status_;
-  std::shared_ptr<Source> source_;
-  // The first of the source's examples, after Skip and Shard.
-  int64_t first_ = 0;
-  int64_t stride_ = 1;  // Shard
-  int64_t size_ = 0;
-  bool shuffle_ = false;
-  uint64_t seed_ = 0;
-  int64_t passes_ = 1;  // < 0: endless
-  bool batches_cross_passes_ = false;
-  int64_t batch_ = 0;
-  bool drop_remainder_ = false;
-  Scale scale_;
-  int64_t memory_ = 0;         // Memory
-  int64_t example_bytes_ = 0;  // with memory_: of x and y in the source
-  bool apart_ = false;         // with memory_: each example has its own file
-  std::shared_ptr<const std::vector<float>> weights_;
-  int64_t weights_per_example_ = 1;
-  AutoShardPolicy policy_ = AutoShardPolicy::kData;
-  std::shared_ptr<const std::vector<int64_t>> files_;  // FileStarts
-  std::vector<int64_t> own_;                           // OwnExamples
+  std::shared_ptr<const DatasetParts> parts_;  // null: none
 };
 
 // Examples in memory. x and y hold them one after another, and outlive the
@@ -419,26 +354,6 @@ Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 //       .Shuffle(/*seed=*/1).Batch(128)
 Dataset TimeseriesDatasetFromArray(const Dataset& rows,
                                    const TimeseriesOptions& options);
-
-// --- descriptions -----------------------------------------------------------
-
-// A model's training data, as in its file: evaluation and prediction scale,
-// encode and match their data by it.
-struct DataDescription {
-  Scale scale;
-  std::vector<TableColumn> columns;  // Source::Columns
-  std::vector<std::string> classes;  // Source::ClassNames
-  TableEncoding encoding;            // Source::Encoding
-  // Source::Text. A vocabulary that is too large for a model's file is empty
-  // when the model is loaded, and has a digest.
-  std::optional<TextVectorization> text = std::nullopt;
-  std::string vocabulary_digest = "";
-  // Source::Windows. `group` is the groups' column, or their file; "": none.
-  std::optional<TimeseriesOptions> windows = std::nullopt;
-  std::string group = "";
-  std::optional<ImageResizing> resizing = std::nullopt;  // Source::Resizing
-  int64_t sampling_rate = 0;                             // Source::SamplingRate
-};
 
 // --- loaders -----------------------------------------------------------------
 

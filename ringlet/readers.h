@@ -39,7 +39,7 @@ Dataset IdxDataset(const std::string& images, const std::string& labels,
                    const ArrayOptions& options = {});
 // Without labels: for an input or an output's targets of Zip.
 Dataset IdxDataset(const std::string& x, const ArrayOptions& options = {});
-// Several pairs of files, in order: see Dataset::FileStarts().
+// Several pairs of files, in order: see Source::FileStarts.
 Dataset IdxDataset(const std::vector<std::string>& images,
                    const std::vector<std::string>& labels,
                    const ArrayOptions& options = {});
@@ -108,7 +108,7 @@ struct CsvOptions {
   std::optional<int> weight_column;
   // Without both it is that of training_columns, if the file has it.
   bool weights_as_in_training = false;
-  // Source::Columns of the training data. If they and the file have names, x
+  // The columns of the training data. If they and the file have names, x
   // has the columns of the same names, others are ignored, and `take` and
   // `drop` must give the columns of the training. If not, the file must have
   // the same number of columns in the same order. A label that is not needed
@@ -179,7 +179,7 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
 
 // x has the numbers of the text in `column` (a name, or a number from 0), in
 // int32; y is the label, as of CsvDataset. A missing vocabulary is learned, and
-// Source::Text has it. Ignored are in_memory, take, drop and the fields from
+// Source::Description has it. Ignored are in_memory, take, drop and the fields from
 // `categorical` to `encoding`. training_columns replace `column`.
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text,

@@ -11,6 +11,7 @@
 // [0] 16/16 - 0s - 30ms/step - accuracy: 0.6005 - loss: 1.1283
 
 #include <map>
+#include <memory>
 
 #include "mnist_common.h"
 
@@ -34,21 +35,23 @@ int main(int argc, char** argv) {
                               .Shuffle(/*seed=*/1)
                               .Batch(64 * workers)  // of the whole job
                               .AutoShard(policies.at(name));
-  const Status shared = dataset.CheckStart({}, workers);
-  if (!shared.ok()) return ExitCode(shared);
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
+                    Flatten(), Dense(128, kRelu), Dense(10)});
+  model.Compile(Adam(0.001f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()}, strategy);
 
   int64_t read = 0;
-  for (BatchPlan plan; !plan.last; read += plan.count) {
-    plan = dataset.Plan(plan.next, strategy.worker(), workers);
+  {
+    std::unique_ptr<BatchLoader> loader;
+    Status status = model.OpenLoader(dataset, {}, &loader);
+    for (Batch batch; status.ok() && !batch.last; read += batch.count) {
+      status = loader->Next(&batch);
+    }
+    if (!status.ok()) return ExitCode(status);
   }
   Print("%s: %d steps a pass; worker %d reads %d of %d examples\n",
         name.c_str(), static_cast<int>(dataset.steps(workers)),
         strategy.worker(), static_cast<int>(read),
         static_cast<int>(dataset.size()));
-
-  Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
-                    Flatten(), Dense(128, kRelu), Dense(10)});
-  model.Compile(Adam(0.001f), SparseCategoricalCrossentropy(kFromLogits),
-                {Accuracy()}, strategy);
   return ExitCode(model.Fit(dataset, {}));
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dataset_parts.h"
+
 namespace ringlet {
 
 BatchCursor::BatchCursor(const DataPosition& start, const Options& options)
@@ -12,14 +14,14 @@ BatchCursor::BatchCursor(const DataPosition& start, const Options& options)
 }
 
 BatchPlan BatchCursor::Plan(const Dataset& dataset) const {
-  return dataset.Plan(at_, options_->rank + part_, options_->world);
+  return dataset.parts().Plan(at_, options_->rank + part_, options_->world);
 }
 
 void BatchCursor::Examples(const Dataset& dataset, const BatchPlan& plan,
                            int64_t* index) const {
   for (int64_t i = 0; i < plan.count; ++i) {
-    index[i] = dataset.ExampleAt(at_, plan.first + i, options_->rank + part_,
-                                 options_->world);
+    index[i] = dataset.parts().ExampleAt(
+        at_, plan.first + i, options_->rank + part_, options_->world);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ringlet/dataset.h"
+#include "dataset_parts.h"
 
 namespace ringlet {
 

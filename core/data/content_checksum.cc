@@ -6,6 +6,7 @@
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
 #include "../base/guarded.h"
+#include "dataset_parts.h"
 #include "ringlet/compute.h"
 
 namespace ringlet {
@@ -51,8 +52,8 @@ uint64_t ContentChecksum(const Dataset& dataset) {
        y_crc = static_cast<uint32_t>(augments >> 32);
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t example =
-        dataset.first() +
-        dataset.stride() * SampledExample(i, samples, dataset.size());
+        dataset.parts().first +
+        dataset.parts().stride * SampledExample(i, samples, dataset.size());
     if (!CallRead(source, &example, 1, x_data.data(), y_data.data()).ok()) {
       x_crc = ~x_crc;
       continue;

@@ -18,6 +18,7 @@
 #include "../base/guarded.h"
 #include "../base/ieee_arithmetic.h"
 #include "../compute/convert.h"
+#include "dataset_parts.h"
 #include "input_shapes.h"
 #include "replica_streams.h"
 #include "value_at.h"
@@ -106,7 +107,7 @@ Status CheckTargets(const DatasetLoader::Options& o, const Source& source) {
 }
 
 Status CheckWeights(const DatasetLoader::Options& o) {
-  const int64_t weights_per_example = o.dataset.weights_per_example();
+  const int64_t weights_per_example = o.dataset.parts().weights_per_example;
   for (size_t i = 0; weights_per_example > 1 && i < o.outputs.size(); ++i) {
     const int64_t rows = o.outputs[i].rows;
     if (weights_per_example == rows) continue;
@@ -121,10 +122,11 @@ Status CheckWeights(const DatasetLoader::Options& o) {
 }
 
 Status CheckOptions(const DatasetLoader::Options& o) {
-  RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.cursor.world));
+  RINGLET_RETURN_IF_ERROR(
+      o.dataset.parts().CheckStart(o.start, o.cursor.world));
   const BatchCursor::Options& cursor = o.cursor;
-  if (o.dataset.HasReplicaStreams(cursor.world)) {
-    RINGLET_RETURN_IF_ERROR(ReplicaStreams(o.dataset, cursor.world)
+  if (o.dataset.parts().HasReplicaStreams(cursor.world)) {
+    RINGLET_RETURN_IF_ERROR(ReplicaStreams(o.dataset.parts(), cursor.world)
                                 .CheckOwnExamples(cursor.rank, cursor.parts));
   }
   const Source& source = *o.dataset.source();
@@ -134,7 +136,7 @@ Status CheckOptions(const DatasetLoader::Options& o) {
     RINGLET_RETURN_IF_ERROR(CheckTargets(o, source));
     RINGLET_RETURN_IF_ERROR(CheckWeights(o));
   }
-  if (o.class_weight.empty() || o.dataset.sample_weight() == nullptr) {
+  if (o.class_weight.empty() || o.dataset.parts().weights == nullptr) {
     return Status();
   }
   return InvalidArgument(
@@ -167,8 +169,8 @@ DatasetLoader::DatasetLoader(const Options& options)
       read_cursor_(cursor_),
       batch_cursor_(cursor_),
       ahead_(cursor_) {
-  const auto max_examples =
-      static_cast<size_t>(options.dataset.LargestPart(options.cursor.world));
+  const auto max_examples = static_cast<size_t>(
+      options.dataset.parts().LargestPart(options.cursor.world));
   indices_.resize(max_examples);
   if (options.read_examples &&
       (options.background || x_spec_.dtype != DType::kFloat32 ||
@@ -177,9 +179,10 @@ DatasetLoader::DatasetLoader(const Options& options)
   }
   if (options.read_targets) raw_y_.resize(max_examples * y_spec_.bytes());
   const bool weighted =
-      options.read_targets && (options.dataset.sample_weight() != nullptr ||
+      options.read_targets && (options.dataset.parts().weights != nullptr ||
                                !options.class_weight.empty());
-  const int64_t weights_per_example = options.dataset.weights_per_example();
+  const int64_t weights_per_example =
+      options.dataset.parts().weights_per_example;
   if (weighted)
     weights_.resize(max_examples * static_cast<size_t>(weights_per_example));
 }
@@ -271,7 +274,7 @@ Status DatasetLoader::Convert() {
   FillWeights(plan_.count, y);
   ExampleWeights weights;
   if (!weights_.empty()) {
-    weights = {weights_.data(), options_.dataset.weights_per_example()};
+    weights = {weights_.data(), options_.dataset.parts().weights_per_example};
   }
   batch_ = {plan_.count, plan_.global_count, x,         y,
             weights,     plan_.next,         plan_.last};
@@ -294,8 +297,9 @@ int64_t DatasetLoader::ClassOf(const void* y, int64_t i) const {
 void DatasetLoader::FillWeights(int64_t count, const void* y) {
   std::vector<float>& weights = weights_;
   if (weights.empty()) return;
-  const std::vector<float>* const own = options_.dataset.sample_weight();
-  const int64_t weights_per_example = options_.dataset.weights_per_example();
+  const std::vector<float>* const own = options_.dataset.parts().weights.get();
+  const int64_t weights_per_example =
+      options_.dataset.parts().weights_per_example;
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
     if (own != nullptr) {

@@ -99,7 +99,7 @@ class DatasetLoader final : public BatchLoader {
   BatchCursor batch_cursor_;    // of the caller's batch
   Status result_;
 
-  // With Dataset::memory(). Only the thread that reads uses both.
+  // With Dataset::Memory(). Only the thread that reads uses both.
   std::unique_ptr<ExampleBuffer> buffer_;
   BatchCursor ahead_;  // after the examples that the buffer has been given
   bool has_rewound_ = false;  // since the last read

@@ -7,6 +7,7 @@
 #include "../base/check.h"
 #include "../base/guarded.h"
 #include "dataset_loader.h"
+#include "dataset_parts.h"
 #include "shuffle_blocks.h"
 
 namespace ringlet {
@@ -60,8 +61,8 @@ Status DatasetLoader::Skip(int64_t steps, Batch* batch, int64_t* examples) {
 Status DatasetLoader::MakeBuffer() {
   const Dataset& dataset = options_.dataset;
   const BatchCursor::Options& cursor = options_.cursor;
-  const ShuffleBlocks blocks(dataset, cursor.world);
-  const bool shuffled = dataset.shuffle_seed() >= 0;
+  const ShuffleBlocks blocks(dataset.parts(), cursor.world);
+  const bool shuffled = dataset.parts().shuffle_seed() >= 0;
   ExampleBuffer::Options buffer;
   buffer.source = dataset.source();
   buffer.read_targets = options_.read_targets;
@@ -86,7 +87,7 @@ void DatasetLoader::NextGroup(int64_t max_examples, bool needed,
                               std::vector<int64_t>* index) {
   if (ahead_.over() && !needed) return;
   const Dataset& dataset = options_.dataset;
-  const ShuffleBlocks blocks(dataset, options_.cursor.world);
+  const ShuffleBlocks blocks(dataset.parts(), options_.cursor.world);
   const auto number_of_group = [&] {
     const DataPosition& at = ahead_.at();
     const bool divides = blocks.divides(dataset.size());
@@ -109,7 +110,7 @@ void DatasetLoader::NextGroup(int64_t max_examples, bool needed,
 
 Status DatasetLoader::ReadExamples(void* x, void* y) {
   const auto count = static_cast<int>(plan_.count);
-  if (x == nullptr || options_.dataset.memory() == 0) {
+  if (x == nullptr || options_.dataset.parts().memory == 0) {
     return CallRead(options_.dataset.source().get(), indices_.data(), count, x,
                     y);
   }

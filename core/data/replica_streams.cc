@@ -4,38 +4,39 @@
 #include <cinttypes>
 
 #include "../base/check.h"
+#include "dataset_parts.h"
 
 namespace ringlet {
 
 bool ReplicaStreams::by_file() const {
-  return data_.policy_ == AutoShardPolicy::kFile ||
-         (data_.policy_ == AutoShardPolicy::kAuto && data_.files_ &&
-          data_.files_->size() > 1);
+  return data_.policy == AutoShardPolicy::kFile ||
+         (data_.policy == AutoShardPolicy::kAuto && data_.files &&
+          data_.files->size() > 1);
 }
 
 int64_t ReplicaStreams::FileBegin(size_t file) const {
-  if (file >= data_.files_->size()) return data_.size_;
-  const int64_t begin = (*data_.files_)[file];
-  if (begin <= data_.first_) return 0;
-  return std::min(data_.size_,
-                  (begin - data_.first_ + data_.stride_ - 1) / data_.stride_);
+  if (file >= data_.files->size()) return data_.size;
+  const int64_t begin = (*data_.files)[file];
+  if (begin <= data_.first) return 0;
+  return std::min(data_.size,
+                  (begin - data_.first + data_.stride - 1) / data_.stride);
 }
 
 int64_t ReplicaStreams::Size(int replica) const {
-  if (!data_.own_.empty()) return data_.own_[static_cast<size_t>(replica)];
-  if (!by_file()) return data_.size_;
+  if (!data_.own.empty()) return data_.own[static_cast<size_t>(replica)];
+  if (!by_file()) return data_.size;
   int64_t size = 0;
-  for (size_t f = replica; f < data_.files_->size(); f += replicas_) {
+  for (size_t f = replica; f < data_.files->size(); f += replicas_) {
     size += FileBegin(f + 1) - FileBegin(f);
   }
   return size;
 }
 
 Status ReplicaStreams::CheckOwnExamples(int replica, int parts) const {
-  if (data_.own_.empty() || (parts == 1 && Size(replica) == data_.size_)) {
+  if (data_.own.empty() || (parts == 1 && Size(replica) == data_.size)) {
     return Status();
   }
-  const std::string name = data_.source_->name();
+  const std::string name = data_.source->name();
   if (parts > 1) {
     return InvalidArgument(
         "%s: holds the examples of one replica, but this worker computes %d; "
@@ -45,7 +46,7 @@ Status ReplicaStreams::CheckOwnExamples(int replica, int parts) const {
   return InvalidArgument("%s: has %" PRId64
                          " examples, but replica %d's are to be %" PRId64
                          " by the list of the workers' own examples",
-                         name.c_str(), data_.size_, replica, Size(replica));
+                         name.c_str(), data_.size, replica, Size(replica));
 }
 
 // A batch of n is cut into pieces of ceil(n / replicas).
@@ -55,8 +56,8 @@ int64_t ReplicaStreams::Steps(int replica) const {
     return n == 0 ? 0 : (n + piece - 1) / piece;
   };
   const int64_t size = Size(replica);
-  const int64_t rest = data_.drop_remainder_ ? 0 : size % data_.batch_;
-  return size / data_.batch_ * pieces(data_.batch_) + pieces(rest);
+  const int64_t rest = data_.drop_remainder ? 0 : size % data_.batch;
+  return size / data_.batch * pieces(data_.batch) + pieces(rest);
 }
 
 int64_t ReplicaStreams::StepsOfPass() const {
@@ -69,7 +70,7 @@ int64_t ReplicaStreams::StepsOfPass() const {
 
 void ReplicaStreams::Piece(int64_t step, int replica, int64_t* first,
                            int64_t* count) const {
-  const int64_t size = Size(replica), full = data_.batch_;
+  const int64_t size = Size(replica), full = data_.batch;
   int64_t piece = data_.FullPart(replicas_);
   // The pieces of a full batch.
   const int64_t pieces = (full + piece - 1) / piece;
@@ -77,7 +78,7 @@ void ReplicaStreams::Piece(int64_t step, int replica, int64_t* first,
   const int64_t begin = batch * full;
   int64_t length = std::min(full, size - begin);
   if (length < full) {
-    if (data_.drop_remainder_) length = 0;
+    if (data_.drop_remainder) length = 0;
     piece = (length + replicas_ - 1) / replicas_;
   }
   const int64_t within = std::min(length, (step - batch * pieces) * piece);
@@ -86,14 +87,14 @@ void ReplicaStreams::Piece(int64_t step, int replica, int64_t* first,
 }
 
 int64_t ReplicaStreams::ExampleAt(int64_t pass, int64_t i, int replica) const {
-  const int64_t first = data_.first_, stride = data_.stride_;
+  const int64_t first = data_.first, stride = data_.stride;
   // Replica 0 has the order of a single one.
   const uint64_t seed =
-      data_.seed_ + static_cast<uint64_t>(replica) * 0x9E3779B97F4A7C15u;
+      data_.seed + static_cast<uint64_t>(replica) * 0x9E3779B97F4A7C15u;
   i = data_.ShuffledAt(seed, pass, Size(replica), i, replicas_);
   if (!by_file()) return first + i * stride;
   for (size_t f = replica;; f += replicas_) {
-    RINGLET_CHECK(f < data_.files_->size());
+    RINGLET_CHECK(f < data_.files->size());
     const int64_t begin = FileBegin(f), size = FileBegin(f + 1) - begin;
     if (i < size) return first + (begin + i) * stride;
     i -= size;
@@ -117,7 +118,7 @@ BatchPlan ReplicaStreams::Plan(const DataPosition& at, int replica) const {
   const bool over = step + 1 == longest;
   plan.next = over ? DataPosition{at.pass + 1, 0}
                    : DataPosition{at.pass, at.used + data_.FullPart(replicas_)};
-  plan.last = over && data_.passes_ > 0 && plan.next.pass % data_.passes_ == 0;
+  plan.last = over && data_.passes > 0 && plan.next.pass % data_.passes == 0;
   return plan;
 }
 

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ringlet/dataset.h"
+#include "dataset_parts.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -18,7 +18,7 @@ namespace ringlet {
 class ReplicaStreams {
  public:
   // `dataset` outlives this.
-  ReplicaStreams(const Dataset& dataset, int replicas)
+  ReplicaStreams(const DatasetParts& dataset, int replicas)
       : data_(dataset), replicas_(replicas) {}
 
   // True if each replica reads only the examples of its own files.
@@ -28,7 +28,7 @@ class ReplicaStreams {
   Status CheckOwnExamples(int replica, int parts) const;
   int64_t Size(int replica) const;  // examples of one pass
   int64_t StepsOfPass() const;      // steps of the longest pass
-  // As Dataset::Plan and ExampleAt; i is a number in the stream.
+  // As DatasetParts::Plan and ExampleAt; i is a number in the stream.
   BatchPlan Plan(const DataPosition& at, int replica) const;
   int64_t ExampleAt(int64_t pass, int64_t i, int replica) const;
 
@@ -40,7 +40,7 @@ class ReplicaStreams {
   // Shuffle.
   int64_t FileBegin(size_t file) const;
 
-  const Dataset& data_;
+  const DatasetParts& data_;
   const int replicas_;
 };
 

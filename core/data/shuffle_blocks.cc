@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dataset_parts.h"
 #include "permutation.h"
 
 namespace ringlet {
@@ -31,8 +32,8 @@ ShuffleBlocks::ShuffleBlocks(int64_t memory, int64_t bytes, bool apart,
   group_ = std::max<int64_t>(1, stream_examples / block_ - 1) * block_;
 }
 
-ShuffleBlocks::ShuffleBlocks(const Dataset& dataset, int replicas)
-    : ShuffleBlocks(dataset.memory_, dataset.example_bytes_, dataset.apart_,
+ShuffleBlocks::ShuffleBlocks(const DatasetParts& dataset, int replicas)
+    : ShuffleBlocks(dataset.memory, dataset.example_bytes, dataset.apart,
                     dataset.HasReplicaStreams(replicas) ? replicas : 1) {}
 
 int64_t ShuffleBlocks::ExampleAt(uint64_t seed, int64_t pass, int64_t n,

@@ -1,4 +1,4 @@
-// ShuffleBlocks: the order of a shuffled pass with Dataset::memory(), in which
+// ShuffleBlocks: the order of a shuffled pass with Dataset::Memory(), in which
 // examples are read in blocks. Pure. docs/streaming.md has the rule.
 
 #ifndef RINGLET_CORE_DATA_SHUFFLE_BLOCKS_H_
@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "ringlet/dataset.h"
+#include "dataset_parts.h"
 
 namespace ringlet {
 
@@ -18,8 +18,8 @@ class ShuffleBlocks {
   // `bytes`: of an example in the types of its source. `apart`: each example
   // has its own file. `streams`: the memory is divided among as many replicas.
   ShuffleBlocks(int64_t memory, int64_t bytes, bool apart, int64_t streams);
-  // Requires dataset.memory() > 0.
-  ShuffleBlocks(const Dataset& dataset, int replicas);
+  // Requires dataset.memory > 0.
+  ShuffleBlocks(const DatasetParts& dataset, int replicas);
 
   // The number of examples that the memory holds.
   int64_t examples() const { return examples_; }

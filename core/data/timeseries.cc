@@ -13,6 +13,7 @@
 #include "../base/fnv1a.h"
 #include "../base/guarded.h"
 #include "../base/text.h"
+#include "dataset_parts.h"
 #include "ringlet/dataset.h"
 
 namespace ringlet {
@@ -147,17 +148,16 @@ class WindowedSource final : public Source {
     AddOptions(&hash);
     return hash.value();
   }
-  std::vector<std::string> ClassNames() const override {
-    return options_.target_columns.empty() ? rows_->ClassNames()
-                                           : std::vector<std::string>();
-  }
-  std::vector<TableColumn> Columns() const override { return rows_->Columns(); }
-  TableEncoding Encoding() const override { return rows_->Encoding(); }
-  std::optional<TimeseriesOptions> Windows() const override {
-    TimeseriesOptions options = options_;
-    options.start_index = 0;
-    options.end_index = -1;
-    return options;
+  DataDescription Description() const override {
+    const DataDescription rows = rows_->Description();
+    DataDescription windows;
+    windows.columns = rows.columns;
+    windows.encoding = rows.encoding;
+    if (options_.target_columns.empty()) windows.classes = rows.classes;
+    windows.windows = options_;
+    windows.windows->start_index = 0;
+    windows.windows->end_index = -1;
+    return windows;
   }
   std::vector<int64_t> GroupStarts() const override {
     std::vector<int64_t> starts;
@@ -367,20 +367,21 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
                                    const TimeseriesOptions& options) {
   const Status status = rows.Batch(1).status();
   if (!status.ok()) return Dataset(status);
-  if (rows.first() != 0 || rows.size() != rows.source()->size() ||
-      rows.passes() != 1 || rows.batch_size() != 0 ||
-      rows.shuffle_seed() >= 0 || rows.policy() != AutoShardPolicy::kData ||
-      !rows.own_examples().empty() || rows.memory() != 0) {
+  if (rows.parts().first != 0 || rows.size() != rows.source()->size() ||
+      rows.parts().passes != 1 || rows.batch_size() != 0 ||
+      rows.parts().shuffle_seed() >= 0 ||
+      rows.parts().policy != AutoShardPolicy::kData ||
+      !rows.parts().own.empty() || rows.parts().memory != 0) {
     return Dataset(InvalidArgument(
         "%s: TimeseriesDatasetFromArray takes a dataset on which only Map and "
         "SampleWeight were called; call other methods on its result",
         rows.source()->name().c_str()));
   }
-  if (rows.weights_per_example() > 1) {
+  if (rows.parts().weights_per_example > 1) {
     return Dataset(InvalidArgument("%s: sample_weight: has %" PRId64
                                    " numbers for each row; a window takes one",
                                    rows.source()->name().c_str(),
-                                   rows.weights_per_example()));
+                                   rows.parts().weights_per_example));
   }
   const Status valid = CheckOptions(*rows.source(), options);
   if (!valid.ok()) return Dataset(valid);
@@ -388,9 +389,9 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
   const Status has_windows = source->CheckHasWindows();
   if (!has_windows.ok()) return Dataset(has_windows);
   const Dataset windows = Dataset(source).Map(rows.scale());
-  return rows.sample_weight() == nullptr
+  return rows.parts().weights == nullptr
              ? windows
-             : windows.SampleWeight(source->WeightsOf(*rows.sample_weight()));
+             : windows.SampleWeight(source->WeightsOf(*rows.parts().weights));
 }
 
 }  // namespace ringlet

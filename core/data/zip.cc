@@ -11,6 +11,7 @@
 #include "../base/fnv1a.h"
 #include "../base/guarded.h"
 #include "../base/text.h"
+#include "dataset_parts.h"
 #include "ringlet/dataset.h"
 #include "value_at.h"
 
@@ -117,13 +118,14 @@ class ZippedSource final : public Source {
   std::vector<ExampleSpec> Targets() const override { return y_.specs(); }
   std::string name() const override { return x_.name(); }
   std::string y_name() const override { return y_.name(); }
-  std::vector<TableColumn> Columns() const override {
-    const Source* const only = x_.only();
-    return only == nullptr ? std::vector<TableColumn>() : only->Columns();
-  }
-  TableEncoding Encoding() const override {
-    const Source* const only = x_.only();
-    return only == nullptr ? TableEncoding() : only->Encoding();
+  DataDescription Description() const override {
+    DataDescription zipped;
+    if (const Source* const only = x_.only()) {
+      DataDescription x = only->Description();
+      zipped.columns = std::move(x.columns);
+      zipped.encoding = std::move(x.encoding);
+    }
+    return zipped;
   }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
     // Two loaders may read ahead at the same time, for training and validation.
@@ -154,10 +156,10 @@ class ZippedSource final : public Source {
 Status CheckPart(const Dataset& part, const Dataset& first) {
   RINGLET_RETURN_IF_ERROR(part.Batch(1).status());
   const std::string name = part.source()->name();
-  if (part.first() != 0 || part.stride() != 1 || part.passes() != 1 ||
-      part.batch_size() != 0 || part.shuffle_seed() >= 0 ||
-      part.size() != part.source()->size() || part.sample_weight() != nullptr ||
-      part.memory() != 0) {
+  const DatasetParts& d = part.parts();
+  if (d.first != 0 || d.stride != 1 || d.ordered() ||
+      d.size != part.source()->size() || d.weights != nullptr ||
+      d.memory != 0) {
     return InvalidArgument(
         "%s: Zip takes datasets on which only Map was called; call other "
         "methods on its result",

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "../base/collective_numbers.h"
+#include "../data/dataset_parts.h"
 #include "../model/model_parts.h"
 #include "ringlet/collective.h"
 #include "ringlet/fit.h"
@@ -41,7 +42,7 @@ Status CheckEndless(const Dataset& dataset, int64_t steps, const char* option) {
     return InvalidArgument("%s is %lld; it must be 0 or more", option,
                            static_cast<long long>(steps));
   }
-  if (dataset.endless() && steps == 0) {
+  if (dataset.parts().endless() && steps == 0) {
     return InvalidArgument("the dataset repeats without end: set %s", option);
   }
   return Status();
@@ -167,9 +168,9 @@ struct Predicted {
   std::vector<float> all;
 };
 
-// Appends all replicas' values of an output, in the pieces of Dataset::Plan. An
-// example has `width` floats of this output, after `before` floats of earlier
-// outputs.
+// Appends all replicas' values of an output, in the pieces of
+// DatasetParts::Plan. An example has `width` floats of this output, after
+// `before` floats of earlier outputs.
 void AppendOutputs(const Batch& batch, int64_t width, int64_t before,
                    const Predicted& predicted, std::vector<float>* outputs) {
   const int ranks = predicted.model.collective()->size();
@@ -242,7 +243,7 @@ Status PredictTogether(Model* model, const ReplicaAssignment& assignment,
   // The memory that the model has reserved limits a replica's part. All
   // replicas together have no limit.
   const auto largest = static_cast<uint64_t>(
-      dataset.LargestPart(model->num_replicas()) * OutputWidth(*model));
+      dataset.parts().LargestPart(model->num_replicas()) * OutputWidth(*model));
   const auto max_replicas = static_cast<size_t>(assignment.max_per_rank());
   const uint64_t floats =
       largest * max_replicas * static_cast<uint64_t>(collective->size());
@@ -284,10 +285,10 @@ Status PredictAll(Model* model, const ReplicaAssignment& assignment,
   RINGLET_RETURN_IF_ERROR(model->status());
   RINGLET_RETURN_IF_ERROR(CheckAssigned(*model, assignment));
   RINGLET_RETURN_IF_ERROR(data.status());
-  const bool own = !data.own_examples().empty();
+  const bool own = !data.parts().own.empty();
   // An evaluation has each example once, in order, with any policy.
   const Dataset dataset = own ? data : data.AutoShard(AutoShardPolicy::kData);
-  if (dataset.endless()) {
+  if (dataset.parts().endless()) {
     return InvalidArgument("Predict: the dataset repeats without end");
   }
   std::unique_ptr<BatchLoader> loader;

@@ -15,6 +15,7 @@
 
 #include "../base/guarded.h"
 #include "../base/ieee_arithmetic.h"
+#include "../data/dataset_parts.h"
 #include "../data/input_shapes.h"
 #include "../data/value_at.h"
 #include "../layers/layer_kind.h"
@@ -64,7 +65,7 @@ class InputValues {
     for (int64_t k = 0; k < dataset_.size(); k += kChunk) {
       const int64_t n = std::min(kChunk, dataset_.size() - k);
       for (int64_t i = 0; i < n; ++i) {
-        indices[i] = dataset_.first() + (k + i) * dataset_.stride();
+        indices[i] = dataset_.parts().first + (k + i) * dataset_.parts().stride;
       }
       RINGLET_RETURN_IF_ERROR(CallRead(dataset_.source().get(), indices,
                                        static_cast<int>(n), raw_.data(),
@@ -120,7 +121,7 @@ Status CheckMayAdapt(const Graph& graph, int node, const Dataset& dataset) {
         "only once; give each input a layer of its own",
         name);
   }
-  if (dataset.own_examples().empty()) return Status();
+  if (dataset.parts().own.empty()) return Status();
   return InvalidArgument(
       "layer '%s' (Normalization): adapts to the data, but each worker has its "
       "own examples; give mean and variance",

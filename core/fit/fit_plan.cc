@@ -19,6 +19,7 @@
 #include "../base/fnv1a.h"
 #include "../base/number_text.h"
 #include "../data/content_checksum.h"
+#include "../data/dataset_parts.h"
 #include "../exchange/participation.h"
 #include "../layers/layer_kind.h"
 #include "evaluation.h"
@@ -31,7 +32,7 @@ Status FitPlan::Check() const {
   RINGLET_RETURN_IF_ERROR(dataset_.status());
   RINGLET_RETURN_IF_ERROR(
       CheckSampled(model_.local_updates(), model_.num_replicas()));
-  const size_t own = dataset_.own_examples().size();
+  const size_t own = dataset_.parts().own.size();
   if (own > 0 && own != static_cast<size_t>(model_.num_replicas())) {
     return InvalidArgument(
         "%s: the own examples of %zu workers for %d replica%s; give a number "
@@ -75,11 +76,11 @@ Status TryData(const Dataset& dataset, const ClassWeights& class_weight,
 // Returns the checksum of the sample weights as little-endian numbers; 0
 // without them.
 uint64_t ChecksumOf(const Dataset& dataset) {
-  if (dataset.sample_weight() == nullptr) return 0;
-  std::vector<float> weights = *dataset.sample_weight();
+  if (dataset.parts().weights == nullptr) return 0;
+  std::vector<float> weights = *dataset.parts().weights;
   const size_t bytes = weights.size() * sizeof(float);
   SwapToLittle(weights.data(), sizeof(float), weights.size());
-  return static_cast<uint64_t>(dataset.weights_per_example()) << 32 |
+  return static_cast<uint64_t>(dataset.parts().weights_per_example) << 32 |
          Crc32c(weights.data(), bytes);
 }
 
@@ -148,44 +149,42 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
     f->Add(std::string(name) + suffix, value);
   };
   std::string own;
-  for (const int64_t count : dataset.own_examples()) {
+  for (const int64_t count : dataset.parts().own) {
     own += std::to_string(count) + " ";
   }
   add("the workers' own examples", own);
   if (own.empty()) add("the number of examples", dataset.size());
-  add("the first example", dataset.first());
-  add("the stride of examples", dataset.stride());
+  add("the first example", dataset.parts().first);
+  add("the stride of examples", dataset.parts().stride);
   add("the batch size", dataset.batch_size());
-  add("drop_remainder", int64_t{dataset.drop_remainder()});
-  add("the number of passes", dataset.passes());
-  add("batches across passes", int64_t{dataset.batches_cross_passes()});
-  add("the shuffle's seed", dataset.shuffle_seed());
+  add("drop_remainder", int64_t{dataset.parts().drop_remainder});
+  add("the number of passes", dataset.parts().passes);
+  add("batches across passes", int64_t{dataset.parts().batches_cross_passes});
+  add("the shuffle's seed", dataset.parts().shuffle_seed());
   // (The order of the shuffle depends on it.)
-  add("the memory of the examples", dataset.memory());
-  add("the sharding policy", static_cast<int64_t>(dataset.policy()));
+  add("the memory of the examples", dataset.parts().memory);
+  add("the sharding policy", static_cast<int64_t>(dataset.parts().policy));
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);
-  const Source& source = *dataset.source();
-  if (const std::optional<ImageResizing> resizing = source.Resizing()) {
+  const DataDescription data = dataset.source()->Description();
+  if (const std::optional<ImageResizing>& resizing = data.resizing) {
     add("the pictures' interpolation",
         static_cast<int64_t>(resizing->interpolation));
     add("crop_to_aspect_ratio", int64_t{resizing->crop_to_aspect_ratio});
   }
-  if (source.SamplingRate() > 0) {
-    add("the sampling rate", source.SamplingRate());
-  }
-  const std::optional<TextVectorization> text = source.Text();
+  if (data.sampling_rate > 0) add("the sampling rate", data.sampling_rate);
+  const std::optional<TextVectorization>& text = data.text;
   const std::pair<const char*, std::vector<std::string>> all[] = {
-      {"classes", source.ClassNames()},
-      {"columns", ValueNames(source.Columns())},
-      {"categories and means", TextsOf(source.Encoding())},
+      {"classes", data.classes},
+      {"columns", ValueNames(data.columns)},
+      {"categories and means", TextsOf(data.encoding)},
       {"tokens", text ? text->vocabulary : std::vector<std::string>()}};
   for (const auto& [kind, names] : all) {
     AddNames(kind, names, suffix, !own.empty(), f);
   }
   if (!own.empty()) return;  // other ranks do not have its weights either
-  f->AddChecksum(std::string("sizes of the files") + suffix,
-                 static_cast<uint64_t>(dataset.files_checksum()));
+  f->AddChecksum(std::string("sizes suffix the files") + suffix,
+                 static_cast<uint64_t>(dataset.parts().FilesChecksum()));
   f->AddChecksum(std::string("sample weights") + suffix, ChecksumOf(dataset));
   f->AddChecksum(std::string("examples") + suffix, content.value_or(0));
 }
@@ -211,19 +210,20 @@ void AddValidation(const FitOptions& options,
 // With kFile and kOff the workers may have different examples.
 void FitPlan::ReadContent(const Dataset& dataset,
                           std::optional<uint64_t>* content) {
-  const bool own = dataset.HasReplicaStreams(model_.num_replicas()) ||
-                   dataset.policy() == AutoShardPolicy::kOff ||
-                   !dataset.own_examples().empty();
+  const bool own = dataset.parts().HasReplicaStreams(model_.num_replicas()) ||
+                   dataset.parts().policy == AutoShardPolicy::kOff ||
+                   !dataset.parts().own.empty();
   if (content->has_value() || own || model_.collective()->size() == 1) return;
   *content = ContentChecksum(dataset);
 }
 
 Status FitPlan::ReserveAndProbe(Model* model) {
   const int replicas = model_.num_replicas();
-  RINGLET_RETURN_IF_ERROR(dataset_.CheckStart({}, replicas));
-  int64_t largest = dataset_.LargestPart(replicas);
+  RINGLET_RETURN_IF_ERROR(dataset_.parts().CheckStart({}, replicas));
+  int64_t largest = dataset_.parts().LargestPart(replicas);
   if (validates()) {
-    largest = std::max(largest, options_.validation_data.LargestPart(replicas));
+    largest = std::max(largest,
+                       options_.validation_data.parts().LargestPart(replicas));
   }
   RINGLET_RETURN_IF_ERROR(model->Reserve(largest, /*training=*/true));
   RINGLET_RETURN_IF_ERROR(TryData(dataset_, options_.class_weight, model));
@@ -289,7 +289,8 @@ Validation FitPlan::ValidationOfAll() const {
 }
 
 int64_t FitPlan::StepsOfData(int64_t epoch, int64_t step) const {
-  if (options_.steps_per_epoch == 0 || dataset_.endless()) return INT64_MAX;
+  if (options_.steps_per_epoch == 0 || dataset_.parts().endless())
+    return INT64_MAX;
   const int64_t used =
       (epoch - options_.initial_epoch) * options_.steps_per_epoch + step;
   return dataset_.steps(model_.num_replicas()) - used;

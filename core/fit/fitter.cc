@@ -13,6 +13,7 @@
 #include "../base/events.h"
 #include "../base/guarded.h"
 #include "../base/ieee_arithmetic.h"
+#include "../data/dataset_parts.h"
 #include "evaluation.h"
 #include "ringlet/collective.h"
 #include "ringlet/status.h"
@@ -123,7 +124,7 @@ void Fitter::CloseRun(const Status& status, int64_t epochs) {
   parts_.record().check_examples = 0;
   if (!status.ok()) return;
   ++parts_.record().completed;
-  parts_.record().order_seed = dataset_.shuffle_seed();
+  parts_.record().order_seed = dataset_.parts().shuffle_seed();
   parts_.record().order_size = dataset_.size();
 }
 
@@ -217,8 +218,8 @@ Status Fitter::Begin() {
   RINGLET_RETURN_IF_ERROR(SetUp());
   messages_.ReportResume(fit_);
   const FitRecord& last = parts_.record();
-  const bool same_order = dataset_.shuffle_seed() >= 0 &&
-                          dataset_.shuffle_seed() == last.order_seed &&
+  const bool same_order = dataset_.parts().shuffle_seed() >= 0 &&
+                          dataset_.parts().shuffle_seed() == last.order_seed &&
                           dataset_.size() == last.order_size;
   const bool begins = fit_.position == DataPosition() && HasEpoch();
   if (same_order && begins && !fit_.after_loss) messages_.ReportSameOrder(fit_);

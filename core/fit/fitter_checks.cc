@@ -8,6 +8,7 @@
 #include "../base/events.h"
 #include "../base/text.h"
 #include "../base/time_units.h"
+#include "../data/dataset_parts.h"
 #include "fitter.h"
 #include "ringlet/collective.h"
 #include "run_state.h"
@@ -18,7 +19,7 @@ namespace ringlet {
 void Fitter::SetUpChecks() {
   if (options_.cross_check && options_.check_replicas_every != 0) {
     parts_.record().check_examples =
-        dataset_.LargestPart(model_->num_replicas());
+        dataset_.parts().LargestPart(model_->num_replicas());
   }
   recovery_.SetMode(ModeOfRecovery());
 }

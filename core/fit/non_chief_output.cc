@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "../data/dataset_parts.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
 
@@ -27,7 +28,7 @@ void NonChiefOutput::Begin(const FitState& fit, const ReplicaRange& own,
   begun_ = true;
   const int replicas = fit.model->num_replicas();
   // For a full batch: the last replicas may have fewer examples, or none.
-  const int64_t part = dataset.FullPart(replicas);
+  const int64_t part = dataset.parts().FullPart(replicas);
   const auto end = [&](int replica) {
     return std::min(part * replica, dataset.batch_size());
   };

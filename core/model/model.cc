@@ -9,6 +9,7 @@
 #include "../base/text.h"
 #include "../compute/digest.h"
 #include "../data/dataset_loader.h"
+#include "../data/dataset_parts.h"
 #include "../layers/layer_kind.h"
 #include "../objective/batch_loss.h"
 #include "../objective/metric_states.h"
@@ -246,8 +247,9 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.cursor.parts = own.count;
   options.cursor.world = m.config.job_replicas.count();
   RINGLET_RETURN_IF_ERROR(m.memory.CheckNotLent("OpenLoader"));
-  RINGLET_RETURN_IF_ERROR(m.stepper.Reserve(
-      dataset.LargestPart(options.cursor.world), loader_options.training));
+  RINGLET_RETURN_IF_ERROR(
+      m.stepper.Reserve(dataset.parts().LargestPart(options.cursor.world),
+                        loader_options.training));
   options.lease = m.memory.Lend();
   const StepSpans& step = m.memory.step();
   options.x = step.x;

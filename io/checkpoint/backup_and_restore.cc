@@ -278,7 +278,8 @@ class BackupAndRestoreCallback final : public Callback {
     if (loaded.ok()) loaded = LoadState(path, state);
     if (loaded.ok()) loaded = KeepOwnRate(path, fit.model);
     if (loaded.ok() && fit.dataset != nullptr) {
-      loaded = fit.dataset->CheckStart(fit.position, fit.model->num_replicas());
+      loaded = fit.dataset->parts().CheckStart(fit.position,
+                                               fit.model->num_replicas());
     }
     RINGLET_RETURN_IF_ERROR(CannotResume(path, loaded));
     if (fit.epoch < fit.epochs || (fit.epoch == fit.epochs && fit.step == 0)) {

@@ -14,6 +14,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
+#include "../../core/data/dataset_parts.h"
 #include "../../core/layers/layer_table.h"
 #include "ringlet/model.h"
 
@@ -154,14 +155,15 @@ std::string LocalUpdatesText(const Model& model) {
 std::string DataText(const FitState& fit) {
   if (fit.dataset == nullptr) return "";
   const Dataset& data = *fit.dataset;
-  int64_t examples = data.own_examples().empty() ? data.size() : 0;
-  for (const int64_t own : data.own_examples()) examples += own;
+  int64_t examples = data.parts().own.empty() ? data.size() : 0;
+  for (const int64_t own : data.parts().own) examples += own;
   std::string text = std::to_string(examples) + " examples, ";
-  text += data.shuffle_seed() < 0
-              ? "not shuffled"
-              : "shuffled with seed " + std::to_string(data.shuffle_seed());
-  if (data.shuffle_seed() >= 0 && data.memory() > 0) {
-    text += " in a memory of " + std::to_string(data.memory()) + " bytes";
+  text +=
+      data.parts().shuffle_seed() < 0
+          ? "not shuffled"
+          : "shuffled with seed " + std::to_string(data.parts().shuffle_seed());
+  if (data.parts().shuffle_seed() >= 0 && data.parts().memory > 0) {
+    text += " in a memory of " + std::to_string(data.parts().memory) + " bytes";
   }
   text += ", batches of " + std::to_string(data.batch_size());
   text += ", " + std::to_string(fit.steps_per_epoch) + " steps per epoch";
@@ -182,7 +184,7 @@ std::string ClassesText(const FitState& fit) {
   constexpr size_t kMaxShown = 60;  // bytes; a message shows 100 in all
   std::string names;
   Fnv1a all;
-  for (const std::string& name : fit.dataset->source()->ClassNames()) {
+  for (const std::string& name : fit.dataset->source()->Description().classes) {
     names += (names.empty() ? "" : ", ") + name;
     all.Add(name);
   }

@@ -73,7 +73,7 @@ class ExampleLoggerCallback final : public RowLogger {
 
   const std::string& RowsOf(const FitState& fit, const Steps& steps) {
     const int replicas = fit.model->num_replicas();
-    const bool by_replica = fit.dataset->HasReplicaStreams(replicas);
+    const bool by_replica = fit.dataset->parts().HasReplicaStreams(replicas);
     const int world = by_replica ? replicas : 1;
     rows_.clear();
     DataPosition at = {steps.pass, steps.used};
@@ -83,7 +83,7 @@ class ExampleLoggerCallback final : public RowLogger {
         AppendRow(*fit.dataset, at, by_replica ? std::to_string(r) : "all", r,
                   world);
       }
-      at = fit.dataset->Plan(at, 0, world).next;
+      at = fit.dataset->parts().Plan(at, 0, world).next;
     }
     return rows_;
   }
@@ -91,12 +91,12 @@ class ExampleLoggerCallback final : public RowLogger {
   // Appends the rest of a row, after epoch and number, for the step at `at`.
   void AppendRow(const Dataset& data, const DataPosition& at,
                  const std::string& replica, int rank, int world) {
-    const BatchPlan plan = data.Plan(at, rank, world);
+    const BatchPlan plan = data.parts().Plan(at, rank, world);
     const bool by_replica = world > 1;
     int64_t size = data.size();
-    if (data.drop_remainder() && !data.batches_cross_passes()) {
+    if (data.parts().drop_remainder && !data.parts().batches_cross_passes) {
       size -= size % data.batch_size();
-    } else if (data.drop_remainder() && !data.endless()) {
+    } else if (data.parts().drop_remainder && !data.parts().endless()) {
       size = 0;  // of the last pass less is used
     }
     rows_ += replica;
@@ -110,7 +110,8 @@ class ExampleLoggerCallback final : public RowLogger {
           !by_replica && k > 0 && (at.used + k) % data.size() == 0;
       if (next_pass) rows_ += " /";
       rows_ += separator;
-      rows_ += std::to_string(data.ExampleAt(at, plan.first + k, rank, world));
+      rows_ += std::to_string(
+          data.parts().ExampleAt(at, plan.first + k, rank, world));
       separator = ' ';
     }
     rows_ += plan.count == 0 ? ",\n" : "\n";

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "expect_ok.h"
+#include "core/data/dataset_parts.h"
 #include "ringlet/dataset.h"
 #include "ringlet/model.h"
 
@@ -19,10 +20,10 @@ namespace ringlet {
 // classes (tiny_model.h), and advances *at. Returns the number of examples.
 inline double TrainPart(Model* model, const Dataset& data, int r, int replicas,
                         DataPosition* at) {
-  const BatchPlan plan = data.Plan(*at, r, replicas);
+  const BatchPlan plan = data.parts().Plan(*at, r, replicas);
   std::vector<int64_t> numbers;
   for (int64_t k = 0; k < plan.count; ++k) {
-    numbers.push_back(data.ExampleAt(*at, plan.first + k, r, replicas));
+    numbers.push_back(data.parts().ExampleAt(*at, plan.first + k, r, replicas));
   }
   *at = plan.next;
   if (plan.count == 0) return 0;

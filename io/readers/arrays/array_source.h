@@ -112,7 +112,11 @@ class ArraySource final : public Source {
   ExampleSpec y() const override { return y_.spec; }
   std::string name() const override { return FileNameOf(x_.name); }
   std::string y_name() const override { return FileNameOf(y_.name); }
-  std::vector<std::string> ClassNames() const override { return class_names_; }
+  DataDescription Description() const override {
+    DataDescription arrays;
+    arrays.classes = class_names_;
+    return arrays;
+  }
   bool XRange(double* least, double* largest) const override {
     return x_.Range(least, largest);
   }

@@ -16,6 +16,7 @@
 #include "../../../core/base/fnv1a.h"
 #include "../../../core/base/guarded.h"
 #include "../../../core/base/text.h"
+#include "../../../core/data/dataset_parts.h"
 #include "../../files/file_version.h"
 #include "../../files/input_file.h"
 #include "../../files/path.h"
@@ -82,7 +83,7 @@ Status ReadLabels(const LabelledFilesOptions& options, const Dataset& rows,
   Source* const source = rows.source().get();
   const auto count = static_cast<size_t>(source->size());
   files->y = source->y();
-  files->classes = source->ClassNames();
+  files->classes = source->Description().classes;
   files->labels.resize(files->y.bytes() * count);
   for (size_t i = 0; i < count && !files->labels.empty(); ++i) {
     const auto row = static_cast<int64_t>(i);
@@ -291,7 +292,7 @@ Status FilesOfCsv(const std::string& path, const std::string& column,
   const Dataset opened = OpenTexts(path, column, rows, &files->paths);
   if (opened.source() == nullptr) return opened.status();
   RINGLET_RETURN_IF_ERROR(ReadLabels(options, opened, files));
-  const auto* const weights = opened.sample_weight();
+  const auto& weights = opened.parts().weights;
   if (weights != nullptr) files->weights = *weights;
   for (std::string& file_path : files->paths) {
     if (!file_path.empty()) file_path = PathIn(FolderOf(path), file_path);

@@ -49,8 +49,10 @@ class LabelledFilesSource : public Source {
     return static_cast<int64_t>(files_.paths.size());
   }
   ExampleSpec y() const override { return files_.y; }
-  std::vector<std::string> ClassNames() const override {
-    return files_.classes;
+  DataDescription Description() const override {
+    DataDescription files;
+    files.classes = files_.classes;
+    return files;
   }
   std::string ExamplePath(int64_t index) const override {
     return files_.paths[static_cast<size_t>(index)];

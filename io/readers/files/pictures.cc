@@ -35,8 +35,10 @@ class PictureSource final : public LabelledFilesSource {
     *largest = 255;
     return true;
   }
-  std::optional<ImageResizing> Resizing() const override {
-    return options_.resizing;
+  DataDescription Description() const override {
+    DataDescription pictures = LabelledFilesSource::Description();
+    pictures.resizing = options_.resizing;
+    return pictures;
   }
 
  private:

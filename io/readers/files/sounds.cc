@@ -32,7 +32,11 @@ class SoundSource final : public LabelledFilesSource {
     return {DType::kFloat32,
             {options_.output_sequence_length, options_.channels}};
   }
-  int64_t SamplingRate() const override { return options_.sampling_rate; }
+  DataDescription Description() const override {
+    DataDescription sounds = LabelledFilesSource::Description();
+    sounds.sampling_rate = options_.sampling_rate;
+    return sounds;
+  }
   Status Augment(const DataPosition& at, const int64_t* index, int count,
                  void* x) override {
     auto* to = static_cast<float*>(x);
@@ -72,7 +76,11 @@ class RecordingSource final : public Source {
     return {DType::kFloat32, {int64_t{format_.channels}}};
   }
   ExampleSpec y() const override { return {DType::kUint8, {0}}; }
-  int64_t SamplingRate() const override { return format_.rate; }
+  DataDescription Description() const override {
+    DataDescription sound;
+    sound.sampling_rate = format_.rate;
+    return sound;
+  }
   std::string name() const override { return FileNameOf(file_->path()); }
   bool XRange(double* least, double* largest) const override {
     *least = -1;

@@ -42,11 +42,7 @@ class TableSource : public Source {
   ExampleSpec x() const override { return {DType::kFloat32, {width_}}; }
   ExampleSpec y() const override { return table_.y.spec; }
   std::string name() const override { return FileNameOf(table_.path); }
-  std::vector<std::string> ClassNames() const override {
-    return table_.class_names;
-  }
-  std::vector<TableColumn> Columns() const override { return table_.header; }
-  TableEncoding Encoding() const override { return table_.encoding; }
+  DataDescription Description() const override;
   bool XRange(double* least, double* largest) const override;
   Status Read(const int64_t* index, int count, void* x, void* y) override;
   // The floats of all rows, to give a row other values.
@@ -72,6 +68,14 @@ inline TableSource::TableSource(Table table) : table_(std::move(table)) {
     one_hot_[static_cast<size_t>(place)] = static_cast<size_t>(column.width());
     width_ += column.width() - 1;
   }
+}
+
+inline DataDescription TableSource::Description() const {
+  DataDescription table;
+  table.columns = table_.header;
+  table.classes = table_.class_names;
+  table.encoding = table_.encoding;
+  return table;
 }
 
 inline void TableSource::Clear() {

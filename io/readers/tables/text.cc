@@ -10,6 +10,7 @@
 
 #include "../../../core/base/guarded.h"
 #include "../../../core/base/text.h"
+#include "../../../core/data/dataset_parts.h"
 #include "../../files/atomic_file.h"
 #include "csv_reader.h"
 #include "../../files/file_system.h"
@@ -201,11 +202,12 @@ class TextSource final : public Source {
   }
   ExampleSpec y() const override { return rows_->y(); }
   std::string name() const override { return rows_->name(); }
-  std::vector<std::string> ClassNames() const override {
-    return rows_->ClassNames();
+  DataDescription Description() const override {
+    DataDescription text = rows_->Description();
+    text.encoding = {};
+    text.text = text_;
+    return text;
   }
-  std::vector<TableColumn> Columns() const override { return rows_->Columns(); }
-  std::optional<TextVectorization> Text() const override { return text_; }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
     const auto length = static_cast<size_t>(text_.output_sequence_length);
     for (int i = 0; i < count && x != nullptr; ++i) {
@@ -384,7 +386,7 @@ Dataset TextDataset(const std::string& path, const std::string& column,
   if (!rows.Batch(1).status().ok()) return rows;
   const Dataset dataset(
       std::make_shared<TextSource>(rows.source(), known, std::move(numbers)));
-  const auto* const weights = rows.sample_weight();
+  const auto& weights = rows.parts().weights;
   return weights == nullptr ? dataset : dataset.SampleWeight(*weights);
 }
 

@@ -12,6 +12,7 @@
 
 #include "../../support/expect_ok.h"
 #include "core/data/dataset_loader.h"
+#include "core/data/dataset_parts.h"
 #include "core/data/permutation.h"
 #include "core/data/shuffle_blocks.h"
 #include "ringlet/dataset.h"
@@ -170,7 +171,8 @@ class Loaded {
     const Shape shape = data.source()->x().shape;
     options.x_shapes = {shape};
     options.outputs.resize(1);
-    const auto most = static_cast<size_t>(data.LargestPart(setting.world));
+    const auto most =
+        static_cast<size_t>(data.parts().LargestPart(setting.world));
     x_.resize(most * static_cast<size_t>(shape.elements()));
     y_.resize(most);
     options.x = x_.data();
@@ -255,7 +257,7 @@ TEST(ExampleBuffer, Next_AnyWorkersRoundsAndBatches_GivesThePlannedExamples) {
 TEST(ExampleBuffer, Next_OnePass_ReadsEachExampleOnceInLongPieces) {
   const auto source = std::make_shared<RecordingSource>(5000, 10);
   const Dataset data = Dataset(source).Memory(100'000).Shuffle(1).Batch(64);
-  const ShuffleBlocks blocks(data, 1);
+  const ShuffleBlocks blocks(data.parts(), 1);
   ASSERT_TRUE(blocks.divides(5000));
   {
     Loaded loaded(data, {});

@@ -13,6 +13,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/random_cases.h"
 #include "core/data/dataset_loader.h"
+#include "core/data/dataset_parts.h"
 #include "core/data/permutation.h"
 
 namespace ringlet {
@@ -32,10 +33,10 @@ using Indices = std::vector<int64_t>;
 
 // The examples of the batch at `at`, that rank `rank` gets.
 Indices Part(const Dataset& d, const DataPosition& at, int rank, int world) {
-  const BatchPlan plan = d.Plan(at, rank, world);
+  const BatchPlan plan = d.parts().Plan(at, rank, world);
   Indices part;
   for (int64_t i = 0; i < plan.count; ++i) {
-    part.push_back(d.ExampleAt(at, plan.first + i, rank, world));
+    part.push_back(d.parts().ExampleAt(at, plan.first + i, rank, world));
   }
   return part;
 }
@@ -46,7 +47,7 @@ std::vector<Indices> Batches(const Dataset& d, int rank = 0, int world = 1) {
   std::vector<Indices> batches;
   DataPosition at;
   for (bool last = false; !last;) {
-    const BatchPlan plan = d.Plan(at, rank, world);
+    const BatchPlan plan = d.parts().Plan(at, rank, world);
     batches.push_back(Part(d, at, rank, world));
     at = plan.next;
     last = plan.last;
@@ -85,7 +86,7 @@ TEST(DatasetTest, Repeat_BeforeBatchOrAfter_CrossesPassesOrDoesNot) {
 TEST(DatasetTest, Data_AfterTheEnd_BeginAgain) {
   const Dataset d = Numbers(5).Batch(2, true).Shuffle(1);
   DataPosition at;
-  for (int i = 0; i < 2; ++i) at = d.Plan(at, 0, 1).next;
+  for (int i = 0; i < 2; ++i) at = d.parts().Plan(at, 0, 1).next;
   EXPECT_EQ(at, (DataPosition{1, 0}));
 }
 
@@ -189,8 +190,8 @@ TEST(AutoShardTest, OffPolicy_TwoWorkers_EachHasAllTheData) {
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(Batches(d, rank, 2), (Lists{{0, 1}, {2, 3}, {4}, {5}}));
   }
-  EXPECT_EQ(d.Plan({0, 0}, 0, 2).global_count, 4);
-  EXPECT_EQ(d.Plan({0, 6}, 0, 2).global_count, 2);
+  EXPECT_EQ(d.parts().Plan({0, 0}, 0, 2).global_count, 4);
+  EXPECT_EQ(d.parts().Plan({0, 6}, 0, 2).global_count, 2);
   EXPECT_NE(Batches(d.Shuffle(1), 0, 2), Batches(d.Shuffle(1), 1, 2));
 }
 
@@ -211,6 +212,7 @@ TEST(AutoShardTest, FilePolicy_DropRemainder_EachWorkerDropsItsOwn) {
   EXPECT_EQ(Files({3, 3})
                 .AutoShard(AutoShardPolicy::kFile)
                 .Batch(4, true)
+                .parts()
                 .CheckStart({0, 0}, 2)
                 .code(),
             Code::kInvalidArgument);
@@ -226,7 +228,7 @@ TEST(AutoShardTest, FilePolicy_SkipTakeOrShard_CountsFilesFirst) {
 
 TEST(AutoShardTest, FilePolicy_FewerFilesThanWorkers_IsRefusedWithAdvice) {
   const auto check = [](const Dataset& d, AutoShardPolicy policy, int world) {
-    return d.AutoShard(policy).Batch(2).CheckStart({0, 0}, world);
+    return d.AutoShard(policy).Batch(2).parts().CheckStart({0, 0}, world);
   };
   for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto}) {
     EXPECT_OK(check(Files({3, 3}), policy, 2));
@@ -245,38 +247,39 @@ TEST(AutoShardTest, FilePolicy_FewerFilesThanWorkers_IsRefusedWithAdvice) {
 
 TEST(AutoShardTest, CheckStart_PositionOfNoStep_IsRefused) {
   const Dataset d = Files({6, 6}).AutoShard(AutoShardPolicy::kFile).Batch(4);
-  EXPECT_OK(d.CheckStart({5, 6}, 2));  // step 4 of 4
-  EXPECT_FALSE(d.CheckStart({0, 8}, 2).ok());
-  EXPECT_FALSE(d.CheckStart({0, 3}, 2).ok());
-  EXPECT_FALSE(d.CheckStart({0, -2}, 2).ok());
-  EXPECT_FALSE(d.CheckStart({-1, 0}, 2).ok());
+  EXPECT_TRUE(d.parts().CheckStart({5, 6}, 2).ok());  // step 4 source 4
+  EXPECT_FALSE(d.parts().CheckStart({0, 8}, 2).ok());
+  EXPECT_FALSE(d.parts().CheckStart({0, 3}, 2).ok());
+  EXPECT_FALSE(d.parts().CheckStart({0, -2}, 2).ok());
+  EXPECT_FALSE(d.parts().CheckStart({-1, 0}, 2).ok());
 }
 
 // Counts the uses of each example in every pass, by rank, and compares the
 // plans of all ranks on the way.
 void Audit(const Dataset& d, int world, int64_t n, int passes, int64_t uses) {
-  ASSERT_OK(d.CheckStart({0, 0}, world));
+  ASSERT_OK(d.parts().CheckStart({0, 0}, world));
   std::vector<std::vector<int>> used(passes + 1, std::vector<int>(n));
   DataPosition at;
   int64_t steps = 0;
   while (at.pass < passes) {
-    ASSERT_OK(d.CheckStart(at, world));
-    const BatchPlan chief = d.Plan(at, 0, world);
+    ASSERT_TRUE(d.parts().CheckStart(at, world).ok());
+    const BatchPlan chief = d.parts().Plan(at, 0, world);
     int64_t sum = 0;
     for (int rank = 0; rank < world; ++rank) {
-      const BatchPlan plan = d.Plan(at, rank, world);
+      const BatchPlan plan = d.parts().Plan(at, rank, world);
       ASSERT_EQ(plan.next, chief.next);
       ASSERT_EQ(plan.last, chief.last);
       ASSERT_EQ(plan.global_count, chief.global_count);
-      ASSERT_LE(plan.count, d.LargestPart(world));
+      ASSERT_LE(plan.count, d.parts().LargestPart(world));
       sum += plan.count;
       for (int64_t i = 0; i < plan.count; ++i) {
         const int64_t k = plan.first + i;
         // With kData a batch may cross the border of two passes.
-        const int64_t pass = d.policy() == AutoShardPolicy::kData || world == 1
-                                 ? at.pass + (at.used + k) / n
-                                 : at.pass;
-        const int64_t example = d.ExampleAt(at, k, rank, world);
+        const int64_t pass =
+            d.parts().policy == AutoShardPolicy::kData || world == 1
+                ? at.pass + (at.used + k) / n
+                : at.pass;
+        const int64_t example = d.parts().ExampleAt(at, k, rank, world);
         ASSERT_TRUE(example >= 0 && example < n);
         ++used[std::min<int64_t>(pass, passes)][example];
       }
@@ -285,9 +288,9 @@ void Audit(const Dataset& d, int world, int64_t n, int passes, int64_t uses) {
     ASSERT_EQ(sum, chief.global_count);
     ++steps;
     at = chief.next;
-    ASSERT_EQ(chief.last, !d.endless() && at.pass == passes);
+    ASSERT_EQ(chief.last, !d.parts().endless() && at.pass == passes);
   }
-  if (!d.endless()) {
+  if (!d.parts().endless()) {
     EXPECT_EQ(d.steps(world), steps);
   }
   for (int pass = 0; pass < passes; ++pass) {
@@ -362,14 +365,15 @@ TEST(DatasetTest, Plan_WorldChangesInAPass_UsesEachExampleOnce) {
       for (int step = 0; at.pass < 3; ++step) {
         const int world = 1 + step % 5;
         for (int rank = 0; rank < world; ++rank) {
-          const BatchPlan plan = d.Plan(at, rank, world);
+          const BatchPlan plan = d.parts().Plan(at, rank, world);
           for (int64_t i = 0; i < plan.count; ++i) {
             const int64_t pass = at.pass + (at.used + plan.first + i) / n;
             if (pass < 4)
-              passes[pass].insert(d.ExampleAt(at, plan.first + i, rank, world));
+              passes[pass].insert(
+                  d.parts().ExampleAt(at, plan.first + i, rank, world));
           }
         }
-        at = d.Plan(at, 0, world).next;
+        at = d.parts().Plan(at, 0, world).next;
       }
       for (int pass = 0; pass < 3; ++pass) {
         ASSERT_EQ(static_cast<int64_t>(passes[pass].size()), n);
@@ -419,7 +423,7 @@ TEST(DatasetTest, Counts_ProductBeyondInt64_AreRefusedOrEmpty) {
   const Dataset many = Numbers(4).Repeat(int64_t{1} << 58).Batch(2);
   EXPECT_OK(many.status());
   EXPECT_EQ(many.steps(1), int64_t{1} << 59);
-  EXPECT_FALSE(many.CheckStart({kMax, 0}, 1).ok());
+  EXPECT_FALSE(many.parts().CheckStart({kMax, 0}, 1).ok());
 
   const Dataset one = Numbers(5).Shard(kMax, 3).Shard(kMax, 0).Batch(2);
   EXPECT_EQ(Batches(one), (Lists{{3}}));
@@ -456,22 +460,23 @@ TEST(DatasetTest, Status_InvalidCalls_KeepsTheFirstError) {
 TEST(DatasetTest, LargestPart_DataLessThanABatch_IsBoundedByTheData) {
   constexpr int64_t kBatch = 1 << 24;
   const Dataset d = Numbers(600);
-  EXPECT_EQ(d.Batch(kBatch).LargestPart(1), 600);
-  EXPECT_EQ(d.Batch(kBatch).LargestPart(7), 86);
-  EXPECT_EQ(d.Batch(kBatch).Repeat().LargestPart(1), 600);
-  EXPECT_EQ(d.Repeat(3).Batch(kBatch).LargestPart(4), 450);
-  EXPECT_EQ(d.Repeat().Batch(kBatch).LargestPart(4), kBatch / 4);
-  EXPECT_EQ(d.Batch(64).LargestPart(4), 16);
+  EXPECT_EQ(d.Batch(kBatch).parts().LargestPart(1), 600);
+  EXPECT_EQ(d.Batch(kBatch).parts().LargestPart(7), 86);
+  EXPECT_EQ(d.Batch(kBatch).Repeat().parts().LargestPart(1), 600);
+  EXPECT_EQ(d.Repeat(3).Batch(kBatch).parts().LargestPart(4), 450);
+  EXPECT_EQ(d.Repeat().Batch(kBatch).parts().LargestPart(4), kBatch / 4);
+  EXPECT_EQ(d.Batch(64).parts().LargestPart(4), 16);
   const auto by = [](AutoShardPolicy policy) {
     return Files({6, 100, 1}).AutoShard(policy).Batch(kBatch);
   };
-  EXPECT_EQ(by(AutoShardPolicy::kFile).LargestPart(2), 50);
-  EXPECT_EQ(by(AutoShardPolicy::kOff).LargestPart(2), 54);
-  EXPECT_EQ(by(AutoShardPolicy::kData).LargestPart(2), 54);
+  EXPECT_EQ(by(AutoShardPolicy::kFile).parts().LargestPart(2), 50);
+  EXPECT_EQ(by(AutoShardPolicy::kOff).parts().LargestPart(2), 54);
+  EXPECT_EQ(by(AutoShardPolicy::kData).parts().LargestPart(2), 54);
   EXPECT_EQ(Numbers(5)
                 .AutoShard(AutoShardPolicy::kOff)
                 .OwnExamples({5, 40, 13})
                 .Batch(kBatch)
+                .parts()
                 .LargestPart(3),
             14);
 }
@@ -536,10 +541,10 @@ struct Buffers {
     o.cursor.world = world;
     o.x_shapes = {d.source()->x().shape};
     o.outputs.resize(1);
-    x.assign(
-        static_cast<size_t>(d.LargestPart(world) * o.x_shapes[0].elements()),
-        -1);
-    y.assign(static_cast<size_t>(d.LargestPart(world)), -1);
+    x.assign(static_cast<size_t>(d.parts().LargestPart(world) *
+                                 o.x_shapes[0].elements()),
+             -1);
+    y.assign(static_cast<size_t>(d.parts().LargestPart(world)), -1);
     o.x = x.data();
     o.y = y.data();
     return o;

@@ -7,6 +7,7 @@
 
 #include "../../support/expect_ok.h"
 #include "../../support/random_cases.h"
+#include "core/data/dataset_parts.h"
 #include "ringlet/dataset.h"
 
 namespace ringlet {
@@ -200,7 +201,7 @@ TEST(TimeseriesTest, SampleWeight_OfRows_IsThatOfTheTarget) {
   const Dataset windows = TimeseriesDatasetFromArray(
       rows.dataset().Map(Scale(2)).SampleWeight({0, 1, 2, 3, 4}), o);
   ASSERT_OK(windows.Batch(1).status());
-  EXPECT_EQ(*windows.sample_weight(), (std::vector<float>{2, 3, 4}));
+  EXPECT_EQ(*windows.parts().weights, (std::vector<float>{2, 3, 4}));
   EXPECT_EQ(windows.scale().factor, 2);
 }
 

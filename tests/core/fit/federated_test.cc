@@ -21,6 +21,7 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "../../support/work_clock.h"
+#include "core/data/dataset_parts.h"
 #include "core/exchange/availability.h"
 #include "ringlet/fit.h"
 
@@ -239,7 +240,7 @@ class Mean {
     double all_examples = 0;
     DataPosition end = at_;
     for (int64_t s = 0; s < steps; ++s) {
-      end = data_.Plan(end, 0, job_.replicas).next;
+      end = data_.parts().Plan(end, 0, job_.replicas).next;
     }
     for (const int r : replicas) {
       std::copy(weights_.begin(), weights_.end(), model_->weights());
@@ -805,7 +806,11 @@ class Named final : public Source {
   int64_t size() const override { return source_->size(); }
   ExampleSpec x() const override { return source_->x(); }
   ExampleSpec y() const override { return source_->y(); }
-  std::vector<std::string> ClassNames() const override { return names_; }
+  DataDescription Description() const override {
+    DataDescription named;
+    named.classes = names_;
+    return named;
+  }
   Status Read(const int64_t* indices, int count, void* x, void* y) override {
     return source_->Read(indices, count, x, y);
   }

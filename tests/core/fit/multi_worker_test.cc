@@ -17,6 +17,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/solo_collective.h"
 #include "core/base/text.h"
+#include "core/data/dataset_parts.h"
 #include "core/model/fingerprint.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
@@ -128,9 +129,10 @@ Dataset InOrderOfSteps(const Dataset& data, int world) {
   auto y = std::make_unique<std::vector<int32_t>>();
   const DataPosition at;
   for (int rank = 0; rank < world; ++rank) {
-    const BatchPlan plan = data.Plan(at, rank, world);
+    const BatchPlan plan = data.parts().Plan(at, rank, world);
     for (int64_t i = 0; i < plan.count; ++i) {
-      const int64_t index = data.ExampleAt(at, plan.first + i, rank, world);
+      const int64_t index =
+          data.parts().ExampleAt(at, plan.first + i, rank, world);
       x->resize(x->size() + 2);
       y->resize(y->size() + 1);
       EXPECT_OK(data.source()->Read(&index, 1, x->data() + x->size() - 2,
@@ -193,8 +195,8 @@ TEST(MultiWorkerTest, Files_OfUnevenSizes_NeitherHangNorBias) {
 TEST(MultiWorkerTest, FilePart_Short_WeighsByItsExamples) {
   const Dataset data =
       InFiles(Points(9), {8, 1}).AutoShard(AutoShardPolicy::kFile).Batch(16);
-  ASSERT_EQ(data.Plan({0, 0}, 0, 2).count, 4);
-  ASSERT_EQ(data.Plan({0, 0}, 1, 2).count, 1);
+  ASSERT_EQ(data.parts().Plan({0, 0}, 0, 2).count, 4);
+  ASSERT_EQ(data.parts().Plan({0, 0}, 1, 2).count, 1);
   FitOptions options = Quiet(1);
   options.steps_per_epoch = 1;
   auto alone = TinyModel(SGD(0.1f));

@@ -19,6 +19,7 @@
 #include "../../support/random_cases.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "core/data/dataset_parts.h"
 #include "core/layers/layer_kind.h"
 #include "core/objective/batch_loss.h"
 #include "ringlet/compute.h"
@@ -569,10 +570,11 @@ class Stepwise {
     const int64_t steps = case_.steps_per_epoch > 0 ? case_.steps_per_epoch
                                                     : dataset.steps(world);
     for (int64_t step = 0; step < steps; ++step) {
-      const BatchPlan plan = dataset.Plan(*at, rank, world);
+      const BatchPlan plan = dataset.parts().Plan(*at, rank, world);
       std::vector<int64_t> numbers;
       for (int64_t k = 0; k < plan.count; ++k) {
-        numbers.push_back(dataset.ExampleAt(*at, plan.first + k, rank, world));
+        numbers.push_back(
+            dataset.parts().ExampleAt(*at, plan.first + k, rank, world));
       }
       Renew(plan.count, true);
       Step(numbers, plan.global_count, true, nullptr);

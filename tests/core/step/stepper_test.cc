@@ -11,6 +11,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/tiny_model.h"
 #include "core/data/dataset_loader.h"
+#include "core/data/dataset_parts.h"
 #include "core/graph/model_memory.h"
 #include "core/step/updater.h"
 
@@ -96,8 +97,11 @@ struct Parts {
   }
 
   void OpenLoader(const Dataset& data, bool background) {
-    EXPECT_OK(
-        stepper.Reserve(data.LargestPart(config.job_replicas.count()), true));
+    EXPECT_TRUE(
+        stepper
+            .Reserve(data.parts().LargestPart(config.job_replicas.count()),
+                     true)
+            .ok());
     DatasetLoader::Options options;
     options.dataset = data;
     options.cursor.world = options.cursor.parts = config.job_replicas.count();

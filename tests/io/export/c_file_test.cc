@@ -440,7 +440,7 @@ TEST(CFileTest, MissingNumbers_OfATable_HaveItsDecimalPoint) {
     const Dataset train = CsvDataset(folder / "train.csv", training);
     ASSERT_TRUE(train.source() != nullptr) << train.status().message();
     DataDescription data = Described(Scale());
-    data.encoding = train.source()->Encoding();
+    data.encoding = train.source()->Description().encoding;
     model.set_data_description(data);
     ASSERT_OK(ExportC(&model, folder / "m.c", options));
     const std::string header = ReadWhole(folder / "m.h");
@@ -503,8 +503,8 @@ TEST(CFileTest, RawValues_OfATable_AreEncodedToTheBitsOfTraining) {
   const Dataset train = CsvDataset(folder / "train.csv", training);
   ASSERT_TRUE(train.source() != nullptr) << train.status().message();
   DataDescription data = Described(Scale(0.3f, -0.4215f));
-  data.columns = train.source()->Columns();
-  data.encoding = train.source()->Encoding();
+  data.columns = train.source()->Description().columns;
+  data.encoding = train.source()->Description().encoding;
   CsvOptions more;
   more.has_label = false;
   more.encoding = data.encoding;

@@ -175,9 +175,9 @@ TEST(ExampleLoggerTest, Takeover_NewFile_BeginsWithHeaderAndLastRow) {
     loggers[i]->AppendLiveState(&spans[i]);
   }
   for (fit.step = 0; fit.step < 2; ++fit.step) {
-    ASSERT_OK(loggers[0]->OnTrainBatchBegin(fit));
-    ASSERT_OK(loggers[0]->OnTrainBatchEnd(fit, {}));
-    fit.position = data.Plan(fit.position, 0, 1).next;
+    ASSERT_TRUE(loggers[0]->OnTrainBatchBegin(fit).ok());
+    ASSERT_TRUE(loggers[0]->OnTrainBatchEnd(fit, {}).ok());
+    fit.position = data.parts().Plan(fit.position, 0, 1).next;
   }
   for (size_t i = 0; i < spans[0].size(); ++i) {
     std::memcpy(spans[1][i].data, spans[0][i].data, spans[0][i].bytes());

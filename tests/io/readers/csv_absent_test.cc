@@ -26,7 +26,7 @@ Reading ReadAgain(const std::string& trained, const CsvOptions& training,
   EXPECT_OK(before.Batch(1).status());
   if (before.source() == nullptr) return {};
   CsvOptions options;
-  options.training_columns = before.source()->Columns();
+  options.training_columns = before.source()->Description().columns;
   options.for_prediction = predicts;
   if (predicts) options.values = before.source()->x().shape.elements();
   Reading read;

@@ -114,8 +114,9 @@ TEST(CsvTest, Columns_WeightIsTheLast_LabelIsTheOtherOne) {
 CsvOptions FoundAgain(const Source& trained_on, CsvOptions given) {
   CsvOptions options;
   options.header = given.header;
-  options.training_columns = trained_on.Columns();
-  if (!trained_on.Encoding().empty()) options.encoding = trained_on.Encoding();
+  options.training_columns = trained_on.Description().columns;
+  if (!trained_on.Description().encoding.empty())
+    options.encoding = trained_on.Description().encoding;
   return options;
 }
 

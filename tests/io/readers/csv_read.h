@@ -61,7 +61,7 @@ inline std::string Told(const std::string& text, const CsvOptions& options,
   EXPECT_OK(status);
   *table = CsvTable();
   if (!status.ok()) return told;
-  if (names != nullptr) *names = d.source()->ClassNames();
+  if (names != nullptr) *names = d.source()->Description().classes;
   if (d.source()->y().dtype == DType::kInt32) {
     std::vector<int32_t> classes;
     ReadAll(d.source().get(), &table->x, &classes);

@@ -9,6 +9,7 @@
 #include "../../support/contains.h"
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
+#include "core/data/dataset_parts.h"
 #include "ringlet/dataset.h"
 #include "ringlet/readers.h"
 
@@ -49,7 +50,7 @@ void ExpectRefused(const std::string& text, const CsvOptions& options,
 }
 
 Names NamesIn(const std::string& text, const CsvOptions& options) {
-  return ValueNames(Open(text, options).source()->Columns());
+  return ValueNames(Open(text, options).source()->Description().columns);
 }
 
 CsvOptions Unlabelled() {
@@ -71,8 +72,8 @@ CsvOptions TrainedOn(const std::string& text, const CsvOptions& options) {
   const Dataset d = Open(text, options);
   EXPECT_OK(d.Batch(1).status());
   CsvOptions known = Unlabelled();
-  known.training_columns = d.source()->Columns();
-  known.encoding = d.source()->Encoding();
+  known.training_columns = d.source()->Description().columns;
+  known.encoding = d.source()->Description().encoding;
   return known;
 }
 
@@ -82,8 +83,8 @@ TEST(CsvTableTest, Quotes_LineEndWithin_BelongsToTheField) {
             (Floats{1, 1, 1, 2, 1, 3}));
   EXPECT_EQ(Open("a,b\n\"x,\n\n\"\"y\"\"\",1\n", options)
                 .source()
-                ->Encoding()
-                .columns.at(0)
+                ->Description()
+                .encoding.columns.at(0)
                 .categories,
             (Names{"x,\n\n\"y\""}));
   // The line of an error counts the lines in quotes.
@@ -149,8 +150,8 @@ TEST(CsvTableTest, Comment_ToTheEndOfTheLine_IsSkipped) {
   options.categorical = {{"a", true, false}};
   EXPECT_EQ(Open("a,b\n\"#x\",1\n", options)
                 .source()
-                ->Encoding()
-                .columns.at(0)
+                ->Description()
+                .encoding.columns.at(0)
                 .categories,
             (Names{"#x"}));
 }
@@ -321,9 +322,9 @@ TEST(CsvTableTest, Missing_LabelOfADroppedRow_IsLeftOutToo) {
   const std::string text = "a,w,kind\n1,2,x\n,3,y\n4,5,NA\n6,7,z\n";
   EXPECT_EQ(ValuesOf(text, options), (Floats{1, 6}));
   const Dataset d = Open(text, options);
-  EXPECT_EQ(d.source()->ClassNames(), (Names{"x", "z"}));
-  ASSERT_NE(d.sample_weight(), nullptr);
-  EXPECT_EQ(*d.sample_weight(), (Floats{2, 7}));
+  EXPECT_EQ(d.source()->Description().classes, (Names{"x", "z"}));
+  ASSERT_NE(d.parts().weights, nullptr);
+  EXPECT_EQ(*d.parts().weights, (Floats{2, 7}));
 }
 
 TEST(CsvTableTest, Missing_InOtherData_IsFilledAsInTraining) {

@@ -11,6 +11,7 @@
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
 #include "core/data/dataset_loader.h"
+#include "core/data/dataset_parts.h"
 #include "csv_read.h"
 #include "io/readers/tables/csv_lines.h"
 #include "io/readers/tables/csv_records.h"
@@ -49,12 +50,12 @@ TEST(CsvTest, WeightColumn_ByNameOrNumber_HasTheSampleWeights) {
       options.weight_column = -4;
     }
     const Dataset d = CsvDataset(path, options);
-    ASSERT_OK(d.Batch(1).status());
-    ASSERT_NE(d.sample_weight(), nullptr);
-    EXPECT_EQ(*d.sample_weight(), (std::vector<float>{0.5f, 2}));
+    ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    ASSERT_NE(d.parts().weights, nullptr);
+    EXPECT_EQ(*d.parts().weights, (std::vector<float>{0.5f, 2}));
     EXPECT_EQ(ReadFileTable(path, options), (CsvTable{{1, 2, 3, 4}, {0, 1}}));
   }
-  EXPECT_EQ(CsvDataset(path).sample_weight(), nullptr);
+  EXPECT_EQ(CsvDataset(path).parts().weights, nullptr);
   CsvOptions wrong;
   wrong.weight_name = "v";
   ExpectError(CsvDataset(path, wrong).status(), Code::kInvalidArgument, path,
@@ -311,8 +312,8 @@ TEST(CsvTest, ValueNames_OfAHeader_AreItsNames) {
   const auto names_of = [](const std::string& text) {
     const DataFiles files;
     const Dataset d = CsvDataset(files.Write("a.csv", text), {});
-    EXPECT_OK(d.Batch(1).status());
-    return ValueNames(d.source()->Columns());
+    EXPECT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    return ValueNames(d.source()->Description().columns);
   };
   EXPECT_EQ(names_of("a,b,y\n1,2,7\n"), (std::vector<std::string>{"a", "b"}));
   // The second line shows that the first one has names.
@@ -327,13 +328,13 @@ TEST(CsvTest, Classes_Given_NumberTheLabels) {
   const DataFiles files;
   const Dataset d =
       CsvDataset(files.Write("a.csv", "x,y\n1,cow\n2,ape\n"), options);
-  ASSERT_OK(d.Batch(1).status());
-  EXPECT_EQ(d.source()->ClassNames(), options.classes);
+  ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+  EXPECT_EQ(d.source()->Description().classes, options.classes);
   std::vector<float> x;
   std::vector<int32_t> labels;
   ReadAll(d.source().get(), &x, &labels);
   EXPECT_EQ(labels, (std::vector<int32_t>{2, 0}));
-  EXPECT_EQ(d.source()->Columns()[1].name, "y");
+  EXPECT_EQ(d.source()->Description().columns[1].name, "y");
   ExpectRefused("x,y\n1,cow\n2,dog\n", options, Code::kInvalidArgument,
                 "line 3, column 2 ('y'): the label 'dog' is not one of the 3 "
                 "classes: 0 'ape', 1 'bat', 2 'cow'");

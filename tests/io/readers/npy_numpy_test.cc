@@ -230,7 +230,7 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
     ASSERT_OK(d.Batch(1).status());
     EXPECT_EQ(d.source()->y().dtype, DType::kInt32);
     EXPECT_EQ(d.source()->y().shape, Shape());
-    EXPECT_EQ(d.source()->ClassNames(), names);
+    EXPECT_EQ(d.source()->Description().classes, names);
     std::vector<double> x;
     std::vector<int32_t> classes;
     ReadAll(d.source().get(), &x, &classes);
@@ -250,8 +250,8 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "note: " + files.Path("u.npy") +
                 ": has no example of 1 of the 8 classes: 'new'\n");
-  ASSERT_OK(numbered.Batch(1).status());
-  EXPECT_EQ(numbered.source()->ClassNames(), known);
+  ASSERT_TRUE(numbered.Batch(1).status().ok()) << numbered.status().message();
+  EXPECT_EQ(numbered.source()->Description().classes, known);
   std::vector<double> x;
   std::vector<int32_t> numbers;
   ReadAll(numbered.source().get(), &x, &numbers);
@@ -419,8 +419,8 @@ TEST_F(NpzDataTest, Dataset_ImagesAndLabels_AreOfOneFile) {
 
   const Dataset named = NpyDataset(files_.Path("plain.npz:columns"),
                                    files_.Path("plain.npz:names"));
-  ASSERT_OK(named.Batch(1).status());
-  EXPECT_EQ(named.source()->ClassNames(), (Strings{"emu", "owl"}));
+  ASSERT_TRUE(named.Batch(1).status().ok());
+  EXPECT_EQ(named.source()->Description().classes, (Strings{"emu", "owl"}));
   std::vector<float> weights;
   int64_t each = 0;
   ASSERT_OK(ReadSampleWeights(files_.Path("packed.npz:half"), &weights, &each));

@@ -347,8 +347,8 @@ TEST(NpyTest, Field_OfAStructuredArray_HasItsElements) {
     EXPECT_EQ(std::string(array.data.begin(), array.data.end()),
               "ijklIJKL89+-");
     const Dataset data = NpyDataset(path + ":k", path + ":t");
-    ASSERT_OK(data.Batch(1).status());
-    EXPECT_EQ(data.source()->ClassNames(),
+    ASSERT_TRUE(data.Batch(1).status().ok());
+    EXPECT_EQ(data.source()->Description().classes,
               (std::vector<std::string>{"67", "GH", "gh"}));
   }
   ExpectError(ErrorOf(path + ":x"), Code::kInvalidArgument, path,

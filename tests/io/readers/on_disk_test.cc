@@ -17,6 +17,7 @@
 
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
+#include "core/data/dataset_parts.h"
 #include "io/files/file_version.h"
 #include "io/files/input_file.h"
 #include "io/readers/arrays/npz.h"
@@ -81,11 +82,12 @@ void ExpectSame(const Dataset& memory, const Dataset& disk) {
   EXPECT_EQ(a->y().shape, b->y().shape);
   EXPECT_EQ(a->name(), b->name());
   EXPECT_EQ(a->y_name(), b->y_name());
-  EXPECT_EQ(a->ClassNames(), b->ClassNames());
-  EXPECT_EQ(ValueNames(a->Columns()), ValueNames(b->Columns()));
-  EXPECT_EQ(memory.sample_weight() == nullptr, disk.sample_weight() == nullptr);
-  if (memory.sample_weight() != nullptr) {
-    EXPECT_EQ(*memory.sample_weight(), *disk.sample_weight());
+  EXPECT_EQ(a->Description().classes, b->Description().classes);
+  EXPECT_EQ(ValueNames(a->Description().columns),
+            ValueNames(b->Description().columns));
+  EXPECT_EQ(memory.parts().weights == nullptr, disk.parts().weights == nullptr);
+  if (memory.parts().weights != nullptr) {
+    EXPECT_EQ(*memory.parts().weights, *disk.parts().weights);
   }
   const int64_t size = a->size();
   std::vector<int64_t> forward, jumps;
@@ -461,13 +463,13 @@ TEST(OnDiskTest, Csv_EncodingOfTrainingData_IsUsed) {
   options.categorical = {{"kind", true, true}};
   options.missing.kind = CsvOptions::Missing::kDrop;
   const Dataset train = CsvDataset(path, options);
-  ASSERT_OK(train.Batch(1).status());
-  options.encoding = train.source()->Encoding();
-  options.classes = train.source()->ClassNames();
+  ASSERT_TRUE(train.Batch(1).status().ok()) << train.status().message();
+  options.encoding = train.source()->Description().encoding;
+  options.classes = train.source()->Description().classes;
   const std::string other = files.Write(
       "b.csv", "b,class,w,kind,a\n" + std::string("4,c1,1,fish,6\n"
                                                   "5,c2,2,cat,7\n"));
-  options.training_columns = train.source()->Columns();
+  options.training_columns = train.source()->Description().columns;
   ExpectSame(CsvDataset(path, options), CsvDataset(path, DiskOf(options)));
   ExpectSame(CsvDataset(other, options), CsvDataset(other, DiskOf(options)));
 }

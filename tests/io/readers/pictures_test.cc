@@ -12,6 +12,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/picture_folder.h"
+#include "core/data/dataset_parts.h"
 #include "io/readers/files/picture_list.h"
 #include "ringlet/readers.h"
 
@@ -80,7 +81,7 @@ TEST_F(PicturesTest, Directory_NestedFolders_SortsClassesAndFiles) {
   EXPECT_EQ(Grays(dataset), std::vector<int>({80, 81, 200, 0, 1}));
   EXPECT_EQ(Labels<int32_t>(dataset), std::vector<int32_t>({0, 0, 0, 1, 1}));
   const Source& source = *dataset.source();
-  EXPECT_EQ(source.ClassNames(), std::vector<std::string>({"a", "b"}));
+  EXPECT_EQ(source.Description().classes, std::vector<std::string>({"a", "b"}));
   EXPECT_EQ(source.x().shape, Shape({2, 3, 1}));
   EXPECT_EQ(source.x().dtype, DType::kUint8);
   EXPECT_EQ(source.ExamplePath(2), folder_ / "a/deep/0.PGM");
@@ -249,9 +250,9 @@ TEST_F(PicturesTest, Csv_PathsAndNames_GiveExamplesAndLabels) {
       ImageDatasetFromCsv(folder_ / "list.csv", "file", options_, table);
   EXPECT_EQ(Grays(dataset), std::vector<int>({1, 80, 0}));
   EXPECT_EQ(Labels<int32_t>(dataset), std::vector<int32_t>({0, 1, 0}));
-  EXPECT_EQ(dataset.source()->ClassNames(),
+  EXPECT_EQ(dataset.source()->Description().classes,
             std::vector<std::string>({"x", "y"}));
-  EXPECT_EQ(*dataset.sample_weight(), std::vector<float>({1, 2, 3}));
+  EXPECT_EQ(*dataset.parts().weights, std::vector<float>({1, 2, 3}));
   options_.label_mode = LabelMode::kCategorical;
   EXPECT_EQ(Labels<float>(ImageDatasetFromCsv(folder_ / "list.csv", "file",
                                               options_, table)),
@@ -262,7 +263,7 @@ TEST_F(PicturesTest, Csv_PathsAndNames_GiveExamplesAndLabels) {
   const Dataset part =
       ImageDatasetFromCsv(folder_ / "list.csv", "file", options_, table);
   EXPECT_EQ(part.size(), 2);
-  EXPECT_EQ(part.sample_weight()->size(), 2u);
+  EXPECT_EQ(part.parts().weights->size(), 2u);
 }
 
 TEST_F(PicturesTest, Csv_ClassesOfTable_NumberTheLabels) {

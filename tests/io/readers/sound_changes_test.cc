@@ -186,7 +186,7 @@ TEST_F(SoundChangesTest, Dataset_OpenedForTraining_IsChanged) {
   const Dataset dataset =
       AudioDatasetFromDirectory(folder_.path(), options_).Batch(4);
   ASSERT_OK(dataset.status());
-  EXPECT_EQ(dataset.source()->ClassNames(),
+  EXPECT_EQ(dataset.source()->Description().classes,
             std::vector<std::string>({"no", "yes"}));
   EXPECT_NE(dataset.source()->AugmentDigest(), 0u);
   Sequential model({Input({kNoisyLength}), Dense(2)});

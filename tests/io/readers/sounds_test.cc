@@ -53,10 +53,11 @@ TEST_F(SoundsTest, Open_Directory_HasClassesLabelsAndRate) {
   const Dataset dataset = FromFolder();
   EXPECT_EQ(Firsts(dataset), std::vector<int>({80, 81, 0, 1}));
   const Source& source = *dataset.source();
-  EXPECT_EQ(source.ClassNames(), std::vector<std::string>({"no", "yes"}));
+  EXPECT_EQ(source.Description().classes,
+            std::vector<std::string>({"no", "yes"}));
   EXPECT_EQ(source.x().shape, Shape({5, 1}));
   EXPECT_EQ(source.x().dtype, DType::kFloat32);
-  EXPECT_EQ(source.SamplingRate(), 16000);
+  EXPECT_EQ(source.Description().sampling_rate, 16000);
   EXPECT_EQ(source.ExamplePath(0), folder_ / "no/100.wav");
   std::vector<float> x(10);
   std::vector<int32_t> y(2);
@@ -90,7 +91,7 @@ TEST_F(SoundsTest, Recording_Frames_AreRowsOfTheFile) {
   EXPECT_EQ(rows.size(), 3000);
   EXPECT_EQ(source->x().shape, Shape({2}));
   EXPECT_EQ(source->y().shape.elements(), 0);
-  EXPECT_EQ(source->SamplingRate(), 8000);
+  EXPECT_EQ(source->Description().sampling_rate, 8000);
   double least = 0, largest = 0;
   EXPECT_TRUE(source->XRange(&least, &largest));
   const int64_t index[] = {2, 3, 4, 2999, 0};

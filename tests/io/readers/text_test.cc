@@ -116,7 +116,7 @@ TEST_F(TextFileTest, Dataset_NamesOrNot_HasEachTextWithItsLabel) {
     const Dataset data = TextDataset(path, *names ? "text" : "1", v, options);
     ASSERT_OK(data.Batch(1).status());
     ASSERT_EQ(data.size(), 4);
-    EXPECT_EQ(data.source()->ClassNames(), (Strings{"x", "y"}));
+    EXPECT_EQ(data.source()->Description().classes, (Strings{"x", "y"}));
     const int64_t index[] = {1, 0, 3, 2};
     int32_t x[8], y[4];
     ASSERT_OK(data.source()->Read(index, 4, x, y));
@@ -138,8 +138,9 @@ TEST_F(TextFileTest, Dataset_WithoutAVocabulary_LearnsIt) {
     ASSERT_OK(LearnVocabulary(path, "text", {}, &learned));
     const Dataset data = TextDataset(path, "text", v);
     ASSERT_OK(data.Batch(1).status());
-    ASSERT_TRUE(data.source()->Text().has_value());
-    EXPECT_EQ(data.source()->Text()->vocabulary, learned.vocabulary);
+    ASSERT_TRUE(data.source()->Description().text.has_value());
+    EXPECT_EQ(data.source()->Description().text->vocabulary,
+              learned.vocabulary);
     const Dataset known = TextDataset(path, "text", learned);
     ASSERT_EQ(data.size(), 4);
     for (int64_t i = 0; i < 4; ++i) {

@@ -178,7 +178,7 @@ class RunDraft {
 
 // The number of classes; 0 if the label is a quantity.
 int64_t ClassesOf(const Source& source, const ColumnSummary& label) {
-  const size_t names = source.ClassNames().size();
+  const size_t names = source.Description().classes.size();
   if (names > 0) return static_cast<int64_t>(names);
   const bool numbers =
       label.whole && label.least >= 0 && label.largest < kMaxClasses;

@@ -10,6 +10,7 @@
 #include "../run/run.h"
 #include "commands.h"
 #include "core/base/text.h"
+#include "core/data/dataset_parts.h"
 #include "io/readers/arrays/npz.h"
 #include "io/readers/tables/csv_records.h"
 #include "predict_lines.h"
@@ -41,8 +42,8 @@ Examples: ringlet predict model.safetensors --x x.npy --out y.npy
 
 // The path of each picture's file, and a comma; "" for other examples.
 std::string FileField(const Dataset& data, int64_t example) {
-  const std::string path =
-      data.source()->ExamplePath(data.first() + example * data.stride());
+  const std::string path = data.source()->ExamplePath(
+      data.parts().first + example * data.parts().stride);
   return path.empty() ? "" : CsvField(path, ',') + ",";
 }
 

@@ -38,7 +38,7 @@ int64_t ColumnIndexOf(const std::string& column, size_t count) {
 // Finds a column of the file by its name or number.
 Status FindColumn(const char* key, const Source& rows,
                   const std::string& column, size_t* found) {
-  const std::vector<TableColumn> columns = rows.Columns();
+  const std::vector<TableColumn> columns = rows.Description().columns;
   const auto same = [&](const TableColumn& c) { return c.name == column; };
   const auto named = std::find_if(columns.begin(), columns.end(), same);
   const int64_t number = ColumnIndexOf(column, columns.size());
@@ -62,7 +62,7 @@ Status AddTarget(const Source& rows, const TableEncoding& encoding,
                  const std::string& column, std::vector<int64_t>* values) {
   size_t at = 0;
   RINGLET_RETURN_IF_ERROR(FindColumn("target_columns", rows, column, &at));
-  const int64_t place = rows.Columns()[at].value;
+  const int64_t place = rows.Description().columns[at].value;
   if (place < 0) {
     return InvalidArgument(
         "%s: \"target_columns\" has '%s', which is no column of x",
@@ -87,8 +87,8 @@ Status AddTarget(const Source& rows, const TableEncoding& encoding,
 
 Status FindTargets(const Source& rows, const std::vector<std::string>& wanted,
                    std::vector<int64_t>* values) {
-  const bool is_table = !rows.Columns().empty();
-  const TableEncoding encoding = rows.Encoding();
+  const bool is_table = !rows.Description().columns.empty();
+  const TableEncoding encoding = rows.Description().encoding;
   const int64_t count = rows.x().shape.elements();
   for (const std::string& column : wanted) {
     if (is_table) {
@@ -122,7 +122,7 @@ struct Groups {
 
 // True if the record has the names of the columns that `rows` was read with.
 bool HasNames(const Fields& record, const Source& rows) {
-  const std::vector<TableColumn> columns = rows.Columns();
+  const std::vector<TableColumn> columns = rows.Description().columns;
   return !ValueNames(columns).empty() &&
          std::equal(
              columns.begin(), columns.end(), record.begin(), record.end(),
@@ -242,7 +242,7 @@ std::string GroupColumn(const TimeseriesConfig& config, const Source& rows) {
       !FindColumn("group", rows, config.group, &at).ok()) {
     return "";
   }
-  const std::string name = rows.Columns()[at].name;
+  const std::string name = rows.Description().columns[at].name;
   return name.empty() ? std::to_string(at) : name;
 }
 

@@ -72,18 +72,11 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
                                             const Source& source,
                                             const DataDescription* before) {
   if (data.inputs.size() > 1) return std::nullopt;
-  DataDescription description;
+  DataDescription description = source.Description();
   description.scale = GivenScale(data).value_or(Scale());
-  description.columns = source.Columns();
-  description.classes = source.ClassNames();
-  description.encoding = source.Encoding();
-  description.text = source.Text();
-  description.windows = source.Windows();
   const std::string& group = data.windows.group;
   description.group = data.csv.empty() ? group.substr(group.rfind('/') + 1)
                                        : GroupColumn(data.windows, source);
-  description.resizing = source.Resizing();
-  description.sampling_rate = source.SamplingRate();
   if (description.text &&
       !CanBeSaved(description.text->vocabulary, kMaxVocabularyBytes)) {
     Notice(

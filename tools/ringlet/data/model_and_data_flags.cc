@@ -57,7 +57,7 @@ Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
 Status CheckClassNames(const Model& model, const Dataset& data) {
   const DataDescription* const known = model.data_description();
   if (known != nullptr && !known->classes.empty()) return Status();
-  const size_t names = data.source()->ClassNames().size();
+  const size_t names = data.source()->Description().classes.size();
   const int64_t outputs = model.output_shape().elements();
   const size_t classes = static_cast<size_t>(outputs == 1 ? 2 : outputs);
   if (names == 0 || names == classes) return Status();

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 
+#include "core/data/dataset_parts.h"
 #include "core/model/model_parts.h"
 #include "evaluation_page.h"
 #include "io/files/atomic_file.h"
@@ -84,7 +85,7 @@ void Take(const Model& model, const Reading& reading, const Dataset& data,
     if (mask.values != nullptr && mask.values[i / rows_of_step] == 0) continue;
     const int64_t row = i % reading.rows;
     const int64_t index =
-        data.first() + (first + i / reading.rows) * data.stride();
+        data.parts().first + (first + i / reading.rows) * data.parts().stride;
     const float* const output = model.output() + i * reading.width;
     if (reading.is_classifier) {
       const int64_t label = LabelOf(reading, batch.y, i);
@@ -188,7 +189,7 @@ Status WriteEvaluationReport(Model* model, const std::string& model_path,
   report.logs = logs.entries();
   report.has_rows =
       reading.rows > 1 || (!reading.is_classifier && reading.width > 1);
-  report.is_weighted = data.sample_weight() != nullptr;
+  report.is_weighted = data.parts().weights != nullptr;
   report.summary = model->Summary();
   if (reading.is_classifier) {
     report.classifier.emplace(reading.classes());
@@ -198,7 +199,7 @@ Status WriteEvaluationReport(Model* model, const std::string& model_path,
   const DataDescription* const known = model->data_description();
   report.names = known != nullptr && !known->classes.empty()
                      ? known->classes
-                     : data.source()->ClassNames();
+                     : data.source()->Description().classes;
   RINGLET_RETURN_IF_ERROR(Predict(model, data, reading, &report));
   if (report.classifier) RINGLET_RETURN_IF_ERROR(Show(data, &report));
   return WriteWholeFile(PosixFiles(), out, EvaluationPage(report));

@@ -24,6 +24,7 @@
 #include "core/base/json.h"
 #include "core/base/same_file.h"
 #include "core/base/text.h"
+#include "core/data/dataset_parts.h"
 #include "io/checkpoint/backup_metadata.h"
 #include "io/checkpoint/data_description.h"
 #include "io/files/path.h"
@@ -290,7 +291,7 @@ Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
                      const ClassWeights& class_weight = {}) {
   RINGLET_RETURN_IF_ERROR(batches.status());
   const bool many = batches.source()->y().shape.elements() > 1;
-  if (batches.memory() > 0 && many) return Status();
+  if (batches.parts().memory > 0 && many) return Status();
   LoaderOptions options;
   options.class_weight = class_weight;
   options.background = false;
@@ -348,8 +349,8 @@ namespace {
 
 // The names of classes are those of the training data, if those have names.
 Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
-  const std::vector<std::string> a = train.source()->ClassNames(),
-                                 b = validation.source()->ClassNames();
+  const std::vector<std::string> a = train.source()->Description().classes,
+                                 b = validation.source()->Description().classes;
   if (a == b) return Status();
   return InvalidArgument(
       "data: the labels of %s are %s, those of %s are %s; use one kind for "

@@ -10,6 +10,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/fnv1a.h"
 #include "core/base/text.h"
+#include "core/data/dataset_parts.h"
 #include "io/checkpoint/data_description.h"
 #include "io/keras/compile_arguments.h"
 #include "io/readers/storage.h"
@@ -67,7 +68,7 @@ Status AddSome(const Dataset& data, int64_t count, bool with_x,
     indices.clear();
     for (int64_t j = i; j < std::min(i + block, count); ++j) {
       const int64_t at = j + 1 == count ? data.size() - 1 : j * step;
-      indices.push_back(data.first() + data.stride() * at);
+      indices.push_back(data.parts().first + data.parts().stride * at);
     }
     RINGLET_RETURN_IF_ERROR(
         source->Read(indices.data(), static_cast<int>(indices.size()),
@@ -95,8 +96,9 @@ Status AddExamples(const Dataset& data, bool all, Digest* digest) {
                                   /*with_x=*/true, digest));
   if (const std::optional<uint64_t> known = source->Digest()) {
     DataDescription description;
-    description.classes = source->ClassNames();
-    description.encoding = source->Encoding();
+    DataDescription whole = source->Description();
+    description.classes = std::move(whole.classes);
+    description.encoding = std::move(whole.encoding);
     description.encoding.decimal = '\0';  // as in the digests of older files
     digest->Add(HexText(*known) + ToJson(description));
   } else if (source->y().shape.elements() == 1) {
@@ -111,15 +113,16 @@ Status AddData(const Dataset& data, bool all, Digest* digest) {
   digest->Add(data.batch_size());
   digest->Add(double{data.scale().factor});
   digest->Add(double{data.scale().offset});
-  digest->Add(static_cast<int64_t>(data.policy()));
+  digest->Add(static_cast<int64_t>(data.parts().policy));
   // (Without memory and weights nothing is added, so that the digests of older
   // files hold.)
-  if (data.memory() > 0) digest->Add("memory " + std::to_string(data.memory()));
-  if (data.sample_weight() != nullptr) {
-    digest->AddElements(DType::kFloat32, data.sample_weight()->data(),
-                        static_cast<int64_t>(data.sample_weight()->size()));
+  if (data.parts().memory > 0)
+    digest->Add("memory " + std::to_string(data.parts().memory));
+  if (data.parts().weights != nullptr) {
+    digest->AddElements(DType::kFloat32, data.parts().weights->data(),
+                        static_cast<int64_t>(data.parts().weights->size()));
   }
-  for (const int64_t count : data.own_examples()) digest->Add(count);
+  for (const int64_t count : data.parts().own) digest->Add(count);
   if (const uint64_t augments = data.source()->AugmentDigest()) {
     digest->Add(HexText(augments));
   }

@@ -130,7 +130,7 @@ Status WatchedFolder::Check(const WatchedFile& file, const Model& model) const {
 Status WatchedFolder::CheckFits(Model* model) const {
   const Dataset data = Open(DataOf({}), *model);
   if (data.source() == nullptr) return data.status().Annotate("data.train");
-  if (data_.is_sound && data.source()->SamplingRate() == 0) {
+  if (data_.is_sound && data.source()->Description().sampling_rate == 0) {
     return InvalidArgument(
         "data.train: has no \"sampling_rate\"; with --watch it cannot be that "
         "of the first file");
