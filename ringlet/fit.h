@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,21 +39,15 @@ class Logs {
 };
 
 class Callback;
-
-enum class RestoreSource : uint8_t {
-  kStart,    // the model as it is; a callback may restore a backup
-  kMemory,   // a member of the job had the state; no backup is needed
-  kMissing,  // no member has it: without a backup the fit ends with an error
-  // A callback is writing a backup over the model: a loss now leaves no state.
-  kLoading,
-  kBackup,  // set after a callback has restored a backup
-};
+struct FitDetails;  // core/fit/fit_details.h
 
 enum class Validation : uint8_t { kNever, kAfterSomeEpochs, kAfterEveryEpoch };
 
 // A running fit. Its spans are the position and the running metrics: all state
 // of a resume besides the model, the same on every rank between two steps.
 struct FitState : public Saveable {
+  FitState();
+
   Model* model = nullptr;
   const Dataset* dataset = nullptr;  // the training data
   const std::vector<std::shared_ptr<Callback>>* callbacks = nullptr;
@@ -91,32 +86,10 @@ struct FitState : public Saveable {
   // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP: the
   // first of these signals interrupts the fit.
   bool handles_signals = false;
-  // The result of a callback's save, in words: "the model is in m.safetensors".
-  std::string saved_message;
-  // The newest file of the whole model that a callback has saved; "" if none.
-  std::string saved_model;
-  bool saved_finite = true;  // its weights
-  // A checksum of each tensor in it; empty if its weights are rounded.
-  std::vector<uint32_t> saved_checksums;
-  // True if another partition of an elastic job may still replace it.
-  bool saved_is_shared = false;
-  // Records that the present model was saved, with its weights in this type.
-  void RecordSavedModel(const std::string& path, Storage weights);
-  // True if saved_model has the present weights and optimizer state.
-  bool SavedModelIsCurrent() const;
   // Set in OnTrainEnd by a callback that could not write its last file. The fit
   // ends with it after every callback's OnTrainEnd.
   Status save_error;
-  std::string restored_from;  // set by a callback that restored the fit
-
-  // The source of the state, at the start or since the last loss.
-  RestoreSource source = RestoreSource::kStart;
-  bool in_memory() const { return source == RestoreSource::kMemory; }
-  // True after a loss or a join, if this fit trained before it.
-  bool after_loss = false;
-  // Until the first step: this worker joins a running elastic job. If it alone
-  // fails, the other workers continue without it.
-  bool is_joining = false;
+  std::shared_ptr<FitDetails> details;  // internal
 
   // The last step, and the next one, as "epoch 2, step 31 of 70", from 1.
   std::string LastStep() const;
@@ -204,8 +177,7 @@ struct EarlyStoppingOptions {
   int64_t patience = 0;
   int verbose = 0;
   MonitorMode mode = MonitorMode::kAuto;
-  bool has_baseline = false;
-  double baseline = 0;
+  std::optional<double> baseline;
   bool restore_best_weights = false;
   int64_t start_from_epoch = 0;
 };
@@ -308,8 +280,6 @@ struct EvaluateOptions {
 
 // --- a loop of your own ------------------------------------------------------
 
-class Fitter;
-
 // TrainingLoop: Model::Fit in parts, for a user-defined training loop that
 // outlives lost workers. The program has its own code between two steps,
 // between epochs and around them. In a job every rank makes the same calls; the
@@ -381,31 +351,11 @@ class TrainingLoop {
   bool chief() const;
   // Loss and metrics of the epoch so far, over all workers; after EndEpoch
   // those of the ended epoch, with its validation.
-  const Logs& logs() const { return logs_; }
+  const Logs& logs() const;
 
  private:
-  enum class State : uint8_t {
-    kIdle,       // no run, or Recover has returned false
-    kMustBegin,  // Recover has returned true: Begin must be called
-    kTraining,   // from Begin until End, Recover or an error
-    kFailed,     // an error ended the training; failed_ has it
-    kEnded,      // End has returned OK; Recover must be called
-  };
-  // True if an epoch must be trained, or has begun and must be ended.
-  bool HasUnendedEpoch() const;
-  Status Check(bool may, const char* call) const;
-  Status BeginEpoch();
-  Status RecordFailure(const Status& status);
-
-  Model* const model_;
-  const Dataset dataset_;
-  const FitOptions options_;
-  std::unique_ptr<Fitter> fitter_;  // made by the last Begin of a run
-  Logs logs_;
-  std::vector<int64_t> epochs_;  // the epochs that this worker has completed
-  State state_ = State::kIdle;
-  Status failed_;
-  bool in_epoch_ = false;  // the callbacks have begun the epoch
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace ringlet

@@ -278,7 +278,7 @@ Status DatasetParts::CheckMemory() const {
       " bytes, and a batch has %" PRId64 "; give at least %" PRId64
       " bytes, or a smaller batch",
       source->name().c_str(), memory, num_examples, bytes_per_example,
-      full_batch, bytes_per_example * whole);
+      full_batch, bytes_per_example * full_batch);
 }
 
 bool DatasetParts::HasReplicaStreams(int replicas) const {

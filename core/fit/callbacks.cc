@@ -47,7 +47,7 @@ class EarlyStoppingCallback final : public Callback {
     return DescribeMonitor(name(), options_.monitor, options_.mode,
                            options_.min_delta) +
            ", patience " + std::to_string(options_.patience) + ", baseline " +
-           (options_.has_baseline ? ShortestText(options_.baseline) : "none") +
+           (options_.baseline ? ShortestText(*options_.baseline) : "none") +
            ", restore_best_weights " +
            std::to_string(options_.restore_best_weights) +
            ", start_from_epoch " + std::to_string(options_.start_from_epoch);
@@ -78,8 +78,8 @@ class EarlyStoppingCallback final : public Callback {
     if (monitor_.Improves(*value, best_)) {
       best_ = *value;
       Keep(fit);
-      const bool beats_baseline = !options_.has_baseline ||
-                                  monitor_.Improves(*value, options_.baseline);
+      const bool beats_baseline =
+          !options_.baseline || monitor_.Improves(*value, *options_.baseline);
       if (beats_baseline) wait_ = 0;
       return Status();
     }

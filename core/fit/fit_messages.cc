@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "../layers/layer_kind.h"
+#include "fit_details.h"
 #include "ringlet/compute.h"
 #include "ringlet/status.h"
 
@@ -48,8 +49,9 @@ Status FitMessages::PermanentLossError(const FitState& fit,
   const std::string worker = status.rank() < 0
                                  ? "a worker"
                                  : "worker " + std::to_string(status.rank());
-  const std::string kept =
-      fit.saved_message.empty() ? "" : ": " + fit.saved_message;
+  const std::string kept = fit.details->saved_message.empty()
+                               ? ""
+                               : ": " + fit.details->saved_message;
   return PeerLost(
       status.rank(),
       "%s was lost after %s, and the job has ended%s. With the callback "
@@ -93,10 +95,10 @@ void FitMessages::ReportLeftOut(const FitState& fit, int sampled, int late,
 
 void FitMessages::ReportResume(const FitState& fit) const {
   if (!prints_progress(fit)) return;
-  const bool rejoined = fit.in_memory();
-  if (!rejoined && fit.restored_from.empty()) return;
-  const char* const from =
-      rejoined ? "the memory of the workers" : fit.restored_from.c_str();
+  const bool rejoined = fit.details->in_memory();
+  if (!rejoined && fit.details->restored_from.empty()) return;
+  const char* const from = rejoined ? "the memory of the workers"
+                                    : fit.details->restored_from.c_str();
   if (fit.epoch >= fit.epochs) {
     PrintTo(options_.out, "all %" PRId64 " epochs are trained (%s)", fit.epochs,
             from);

@@ -1,14 +1,14 @@
-#include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <memory>
 #include <string>
 
-#include "../base/crc32c.h"
+#include "../model/model_parts.h"
+#include "fit_details.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"
-#include "run_state.h"
 
 namespace ringlet {
+
+FitState::FitState() : details(std::make_shared<FitDetails>()) {}
 
 void FitState::AppendState(std::vector<StateSpan>* spans) {
   spans->push_back({"fit/epoch", DType::kInt64, {}, &epoch});
@@ -26,13 +26,15 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
   // A MetricState is two doubles.
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
   if (metrics.empty()) return;
+  const std::vector<size_t>& first_states =
+      ModelParts(model).config().first_states;
   for (int i = 0; i < model->num_metrics(); ++i) {
-    const int first = model->first_metric_state(i);
-    const int count = model->first_metric_state(i + 1) - first;
+    const size_t first = first_states[static_cast<size_t>(i)];
+    const size_t next = first_states[static_cast<size_t>(i) + 1];
     spans->push_back({"metric/" + model->metric_name(i),
                       DType::kFloat64,
-                      {2 * count},
-                      &metrics[static_cast<size_t>(first)]});
+                      {static_cast<int64_t>(2 * (next - first))},
+                      &metrics[first]});
   }
 }
 
@@ -45,55 +47,7 @@ std::string StepText(int64_t epoch, int64_t step, int64_t steps) {
   return steps > 0 ? text + " of " + std::to_string(steps) : text;
 }
 
-// The checksums of the tensors that SaveModel writes.
-std::vector<uint32_t> ChecksumsOf(Model* model) {
-  std::vector<StateSpan> spans;
-  model->weights_state()->AppendState(&spans);
-  model->optimizer_state()->AppendState(&spans);
-  std::vector<uint32_t> checksums;
-  checksums.reserve(spans.size());
-  for (const StateSpan& span : spans) {
-    checksums.push_back(Crc32c(span.data, span.bytes()));
-  }
-  return checksums;
-}
-
-// True if a file with weights of this type has exactly this weight.
-bool IsExactIn(Storage storage, float weight) {
-  if (storage == Storage::kF32) return true;
-  uint32_t bits;
-  std::memcpy(&bits, &weight, sizeof(bits));
-  if (storage == Storage::kBF16) return (bits & 0xffff) == 0;
-  constexpr int kMantissa = 23, kMantissaOfF16 = 10;
-  constexpr int kMin = -14, kMax = 15;  // exponents of F16
-  if ((bits & 0x7fffffff) == 0) return true;
-  const int exponent = static_cast<int>(bits >> kMantissa & 0xff) - 127;
-  if (exponent > kMax) return std::isinf(weight);
-  // The bits of the mantissa that F16 does not have; more if it is subnormal.
-  const int lacks = kMantissa - kMantissaOfF16 + std::max(0, kMin - exponent);
-  if (lacks > kMantissa) return false;
-  return (bits & ((uint32_t{1} << lacks) - 1)) == 0;
-}
-
 }  // namespace
-
-void FitState::RecordSavedModel(const std::string& path, Storage storage) {
-  saved_model = path;
-  saved_is_shared = false;
-  saved_checksums.clear();
-  const float* const weights = model->weights();
-  const float* const end = weights + model->num_weights();
-  const bool exact = std::all_of(weights, end, [storage](float weight) {
-    return IsExactIn(storage, weight);
-  });
-  if (exact) saved_checksums = ChecksumsOf(model);
-  saved_finite = std::all_of(
-      weights, end, [](float weight) { return std::isfinite(weight); });
-}
-
-bool FitState::SavedModelIsCurrent() const {
-  return !saved_model.empty() && saved_checksums == ChecksumsOf(model);
-}
 
 std::string FitState::LastStep() const {
   if (step > 0) return StepText(epoch + 1, step, steps_per_epoch);

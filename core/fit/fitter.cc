@@ -15,6 +15,7 @@
 #include "../base/ieee_arithmetic.h"
 #include "../data/dataset_parts.h"
 #include "evaluation.h"
+#include "fit_details.h"
 #include "ringlet/collective.h"
 #include "ringlet/status.h"
 #include "run_state.h"
@@ -88,9 +89,9 @@ bool Fitter::Recover(Status* status) {
                        (elastic || AnyRestoresAfterLoss(options_.callbacks));
   // A backup, or a part of one, has overwritten the model, and belongs to no
   // fit.
-  const bool overwritten =
-      fit_.source == RestoreSource::kLoading ||
-      (fit_.source == RestoreSource::kBackup && !recovery_.has_state());
+  const bool overwritten = fit_.details->source == RestoreSource::kLoading ||
+                           (fit_.details->source == RestoreSource::kBackup &&
+                            !recovery_.has_state());
   if (resumes) recovery_.OnLoss(overwritten);
   // A callback may have compared the replicas and written a file before the
   // loss. The verified point must not be older than that file.
@@ -110,7 +111,7 @@ bool Fitter::Recover(Status* status) {
   if (!elastic || !fit_.interrupted) signals_.reset();
   requests_.Keep(fit_);
   messages_.ReportNewView(*status, /*admits_joiner=*/all_ranks_have_error_);
-  *status = recovery_.Rejoin(status->rank(), fit_.is_joining);
+  *status = recovery_.Rejoin(status->rank(), fit_.details->is_joining);
   if (!status->ok()) return false;
   requests_.ViewFormed();
   return true;
@@ -159,8 +160,8 @@ void Fitter::Reset() {
   fit_.validation = plan_.ValidationOfAll();
   const Collective& collective = *model_->collective();
   fit_.chief = collective.rank() == 0;
-  fit_.after_loss = recovery_.begun();
-  fit_.is_joining = parts_.config().joining.joins(collective.rank());
+  fit_.details->after_loss = recovery_.begun();
+  fit_.details->is_joining = parts_.config().joining.joins(collective.rank());
   fit_.step_metrics = model_->step_metrics();
   fit_.metrics.assign(model_->num_metric_states(), MetricState());
   const CompileConfig& config = parts_.config();
@@ -187,18 +188,18 @@ Status Fitter::SetUp() {
   const Status entered = recovery_.EnterView(&found);
   all_ranks_have_error_ = entered.code() == Code::kOutOfSync;
   RINGLET_RETURN_IF_ERROR(entered);
-  if (found != RestoreSource::kStart) fit_.source = found;
-  if (!fit_.in_memory()) requests_.Clear();
+  if (found != RestoreSource::kStart) fit_.details->source = found;
+  if (!fit_.details->in_memory()) requests_.Clear();
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBegin));
-  if (fit_.source == RestoreSource::kMissing) return NoStateLeft();
-  RINGLET_RETURN_IF_ERROR(recovery_.Begin(fit_.in_memory()));
+  if (fit_.details->source == RestoreSource::kMissing) return NoStateLeft();
+  RINGLET_RETURN_IF_ERROR(recovery_.Begin(fit_.details->in_memory()));
   requests_.DropLaterStop(fit_);
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   check_pace_.EnterView();
   RINGLET_RETURN_IF_ERROR(CheckAtBegin());
   parts_.config().joining.AdmitAll();
   balancer_.EnterView(fit_);
-  fit_.is_joining = false;
+  fit_.details->is_joining = false;
   return Status();
 }
 
@@ -222,7 +223,8 @@ Status Fitter::Begin() {
                           dataset_.parts().shuffle_seed() == last.order_seed &&
                           dataset_.size() == last.order_size;
   const bool begins = fit_.position == DataPosition() && HasEpoch();
-  if (same_order && begins && !fit_.after_loss) messages_.ReportSameOrder(fit_);
+  if (same_order && begins && !fit_.details->after_loss)
+    messages_.ReportSameOrder(fit_);
   return Status();
 }
 
@@ -433,8 +435,9 @@ Status Fitter::InterruptedStatus() {
   if (fit_.signal != 0 && !AnyRestoresAfterLoss(options_.callbacks)) {
     return Interrupted(fit_.signal, "interrupted after %s: %s",
                        fit_.LastStep().c_str(),
-                       fit_.saved_message.empty() ? "nothing was saved"
-                                                  : fit_.saved_message.c_str());
+                       fit_.details->saved_message.empty()
+                           ? "nothing was saved"
+                           : fit_.details->saved_message.c_str());
   }
   // The other ranks do not have the result of the chief's save.
   return Error(Code::kCancelled,

@@ -2,138 +2,181 @@
 // Fitter::CloseRun). An epoch begins with its first Step, so that a loss in its
 // callbacks is handled like any other.
 
-#include "ringlet/fit.h"
+#include <memory>
+#include <vector>
 
 #include "evaluation.h"
 #include "fitter.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 
+struct TrainingLoop::Impl {
+  enum class State : uint8_t {
+    kIdle,       // no run, or Recover has returned false
+    kMustBegin,  // Recover has returned true: Begin must be called
+    kTraining,   // from Begin until End, Recover or an error
+    kFailed,     // an error ended the training; `failed` has it
+    kEnded,      // End has returned OK; Recover must be called
+  };
+  // True if an epoch must be trained, or has begun and must be ended.
+  bool HasUnendedEpoch() const;
+  Status Check(bool may, const char* call) const;
+  Status BeginEpoch();
+  // Keeps the first error: a failed run does nothing more.
+  Status RecordFailure(const Status& status);
+
+  Model* const model;
+  const Dataset dataset;
+  const FitOptions options;
+  std::unique_ptr<Fitter> fitter = nullptr;  // made by a run's first Begin
+  Logs logs = {};
+  std::vector<int64_t> epochs =
+      {};  // the epochs that this worker has completed
+  State state = State::kIdle;
+  Status failed = {};
+  bool in_epoch = false;  // the callbacks have begun the epoch
+};
+
+Status TrainingLoop::Impl::Check(bool may, const char* call) const {
+  if (!failed.ok()) return failed;
+  if (may) return Status();
+  return InvalidArgument("a training loop: %s", call);
+}
+
+Status TrainingLoop::Impl::RecordFailure(const Status& status) {
+  if (status.ok()) return status;
+  failed = status;
+  state = State::kFailed;
+  return status;
+}
+
+bool TrainingLoop::Impl::HasUnendedEpoch() const {
+  return state == State::kTraining && (in_epoch || fitter->HasEpoch());
+}
+
+Status TrainingLoop::Impl::BeginEpoch() {
+  if (!in_epoch) RINGLET_RETURN_IF_ERROR(fitter->BeginEpoch());
+  in_epoch = true;
+  return Status();
+}
+
 TrainingLoop::TrainingLoop(Model* model, const Dataset& dataset,
                            const FitOptions& options)
-    : model_(model), dataset_(dataset), options_(options) {}
+    : impl_(std::make_unique<Impl>(Impl{model, dataset, options})) {}
 
 TrainingLoop::~TrainingLoop() {
-  Status failure = failed_;
+  const Impl& m = *impl_;
+  Status failure = m.failed;
   // The destructor does not wait for a lost worker.
   const bool waits = failure.code() == Code::kPeerLost;
-  if (waits || (failure.ok() && state_ != State::kEnded)) {
+  if (waits || (failure.ok() && m.state != Impl::State::kEnded)) {
     failure =
         Error(Code::kCancelled, "its training loop was destroyed before End");
   }
   (void)Recover(&failure);
 }
 
-Status TrainingLoop::Check(bool may, const char* call) const {
-  if (!failed_.ok()) return failed_;
-  if (may) return Status();
-  return InvalidArgument("a training loop: %s", call);
-}
-
-// Keeps the first error: a failed run does nothing more.
-Status TrainingLoop::RecordFailure(const Status& status) {
-  if (status.ok()) return status;
-  failed_ = status;
-  state_ = State::kFailed;
-  return status;
-}
-
 Status TrainingLoop::Begin() {
-  const bool first = state_ == State::kIdle;
+  Impl& m = *impl_;
+  const bool first = m.state == Impl::State::kIdle;
   if (!first) {
-    RINGLET_RETURN_IF_ERROR(Check(state_ == State::kMustBegin,
-                                  "Begin during a run; call Recover first"));
+    RINGLET_RETURN_IF_ERROR(m.Check(m.state == Impl::State::kMustBegin,
+                                    "Begin during a run; call Recover first"));
   } else {
-    fitter_ = std::make_unique<Fitter>(model_, dataset_, options_);
-    failed_ = fitter_->Check();
-    RINGLET_RETURN_IF_ERROR(failed_);
-    epochs_.clear();
+    m.fitter = std::make_unique<Fitter>(m.model, m.dataset, m.options);
+    m.failed = m.fitter->Check();
+    RINGLET_RETURN_IF_ERROR(m.failed);
+    m.epochs.clear();
   }
-  state_ = State::kTraining;
-  in_epoch_ = false;
-  RINGLET_RETURN_IF_ERROR(RecordFailure(fitter_->Begin()));
+  m.state = Impl::State::kTraining;
+  m.in_epoch = false;
+  RINGLET_RETURN_IF_ERROR(m.RecordFailure(m.fitter->Begin()));
   // Epochs that will be trained again are not completed.
-  while (!epochs_.empty() && epochs_.back() >= epoch()) epochs_.pop_back();
-  logs_.Clear();
-  SetEpochMetrics(*model_, fitter_->fit().metrics, &logs_);
+  while (!m.epochs.empty() && m.epochs.back() >= epoch()) m.epochs.pop_back();
+  m.logs.Clear();
+  SetEpochMetrics(*m.model, m.fitter->fit().metrics, &m.logs);
   return Status();
 }
 
 bool TrainingLoop::HasEpoch() const {
-  return state_ == State::kTraining && fitter_->HasEpoch();
-}
-bool TrainingLoop::HasUnendedEpoch() const {
-  return state_ == State::kTraining && (in_epoch_ || fitter_->HasEpoch());
+  const Impl& m = *impl_;
+  return m.state == Impl::State::kTraining && m.fitter->HasEpoch();
 }
 bool TrainingLoop::HasStep() const {
-  return HasUnendedEpoch() && fitter_->HasStep();
-}
-
-Status TrainingLoop::BeginEpoch() {
-  if (!in_epoch_) RINGLET_RETURN_IF_ERROR(fitter_->BeginEpoch());
-  in_epoch_ = true;
-  return Status();
+  const Impl& m = *impl_;
+  return m.HasUnendedEpoch() && m.fitter->HasStep();
 }
 
 Status TrainingLoop::Step() {
-  RINGLET_RETURN_IF_ERROR(Check(HasStep(), "Step where HasStep() is false"));
-  RINGLET_RETURN_IF_ERROR(RecordFailure(BeginEpoch()));
+  Impl& m = *impl_;
+  RINGLET_RETURN_IF_ERROR(m.Check(HasStep(), "Step where HasStep() is false"));
+  RINGLET_RETURN_IF_ERROR(m.RecordFailure(m.BeginEpoch()));
   RINGLET_RETURN_IF_ERROR(
-      RecordFailure(fitter_->StepOrLeaveEpoch(/*progress=*/nullptr)));
+      m.RecordFailure(m.fitter->StepOrLeaveEpoch(/*progress=*/nullptr)));
   if (!HasStep()) CloseData();
-  logs_.Clear();
-  SetEpochMetrics(*model_, fitter_->fit().metrics, &logs_);
+  m.logs.Clear();
+  SetEpochMetrics(*m.model, m.fitter->fit().metrics, &m.logs);
   return Status();
 }
 
 void TrainingLoop::CloseData() {
-  if (fitter_ != nullptr) fitter_->CloseData();
+  Impl& m = *impl_;
+  if (m.fitter != nullptr) m.fitter->CloseData();
 }
 
 Status TrainingLoop::EndEpoch() {
-  RINGLET_RETURN_IF_ERROR(Check(HasUnendedEpoch() && !fitter_->HasStep(),
-                                "EndEpoch where HasStep() is true, or behind "
-                                "the last epoch"));
-  RINGLET_RETURN_IF_ERROR(RecordFailure(BeginEpoch()));
+  Impl& m = *impl_;
+  RINGLET_RETURN_IF_ERROR(m.Check(m.HasUnendedEpoch() && !m.fitter->HasStep(),
+                                  "EndEpoch where HasStep() is true, or behind "
+                                  "the last epoch"));
+  RINGLET_RETURN_IF_ERROR(m.RecordFailure(m.BeginEpoch()));
   const int64_t epoch = this->epoch();
-  logs_.Clear();
-  const Status ended = fitter_->EndEpoch(/*progress=*/nullptr, &logs_);
-  if (this->epoch() > epoch) epochs_.push_back(epoch);
-  in_epoch_ = false;
-  return RecordFailure(ended);
+  m.logs.Clear();
+  const Status ended = m.fitter->EndEpoch(/*progress=*/nullptr, &m.logs);
+  if (this->epoch() > epoch) m.epochs.push_back(epoch);
+  m.in_epoch = false;
+  return m.RecordFailure(ended);
 }
 
 Status TrainingLoop::End() {
+  Impl& m = *impl_;
   RINGLET_RETURN_IF_ERROR(
-      Check(state_ == State::kTraining, "End without a run"));
+      m.Check(m.state == Impl::State::kTraining, "End without a run"));
   CloseData();
-  RINGLET_RETURN_IF_ERROR(RecordFailure(fitter_->End()));
-  state_ = State::kEnded;
+  RINGLET_RETURN_IF_ERROR(m.RecordFailure(m.fitter->End()));
+  m.state = Impl::State::kEnded;
   return Status();
 }
 
 bool TrainingLoop::Recover(Status* status) {
-  if (status->ok()) *status = failed_;
-  if (state_ == State::kIdle) return false;
-  if (status->ok() && state_ != State::kEnded) {
+  Impl& m = *impl_;
+  if (status->ok()) *status = m.failed;
+  if (m.state == Impl::State::kIdle) return false;
+  if (status->ok() && m.state != Impl::State::kEnded) {
     *status =
         InvalidArgument("a training loop: it ended without a call of End");
   }
-  failed_ = Status();
-  const bool again = fitter_->Recover(status);
-  if (!again) fitter_->CloseRun(*status, static_cast<int64_t>(epochs_.size()));
-  state_ = again ? State::kMustBegin : State::kIdle;
+  m.failed = Status();
+  const bool again = m.fitter->Recover(status);
+  if (!again)
+    m.fitter->CloseRun(*status, static_cast<int64_t>(m.epochs.size()));
+  m.state = again ? Impl::State::kMustBegin : Impl::State::kIdle;
   return again;
 }
 
+const Logs& TrainingLoop::logs() const { return impl_->logs; }
 int64_t TrainingLoop::epoch() const {
-  return fitter_ == nullptr ? 0 : fitter_->fit().epoch;
+  const Impl& m = *impl_;
+  return m.fitter == nullptr ? 0 : m.fitter->fit().epoch;
 }
 int64_t TrainingLoop::step() const {
-  return fitter_ == nullptr ? 0 : fitter_->fit().step;
+  const Impl& m = *impl_;
+  return m.fitter == nullptr ? 0 : m.fitter->fit().step;
 }
 bool TrainingLoop::chief() const {
-  return fitter_ == nullptr || fitter_->fit().chief;
+  const Impl& m = *impl_;
+  return m.fitter == nullptr || m.fitter->fit().chief;
 }
 
 }  // namespace ringlet

@@ -13,6 +13,8 @@
 
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
+#include "../../core/data/dataset_parts.h"
+#include "../../core/fit/fit_details.h"
 #include "../../core/fit/interrupts.h"
 #include "../../core/fit/run_state.h"
 #include "../weights/normalizations.h"
@@ -68,7 +70,7 @@ class BackupAndRestoreCallback final : public Callback {
     }
     steps_since_ = 0;
     counted_epoch_ = counted_step_ = -1;
-    if (!fit.after_loss) own_rate_ = *SetRateOf(fit.model);
+    if (!fit.details->after_loss) own_rate_ = *SetRateOf(fit.model);
     saver_.reset();
     ends_ = false;
     checkpoints_.reset();
@@ -87,20 +89,20 @@ class BackupAndRestoreCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(collective->Broadcast(&loads, 1, 0));
     if (loads == 0) {
       // If all workers are lost, the job continues from this backup.
-      const bool has_state = fit.source != RestoreSource::kMissing;
+      const bool has_state = fit.details->source != RestoreSource::kMissing;
       return collective->size() > 1 && has_state ? Save(fit) : Status();
     }
     RunState state(&fit);
     Status loaded;
     if (fit.chief) {
-      fit.source = RestoreSource::kLoading;
+      fit.details->source = RestoreSource::kLoading;
       loaded = Load(&fit);
     }
     RINGLET_RETURN_IF_ERROR(ExchangeUnlessJoining(fit, loaded));
-    fit.source = RestoreSource::kLoading;
+    fit.details->source = RestoreSource::kLoading;
     RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, 0));
-    fit.source = RestoreSource::kBackup;
-    if (fit.chief) fit.restored_from = checkpoints_->latest();
+    fit.details->source = RestoreSource::kBackup;
+    if (fit.chief) fit.details->restored_from = checkpoints_->latest();
     return Status();
   }
 
@@ -168,7 +170,7 @@ class BackupAndRestoreCallback final : public Callback {
 
   // An error of a joining worker ends only this worker; the others do not wait.
   static Status ExchangeUnlessJoining(const FitState& fit, const Status& own) {
-    if (fit.is_joining && !own.ok()) return own;
+    if (fit.details->is_joining && !own.ok()) return own;
     return ExchangeStatus(fit.model->collective(), own);
   }
 
@@ -178,7 +180,7 @@ class BackupAndRestoreCallback final : public Callback {
   static bool MayContinueWithout(const FitState& fit, const Status& opened) {
     const bool held = opened.code() == Code::kAlreadyExists;
     if (!fit.model->collective()->elastic() ||
-        !(fit.after_loss || (fit.is_joining && held))) {
+        !(fit.details->after_loss || (fit.details->is_joining && held))) {
       return false;
     }
     Warn(opened, held ? "no backups are written until that process releases it"
@@ -224,7 +226,7 @@ class BackupAndRestoreCallback final : public Callback {
   // backup may have a later step of a single worker, which no other worker has
   // checked.
   bool IsToBeLoaded(const FitState& fit) const {
-    return !fit.in_memory() && checkpoints_ != nullptr &&
+    return !fit.details->in_memory() && checkpoints_ != nullptr &&
            !checkpoints_->latest().empty();
   }
 

@@ -16,6 +16,7 @@
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 #include "../../core/fit/evaluation.h"
+#include "../../core/fit/fit_details.h"
 #include "../../core/fit/monitor.h"
 #include "../files/path.h"
 #include "../weights/model_metadata.h"
@@ -43,7 +44,7 @@ class ModelCheckpointCallback final : public Callback {
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState& fit) override {
-    if (!fit.after_loss) ForgetUnsaved();
+    if (!fit.details->after_loss) ForgetUnsaved();
     RINGLET_RETURN_IF_ERROR(CheckFilepath());
     if (options_.save_freq < 0) {
       return InvalidArgument(
@@ -73,8 +74,9 @@ class ModelCheckpointCallback final : public Callback {
 
   // Reports an obstacle to a file with a known name before training.
   Status OnTrainBegin(FitState& fit) override {
-    const bool restored = fit.source == RestoreSource::kBackup;
-    if (fit.in_memory() || restored) RINGLET_RETURN_IF_ERROR(SaveUnsaved(fit));
+    const bool restored = fit.details->source == RestoreSource::kBackup;
+    if (fit.details->in_memory() || restored)
+      RINGLET_RETURN_IF_ERROR(SaveUnsaved(fit));
     RINGLET_RETURN_IF_ERROR(SaveAgain(fit));
     if (fit.chief) PrintForeignFormat();
     const std::string folder = FolderOf(filepath_);
@@ -256,7 +258,7 @@ class ModelCheckpointCallback final : public Callback {
 
   // Repeats the save after the last step, which a loss may have interrupted.
   Status SaveAgain(FitState& fit) {
-    const bool due = fit.in_memory() && options_.save_freq > 0 &&
+    const bool due = fit.details->in_memory() && options_.save_freq > 0 &&
                      batches_since_ == 0 && fit.step > 0;
     if (!due) return Status();
     Logs logs;
@@ -445,10 +447,10 @@ class ModelCheckpointCallback final : public Callback {
     unsaved_[kUnsavedEpoch] = 0;
     why_ = Status();
     if (!options_.save_weights_only) {
-      fit.RecordSavedModel(path, options_.weights);
-      fit.saved_is_shared = collective->elastic();
-    } else if (path == fit.saved_model) {
-      fit.saved_model.clear();  // another callback's file, now replaced
+      fit.details->saved.Record(fit.model, path, options_.weights);
+      fit.details->saved.is_shared = collective->elastic();
+    } else if (path == fit.details->saved.path) {
+      fit.details->saved.path.clear();  // another callback's file, now replaced
     }
     // A NaN is no best value yet.
     const bool is_best =
@@ -499,7 +501,7 @@ class ModelCheckpointCallback final : public Callback {
   // after all errors of a new chief's disk in an elastic job.
   Status Failed(const FitState& fit, const Status& status,
                 const std::string& path) const {
-    if (!fit.after_loss || !fit.model->collective()->elastic()) {
+    if (!fit.details->after_loss || !fit.model->collective()->elastic()) {
       RINGLET_RETURN_IF_ERROR(CheckNoFolder(path));
       if (status.code() == Code::kInvalidArgument) return status;
     }

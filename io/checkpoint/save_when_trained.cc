@@ -2,6 +2,7 @@
 // failed save is tried in another folder before the fit ends with an error: the
 // trained weights are only in memory.
 
+#include "../../core/fit/fit_details.h"
 #include "ringlet/checkpoint.h"
 
 #include "../../core/base/text.h"
@@ -94,7 +95,7 @@ class SaveWhenTrainedCallback final : public Callback {
       return Status();
     }
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
-    fit.saved_message = "the chief has saved the model";
+    fit.details->saved_message = "the chief has saved the model";
     Status saved;
     if (fit.chief) saved = SaveInterrupted(&fit);
     // The others wait, so that the job ends as one.
@@ -105,19 +106,20 @@ class SaveWhenTrainedCallback final : public Callback {
   // the model is.
   Status OnTrainEnd(FitState& fit, const Logs&) override {
     if (path_.empty() || !fit.chief) return Status();
-    const bool is_saved = options_.skip_if_saved && fit.SavedModelIsCurrent();
+    const bool is_saved =
+        options_.skip_if_saved && fit.details->saved.IsCurrent(fit.model);
     const bool is_rounded = options_.skip_if_saved &&
-                            !fit.saved_model.empty() &&
-                            fit.saved_checksums.empty();
-    const std::string rounded = is_rounded ? fit.saved_model : "";
+                            !fit.details->saved.path.empty() &&
+                            fit.details->saved.checksums.empty();
+    const std::string rounded = is_rounded ? fit.details->saved.path : "";
     if (!is_saved) RINGLET_RETURN_IF_ERROR(SaveTrained(fit));
     if (is_rounded) {
       Notice("note: the weights in %s are rounded; the exact model is in %s",
-             rounded.c_str(), fit.saved_model.c_str());
+             rounded.c_str(), fit.details->saved.path.c_str());
     }
-    if (is_saved && fit.saved_is_shared) SaveOwn(&fit);
+    if (is_saved && fit.details->saved.is_shared) SaveOwn(&fit);
     fit.save_error = fit.save_error.Annotate("the model is in %s instead",
-                                             fit.saved_model.c_str());
+                                             fit.details->saved.path.c_str());
     return Status();
   }
 
@@ -143,12 +145,13 @@ class SaveWhenTrainedCallback final : public Callback {
     const int saver = status.rank() == 0 ? 1 : 0;
     if (fit.model->collective()->rank() != saver) return;
     // The file may be on the lost chief's disk.
-    if (fit.chief && fit.SavedModelIsCurrent()) {
-      fit.saved_message = "the model so far is in " + fit.saved_model;
+    if (fit.chief && fit.details->saved.IsCurrent(fit.model)) {
+      fit.details->saved_message =
+          "the model so far is in " + fit.details->saved.path;
       return;
     }
     const Status saved = SaveInterrupted(&fit);
-    if (!saved.ok()) fit.saved_message = saved.message();
+    if (!saved.ok()) fit.details->saved_message = saved.message();
   }
 
   // Saves at *path, or at a name beside it.
@@ -158,7 +161,8 @@ class SaveWhenTrainedCallback final : public Callback {
             ? SaveBeside(fit->model, options_.metadata, &options_.metadata,
                          path)
             : Save(fit->model, *path, options_.metadata, /*replace=*/true);
-    if (saved.ok()) fit->RecordSavedModel(*path, Storage::kF32);
+    if (saved.ok())
+      fit->details->saved.Record(fit->model, *path, Storage::kF32);
     return saved;
   }
 
@@ -170,7 +174,7 @@ class SaveWhenTrainedCallback final : public Callback {
     Notice(
         "warning: %s; the model is in %s, which another part of the job may "
         "replace while that part still trains",
-        saved.message(), fit->saved_model.c_str());
+        saved.message(), fit->details->saved.path.c_str());
   }
 
   Status SaveTrained(FitState& fit) {
@@ -231,21 +235,21 @@ class SaveWhenTrainedCallback final : public Callback {
           "the model is lost, because %s could not be written either",
           other.c_str());
     }
-    fit->RecordSavedModel(other, Storage::kF32);
+    fit->details->saved.Record(fit->model, other, Storage::kF32);
     if (kept != nullptr) *kept = true;
     return error.Annotate("the model is in %s instead", other.c_str());
   }
 
   Status SaveInterrupted(FitState* fit) const {
-    fit->saved_message.clear();
+    fit->details->saved_message.clear();
     if (path_.empty()) return Status();
     Metadata metadata = options_.metadata;
     metadata[kInterruptedKey] = fit->LastStep();
     std::string path = WithSuffix(path_, "-interrupted");
     Status saved = SaveBeside(fit->model, metadata, nullptr, &path);
     if (saved.ok()) {
-      fit->RecordSavedModel(path, Storage::kF32);
-      fit->saved_message = "the model so far is in " + path;
+      fit->details->saved.Record(fit->model, path, Storage::kF32);
+      fit->details->saved_message = "the model so far is in " + path;
       return Status();
     }
     bool kept = false;
@@ -253,7 +257,7 @@ class SaveWhenTrainedCallback final : public Callback {
     if (!kept) {
       return saved.Annotate("interrupted after %s", fit->LastStep().c_str());
     }
-    fit->saved_message = saved.message();
+    fit->details->saved_message = saved.message();
     return Status();
   }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../../core/base/text.h"
+#include "../../core/fit/fit_details.h"
 #include "../readers/tables/csv_records.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
@@ -53,7 +54,7 @@ class CSVLoggerCallback final : public RowLogger {
     RINGLET_RETURN_IF_ERROR(OpenFile(fit, append_));
     if (file_.offset() == 0) return Status();
     RINGLET_RETURN_IF_ERROR(
-        file_.ReadHeader(collective, fit.in_memory(), &header_));
+        file_.ReadHeader(collective, fit.details->in_memory(), &header_));
     if (header_.empty()) return Status();
     std::vector<std::string> fields;
     // A torn first line: this process writes its header below it.

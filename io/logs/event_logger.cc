@@ -7,6 +7,7 @@
 #include <string>
 
 #include "../../core/base/events.h"
+#include "../../core/fit/fit_details.h"
 #include "ringlet/fit.h"
 #include "ringlet/loggers.h"
 #include "ringlet/model.h"
@@ -116,11 +117,11 @@ class EventLoggerCallback final : public Callback {
   }
   void RecordRollback(const FitState& fit) const {
     const int64_t step = fit.model->iterations();
-    if (!fit.after_loss || step >= step_) return;
+    if (!fit.details->after_loss || step >= step_) return;
     Event event("rollback");
     event.Int("from_epoch", epoch_).Int("from_step", step_);
     event.Int("to_epoch", fit.epoch).Int("to_step", step);
-    RecordEvent(event.Text("source", SourceName(fit.source)));
+    RecordEvent(event.Text("source", SourceName(fit.details->source)));
   }
   static void RecordFit(const FitState& fit) {
     const Model& model = *fit.model;
@@ -134,7 +135,7 @@ class EventLoggerCallback final : public Callback {
               static_cast<int64_t>(model.BytesNeeded(batch)));
     event.Add("model", ModelFields(model));
     event.Int("epoch", fit.epoch).Int("step", model.iterations());
-    RecordEvent(event.Text("source", SourceName(fit.source)));
+    RecordEvent(event.Text("source", SourceName(fit.details->source)));
   }
   void TakeParts() {
     EventSink* const sink = g_events;

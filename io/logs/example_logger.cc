@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "../../core/data/dataset_parts.h"
+#include "../../core/fit/fit_details.h"
 #include "ringlet/loggers.h"
 #include "ringlet/model.h"
 #include "row_logger.h"
@@ -23,7 +25,7 @@ class ExampleLoggerCallback final : public RowLogger {
 
   Status OnTrainBatchBegin(FitState& fit) override {
     if (file_.is_open()) return Status();
-    const bool has_last_steps = fit.in_memory() && last_.count > 0;
+    const bool has_last_steps = fit.details->in_memory() && last_.count > 0;
     RINGLET_RETURN_IF_ERROR(OpenFile(fit, /*append=*/false,
                                      has_last_steps ? RowsOf(fit, last_) : ""));
     if (file_.offset() > 0) return Status();

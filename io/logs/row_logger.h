@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../core/base/number_text.h"
+#include "../../core/fit/fit_details.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"
 #include "row_file.h"
@@ -21,7 +22,7 @@ class RowLogger : public Callback {
   const char* name() const override { return name_; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
   Status OnSetup(FitState& fit) override {
-    file_.Reset(fit.after_loss);
+    file_.Reset(fit.details->after_loss);
     return Status();
   }
   std::string Identity() const override {
@@ -50,11 +51,12 @@ class RowLogger : public Callback {
     // that the file has stay: an earlier part of the run may have written them.
     // A state of the run's begin has no rows, and a job of several workers
     // backs it up before the log is opened.
-    const bool is_restored = !fit.restored_from.empty() || fit.in_memory();
+    const bool is_restored =
+        !fit.details->restored_from.empty() || fit.details->in_memory();
     const bool has_trained = fit.epoch > 0 || fit.step > 0;
     const bool is_new_in_run = file_.offset() < 0 && is_restored && has_trained;
     return file_.Open(fit.model->collective(), append || is_new_in_run,
-                      fit.in_memory(), last);
+                      fit.details->in_memory(), last);
   }
 
   RowFile file_;

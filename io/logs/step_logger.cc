@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "../../core/base/text.h"
+#include "../../core/fit/fit_details.h"
 #include "../readers/tables/csv_records.h"
 #include "ringlet/loggers.h"
 #include "ringlet/model.h"
@@ -67,7 +68,7 @@ class StepLoggerCallback final : public RowLogger {
   Status ReadColumns(const FitState& fit) {
     const Model& model = *fit.model;
     RINGLET_RETURN_IF_ERROR(
-        file_.ReadHeader(model.collective(), fit.in_memory(), &row_));
+        file_.ReadHeader(model.collective(), fit.details->in_memory(), &row_));
     if (row_.empty()) return Status();
     writes_digests_ = EndsWith(row_, kDigest);
     std::vector<std::string> fields;

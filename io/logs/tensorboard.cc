@@ -11,6 +11,7 @@
 
 #include "../../core/base/text.h"
 #include "../../core/fit/evaluation.h"
+#include "../../core/fit/fit_details.h"
 #include "event_file.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
@@ -93,7 +94,7 @@ class TensorBoardCallback final : public Callback {
       return InvalidArgument("histogram_freq and update_freq must be >= 0");
     }
     train_batch_ = due_batch_ = 0;
-    if (!fit.after_loss) own_batch_ = 0;
+    if (!fit.details->after_loss) own_batch_ = 0;
     epoch_begin_ = -1;
     Close();
     return Status();
@@ -102,10 +103,10 @@ class TensorBoardCallback final : public Callback {
   Status OnTrainBegin(FitState& fit) override {
     if (!fit.chief) return Status();
     const Status opened = train_.Open("/train", options_);
-    if (!opened.ok() && !fit.after_loss) return opened;
+    if (!opened.ok() && !fit.details->after_loss) return opened;
     // Errors of a new chief's disk do not end the run.
     const bool opens = opened.ok() || OpenTrain();
-    if (opens && fit.in_memory()) AddLastBatch(fit);
+    if (opens && fit.details->in_memory()) AddLastBatch(fit);
     return Status();
   }
 

@@ -111,7 +111,6 @@ TEST(EarlyStoppingTest, Mode_SetToMin_OverrulesTheMetricsDirection) {
 TEST(EarlyStoppingTest, Baseline_NotReached_DoesNotRestartPatience) {
   EarlyStoppingOptions options;
   options.patience = 3;
-  options.has_baseline = true;
   options.baseline = 0.5;
   Drive drive(EarlyStopping(options), "val_loss");
   // 1, .9 and .8 improve without beating the baseline; .85 is the fourth.

@@ -20,6 +20,7 @@
 #include "../../support/random_cases.h"
 #include "../../support/slow_layer.h"
 #include "../../support/tiny_model.h"
+#include "core/fit/fit_details.h"
 #include "core/fit/run_state.h"
 #include "elastic_fits.h"
 #include "ringlet/fit.h"
@@ -333,8 +334,8 @@ class TakesAPart final : public Callback {
  public:
   const char* name() const override { return "takes_a_part"; }
   Status OnTrainBegin(FitState& fit) override {
-    if (!fit.after_loss || took_) return Status();
-    fit.source = RestoreSource::kLoading;
+    if (!fit.details->after_loss || took_) return Status();
+    fit.details->source = RestoreSource::kLoading;
     took_ = true;
     std::fill_n(fit.model->weights(), 10, 1e9f);
     fit.epoch = 2;
@@ -406,7 +407,7 @@ class Keeps final : public Callback {
   explicit Keeps(bool restores) : restores_(restores) {}
   const char* name() const override { return "keeps"; }
   Status OnTrainBegin(FitState& fit) override {
-    if (fit.source == RestoreSource::kMissing && restores_) {
+    if (fit.details->source == RestoreSource::kMissing && restores_) {
       RunState state(&fit);
       std::vector<StateSpan> spans;
       state.AppendState(&spans);
@@ -414,7 +415,7 @@ class Keeps final : public Callback {
         std::memcpy(spans[i].data, kept_[i].data(), kept_[i].size());
       }
       RINGLET_RETURN_IF_ERROR(state.StateLoaded());
-      fit.source = RestoreSource::kBackup;
+      fit.details->source = RestoreSource::kBackup;
       restored_ = true;
     }
     return Status();
@@ -502,7 +503,7 @@ class RecordsWeights final : public Callback {
     return Status();
   }
   Status OnTrainBegin(FitState& fit) override {
-    if (fit.in_memory()) again = WeightsOf(fit.model);
+    if (fit.details->in_memory()) again = WeightsOf(fit.model);
     return Status();
   }
   Status OnTrainEnd(FitState& fit, const Logs&) override {

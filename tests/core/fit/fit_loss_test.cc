@@ -11,6 +11,7 @@
 #include "../../support/random_cases.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
+#include "core/fit/fit_details.h"
 #include "ringlet/loggers.h"
 
 namespace ringlet {
@@ -233,7 +234,7 @@ TEST(FitTest, Loss_NoRankHasTheState_IsAnErrorAndNoStartFromZero) {
     const char* name() const override { return "torn"; }
     Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
       if (fit.model->iterations() != 3) return Status();
-      fit.source = RestoreSource::kLoading;
+      fit.details->source = RestoreSource::kLoading;
       return PeerLost(1, "rank 1 was lost");
     }
   };

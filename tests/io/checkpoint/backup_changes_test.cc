@@ -16,6 +16,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "backup_runs.h"
+#include "core/fit/fit_details.h"
 #include "io/checkpoint/run_description.h"
 #include "ringlet/fit.h"
 
@@ -414,10 +415,10 @@ TEST(BackupTest, Rollback_AnotherOptimizer_RateOfTheLostPartDoesNotStay) {
       fit.callbacks = &callbacks;
       fit.epochs = 100;
       fit.metrics.assign(model->num_metric_states(), MetricState());
-      fit.after_loss = after_loss;
-      ASSERT_OK(callbacks[0]->OnSetup(fit));
+      fit.details->after_loss = after_loss;
+      ASSERT_TRUE(callbacks[0]->OnSetup(fit).ok());
       ASSERT_OK(callbacks[0]->OnTrainBegin(fit));
-      EXPECT_EQ(fit.source, RestoreSource::kBackup);
+      EXPECT_EQ(fit.details->source, RestoreSource::kBackup);
       EXPECT_EQ(model->LearningRate(), own);
       model->SetLearningRate(0.01f);  // a callback of the lost part
       callbacks[0]->OnFitReturn(fit, PeerLost(1, "lost"));

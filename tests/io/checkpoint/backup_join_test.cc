@@ -17,6 +17,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "backup_runs.h"
+#include "core/fit/fit_details.h"
 #include "ringlet/fit.h"
 
 namespace ringlet {
@@ -345,7 +346,7 @@ TEST(BackupTest, Load_ChiefIsLostAsACallbackBegins_OthersEndOrAreExact) {
     ElasticCollective collective(&job, w);
     const auto meets =
         std::make_shared<Watches>(Watches::kMeets, [&](FitState& fit) {
-          if (!fit.restored_from.empty()) collective.EndInNextCall();
+          if (!fit.details->restored_from.empty()) collective.EndInNextCall();
         });
     const ElasticFit run = FitElastic(&collective, folders[w].path(), meets);
     if (w == 0) {

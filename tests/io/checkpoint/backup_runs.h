@@ -3,6 +3,7 @@
 #ifndef RINGLET_TESTS_IO_CHECKPOINT_BACKUP_RUNS_H_
 #define RINGLET_TESTS_IO_CHECKPOINT_BACKUP_RUNS_H_
 
+#include "core/fit/fit_details.h"
 #include "ringlet/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +70,7 @@ class Watches final : public Callback {
   static constexpr int64_t kMeets = -3;  // before it meets others, as it begins
   const char* name() const override { return "watches"; }
   Status OnTrainBegin(FitState& fit) override {
-    if (at_ == kGoesOn && fit.after_loss) what_(fit);
+    if (at_ == kGoesOn && fit.details->after_loss) what_(fit);
     if (at_ != kMeets) return Status();
     what_(fit);
     return fit.model->collective()->Barrier();

@@ -15,6 +15,7 @@
 #include "../../support/random_cases.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "core/fit/fit_details.h"
 #include "core/fit/interrupts.h"
 #include "ringlet/fit.h"
 #include "saving_fit.h"
@@ -67,7 +68,7 @@ class Ending final : public Callback {
     return Status();
   }
   void OnFitReturn(FitState& fit, const Status&) override {
-    saved_model = fit.saved_model;
+    saved_model = fit.details->saved.path;
   }
   std::string saved_model;
 
@@ -483,7 +484,7 @@ TEST(SaveWhenTrainedTest, Loss_ModelCheckpointIsCurrent_ItIsOnTheSaversDisk) {
         Status OnEpochEnd(FitState& fit, Logs*) override {
           if (fit.model->collective()->rank() == lost_) return Status();
           saves_.OnFitReturn(fit, PeerLost(lost_, "lost"));
-          kept_ = fit.saved_message;
+          kept_ = fit.details->saved_message;
           return Status();
         }
 
@@ -563,7 +564,7 @@ TEST(SaveWhenTrainedTest, Fit_LossAsASecondOneBegins_NothingIsSaved) {
     state.model = model.get();
     state.callbacks = &fit.callbacks;
     saves->OnFitReturn(state, PeerLost(1, "lost"));
-    EXPECT_EQ(state.saved_message, "");
+    EXPECT_EQ(state.details->saved_message, "");
   });
   EXPECT_EQ(files.Paths(), std::vector<std::string>{"m.safetensors"});
 }

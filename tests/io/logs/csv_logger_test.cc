@@ -14,6 +14,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/base/text.h"
+#include "core/fit/fit_details.h"
 #include "ringlet/fit.h"
 #include "ringlet/loggers.h"
 
@@ -217,7 +218,7 @@ TEST(CSVLoggerTest, RestartedChief_BackupWithoutTheLog_KeepsTheFilesRows) {
     FitState fit;
     fit.model = model.get();
     fit.validation = Validation::kNever;
-    fit.source = RestoreSource::kMemory;
+    fit.details->source = RestoreSource::kMemory;
     fit.epoch = epoch;
     Logs logs;
     logs.Set("loss", 0.5);
@@ -384,8 +385,8 @@ TEST(StepLoggerTest, Resume_StateWithoutTheLog_KeepsRowsOfTrainedSteps) {
     auto logger = StepLogger(path);
     FitState fit;
     fit.model = model.get();
-    fit.restored_from = "backup-1.safetensors";
-    fit.source = RestoreSource::kBackup;
+    fit.details->restored_from = "backup-1.safetensors";
+    fit.details->source = RestoreSource::kBackup;
     fit.step = step;
     ASSERT_OK(logger->OnSetup(fit));
     ASSERT_OK(logger->StateLoaded());

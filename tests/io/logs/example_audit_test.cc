@@ -14,6 +14,8 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "core/data/dataset_parts.h"
+#include "core/fit/fit_details.h"
 #include "ringlet/loggers.h"
 
 namespace ringlet {
@@ -182,8 +184,8 @@ TEST(ExampleLoggerTest, Takeover_NewFile_BeginsWithHeaderAndLastRow) {
   for (size_t i = 0; i < spans[0].size(); ++i) {
     std::memcpy(spans[1][i].data, spans[0][i].data, spans[0][i].bytes());
   }
-  ASSERT_OK(loggers[1]->StateLoaded());
-  fit.source = RestoreSource::kMemory;
+  ASSERT_TRUE(loggers[1]->StateLoaded().ok());
+  fit.details->source = RestoreSource::kMemory;
   testing::internal::CaptureStderr();
   ASSERT_OK(loggers[1]->OnTrainBatchBegin(fit));
   testing::internal::GetCapturedStderr();

@@ -21,6 +21,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/evaluation.h"
+#include "core/fit/fit_details.h"
 #include "core/fit/run_state.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
@@ -336,8 +337,8 @@ TEST_F(TensorBoardTest, LastBatch_NextChief_RecordsIt) {
     for (fit.step = 0; fit.step < 2; ++fit.step) {
       ASSERT_OK(callback.OnTrainBatchEnd(fit, logs));
     }
-    fit.after_loss = fit.chief = true;
-    fit.source = RestoreSource::kMemory;
+    fit.details->after_loss = fit.chief = true;
+    fit.details->source = RestoreSource::kMemory;
     RunState state(&fit, /*live=*/true);
     StepSnapshot snapshot;
     snapshot.Plan(&state);
@@ -374,7 +375,7 @@ TEST_F(TensorBoardTest, Fit_FolderOfANewChiefCannotBeWritten_Continues) {
   auto model = TinyModel();
   FitState fit;
   fit.model = model.get();
-  fit.after_loss = true;
+  fit.details->after_loss = true;
   auto callback = TensorBoard(options_);
   testing::internal::CaptureStderr();
   EXPECT_OK(callback->OnSetup(fit));

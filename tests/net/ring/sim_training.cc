@@ -7,6 +7,7 @@
 
 #include "../../support/tiny_model.h"
 #include "core/base/fnv1a.h"
+#include "core/fit/fit_details.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
 
@@ -76,8 +77,8 @@ class Tells final : public Callback {
   explicit Tells(const Trainee& trainee) : trainee_(trainee) {}
   const char* name() const override { return "tells"; }
   Status OnTrainBegin(FitState& fit) override {
-    if (trainee_.resumes != nullptr && !fit.restored_from.empty()) {
-      trainee_.resumes(fit.restored_from);
+    if (trainee_.resumes != nullptr && !fit.details->restored_from.empty()) {
+      trainee_.resumes(fit.details->restored_from);
     }
     return Status();
   }

@@ -26,6 +26,7 @@
 #include "../run/training_status.h"
 #include "commands.h"
 #include "core/base/text.h"
+#include "core/fit/fit_details.h"
 #include "core/fit/run_state.h"
 #include "io/checkpoint/model_path.h"
 #include "io/logs/service_notifier.h"
@@ -164,21 +165,22 @@ class SavedModelRecorder final : public Callback {
   const char* name() const override { return "notes_saved_model"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
   Status OnTrainEnd(FitState& fit, const Logs&) override {
-    checkpoint_ = fit.saved_model;
-    checksums_ = fit.saved_checksums;
+    checkpoint_ = fit.details->saved.path;
+    checksums_ = fit.details->saved.checksums;
     return Status();
   }
   void OnFitReturn(FitState& fit, const Status& status) override {
-    path_ = fit.saved_model;
-    differs_ = fit.saved_checksums != checksums_;
-    finite_ = fit.saved_finite;
+    path_ = fit.details->saved.path;
+    differs_ = fit.details->saved.checksums != checksums_;
+    finite_ = fit.details->saved.is_finite;
     chief_ = fit.chief;
     // If only the last save failed: with a backup of the end a restart can
     // write the model. Without one it would train again, so the work is
     // reported as done.
-    const bool is_trained =
-        !fit.save_error.ok() && status.code() != Code::kPeerLost &&
-        (fit.SavedModelIsCurrent() || !AnyRestoresAfterLoss(*fit.callbacks));
+    const bool is_trained = !fit.save_error.ok() &&
+                            status.code() != Code::kPeerLost &&
+                            (fit.details->saved.IsCurrent(fit.model) ||
+                             !AnyRestoresAfterLoss(*fit.callbacks));
     if (status.ok() || is_trained) {
       ReportDone(fit.model->collective()->worker());
     }

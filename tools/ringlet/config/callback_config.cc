@@ -80,8 +80,7 @@ Made ReadEarlyStopping(FieldReader* fields, const Place&) {
   fields->Choice("mode", kModes, &o.mode);
   double baseline = kNone;
   if (fields->Has("baseline")) fields->Double("baseline", kAny, &baseline);
-  o.has_baseline = !std::isnan(baseline);
-  if (o.has_baseline) o.baseline = baseline;
+  if (!std::isnan(baseline)) o.baseline = baseline;
   fields->Bool("restore_best_weights", &o.restore_best_weights);
   fields->Int("start_from_epoch", 0, kMaxCount, &o.start_from_epoch);
   return EarlyStopping(o);
