@@ -80,7 +80,7 @@ Status LatestCheckpoint(const std::string& directory, std::string* path,
                         FileSystem* files = PosixFiles());
 
 struct CheckpointManagerOptions {
-  int max_to_keep = 5;  // > 0, or kKeepAll for TensorFlow's None
+  int max_to_keep = 5;  // 0: all, as TensorFlow's None
   double keep_checkpoint_every_n_hours = 0;
   std::string checkpoint_name = "ckpt";
   // With checkpoint_interval, Save does nothing until *step_counter has grown
@@ -96,8 +96,6 @@ struct CheckpointManagerOptions {
   std::function<void(const std::string&)> warn;
 };
 
-class CheckpointDirectory;
-
 // The numbered checkpoints of one run, with the names and the semantics of
 // tf.train.CheckpointManager: <directory>/<name>-<n>.safetensors, and the text
 // file `checkpoint`. One thread at a time may use a manager.
@@ -109,38 +107,26 @@ class CheckpointDirectory;
 //   kCorruption     there are checkpoints, and none verifies
 class CheckpointManager {
  public:
-  static constexpr int kKeepAll = 0;
-
   CheckpointManager(const Saveables& state, const std::string& directory,
                     const CheckpointManagerOptions& options = {});
   ~CheckpointManager();
-  const Status& status() const { return status_; }
+  const Status& status() const;
 
   // Returns when the file is durable. *path is the new checkpoint, or "" if the
   // interval has not passed. With check_interval false only a second save of
   // the same step is skipped.
-  Status Save(std::string* path = nullptr, bool check_interval = true,
-              int64_t checkpoint_number = 0);
+  Status Save(std::string* path = nullptr, bool check_interval = true);
   // Restores latest_checkpoint(), or calls init_fn and sets *path to "".
   Status RestoreOrInitialize(std::string* path = nullptr);
 
   std::string latest_checkpoint() const;  // "" if there is none
   std::vector<std::string> checkpoints() const;
-  const std::string& directory() const { return directory_; }
-  const Metadata& restored_metadata() const { return restored_metadata_; }
+  const std::string& directory() const;
+  const Metadata& restored_metadata() const;
 
  private:
-  bool TooSoon(bool check_interval) const;
-  void RememberStep();
-
-  const Saveables state_;
-  const std::string directory_;
-  const CheckpointManagerOptions options_;
-  Status status_;
-  std::unique_ptr<CheckpointDirectory> checkpoints_;
-  Metadata restored_metadata_;
-  bool has_last_step_ = false;
-  int64_t last_step_ = 0;
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
 };
 
 // --- a model as JSON ---------------------------------------------------------

@@ -35,9 +35,8 @@ struct ExportCOptions {
   // Adds model_anomaly_score for an autoencoder.
   ReconstructionError anomaly_score = ReconstructionError::kNone;
   // Not empty: the file computes with int8, with the ranges of the layers'
-  // outputs for the first `calibration_examples` of these (docs/deploy.md).
+  // outputs for the first 512 of these (docs/deploy.md).
   Dataset calibration;
-  int64_t calibration_examples = 512;
   // Not empty: the data of the report.
   Dataset test;
   FileSystem* files = PosixFiles();
@@ -49,34 +48,19 @@ struct Int8Report {
 };
 
 // Writes a compiled model for prediction as C99, which needs only expf and
-// tanhf, and a header file beside it, such as model.h.
+// tanhf, and a header file beside it, such as model.h, which declares all
+// functions. docs/deploy.md explains them.
 //
 //   int model_predict(const float* in, float* out);
 //
 // predicts one example, channels last, and returns 0. With several inputs or
-// outputs the arguments have the layers' names:
-//
-//   int model_predict(const float* in_image, const float* in_numbers,
-//                     float* out_kind, float* out_size);
-//
-// With preprocessing of a table it returns 1 for a value that has no encoding;
-// without a table there is also
-//
-//   int model_predict_bytes(const unsigned char* in, float* out);
-//
-// With anomaly_score the error of a prediction is
-//
-//   float model_anomaly_score(const float* in, const float* out);
-//
-// with model_predict's `in`; it returns -1 where model_predict returns 1. A
-// model with names of its classes has the strings
-// model_class_names[MODEL_CLASSES]. The header file declares all of these.
-// Everything else is static.
+// outputs the arguments have the layers' names (in_image, out_kind). With
+// preprocessing of a table it returns 1 for a value that has no encoding.
 //
 // One model gives one text on every machine; with int8, on every machine of one
-// class of arithmetic (docs/one_result.md).
-// kInvalidArgument names a layer without C or int8. After an error the earlier
-// files are unchanged. Only a header file of ringlet is ever replaced.
+// class of arithmetic (docs/one_result.md). kInvalidArgument names a layer
+// without C or int8. After an error the earlier files are unchanged. Only a
+// header file of ringlet is ever replaced.
 Status ExportC(Model* model, const std::string& path,
                const ExportCOptions& options = {},
                Int8Report* report = nullptr);

@@ -12,25 +12,13 @@
 //
 // State that training changes, such as the moving statistics of
 // BatchNormalization, becomes the replicas' mean. Learning rate schedules,
-// clipping and weight decay apply to the steps. Sources: DiLoCo (arXiv
-// 2311.08105); with learning_rate 1 and momentum 0 FedAvg (arXiv 1602.05629).
+// clipping and weight decay apply to the steps. Stops, backups and losses of
+// workers take effect between rounds, and an epoch ends its last round.
+// docs/slow_links.md has the sources, the timing with `overlap`, and
+// measurements.
 //
-// With `overlap` the mean change d_t of round t is sent while round t + 1 is
-// computed:
-//
-//   round t            each replica r computes d_(t,r)
-//   round t + 1        d_t is sent; replica r begins with step(w_t, d_(t,r))
-//   end of round t + 1 w_(t+1) = step(w_t, d_t)
-//
-// step(w, d) is the update above. The last change is applied before the epoch's
-// validation and OnEpochEnd. docs/slow_links.md has measurements.
-//
-// Callbacks get the last step of a round, as with Keras's
-// `steps_per_execution`. Stops, backups and losses of workers take effect
-// between rounds. An epoch ends its last round.
-//
-// With `participation` a round has k replicas, sampled from the present ones by
-// the seed and the number of steps before the round.
+//   CompileOptions options(strategy.collective());
+//   options.local.steps = LocalUpdates::kDefaultSteps;
 
 #ifndef RINGLET_LOCAL_UPDATES_H_
 #define RINGLET_LOCAL_UPDATES_H_
@@ -74,7 +62,9 @@ struct LocalUpdates {
   Delta delta = Delta::kInt8;
   // A round's changes are sent while the next round is computed.
   bool overlap = false;
-  int participation = 0;  // replicas of a round; 0: all present ones
+  // The replicas of a round, sampled from the present ones by the seed and the
+  // number of steps before the round; 0: all.
+  int participation = 0;
   // The fewest replicas of a round; 0: no quorum. With one, each worker of an
   // elastic job has one replica and its own data, and the job continues without
   // lost replicas. A round with fewer is computed again without a deadline.

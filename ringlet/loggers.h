@@ -37,7 +37,7 @@ std::shared_ptr<Callback> CSVLogger(const std::string& filename,
 // Compares runs step by step: "epoch,step,loss,<metrics>", counted from 0. Each
 // value belongs to the step alone, over the whole global batch, as the shortest
 // decimal that reads back exactly. With `digests` the last column is
-// Model::weights_digest after the step. A continued log keeps its columns.
+// Model::DigestWeights after the step. A continued log keeps its columns.
 std::shared_ptr<Callback> StepLogger(const std::string& filename,
                                      bool digests = false);
 
@@ -81,9 +81,8 @@ std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options = {});
 
 // Trace: the time of each layer and phase of a step, in Chrome's trace event
 // format, which chrome://tracing and ui.perfetto.dev show. Each event is
-// complete
-// ("ph": "X"), with the layer's name, and the phase as category. Times are
-// microseconds from the first event.
+// complete ("ph": "X"), with the layer's name, and the phase as category. Times
+// are microseconds from the first event.
 //
 //   Trace trace;
 //   trace.Reserve(1000);

@@ -59,7 +59,6 @@ struct Metric {
     kOneHotMeanIoU,
     kCustom,  // the last; the others are rows of metric_table.h
   };
-  // Fields of these types are bytes, so that one table can name all of them.
   enum Curve : uint8_t { kROC, kPrecisionRecall };
   enum Summation : uint8_t { kInterpolation, kMinoring, kMajoring };
   // kEachClass, Keras's null: the logs have a value for each class.
@@ -75,13 +74,13 @@ struct Metric {
   // The one class that Precision, Recall, AUC and the F scores count; < 0: all.
   int class_id = -1;
   int num_thresholds = 200;  // AUC, as the next two
-  uint8_t curve = kROC;      // a Curve
-  uint8_t summation = kInterpolation;
+  Curve curve = kROC;
+  Summation summation = kInterpolation;
   bool multi_label = false;  // AUC: the mean of the classes' areas
   int num_labels = 0;        // AUC: of multi_label; < 1: as the output has
   bool from_logits = false;  // AUC and the crossentropies
   float label_smoothing = 0;
-  uint8_t average = kMacro;  // F1Score, FBetaScore
+  Average average = kMacro;  // F1Score, FBetaScore
   float beta = 1;            // FBetaScore
   int num_classes = 0;       // MeanIoU, OneHotMeanIoU
   // True if targets are class numbers: MeanIoU's argument, else set by Compile.
@@ -90,7 +89,7 @@ struct Metric {
   // them as 0, as in Keras, if there are no weights. Metrics for which Compile
   // sets sparse_targets take the loss's.
   std::optional<int> ignore_class;
-  uint8_t aggregation = kUniformAverage;  // R2Score
+  Aggregation aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;
   bool takes_classes = false;  // kCustom, once the model is compiled
 
@@ -148,7 +147,7 @@ Metric MeanIoU(int num_classes, bool sparse_y_true = true);
 Metric OneHotMeanIoU(int num_classes);
 
 // The sums of a metric. Most have one state and the value total / count, or 0;
-// others have several (Model::first_metric_state). Also the Mean metric.
+// others have several. Also the Mean metric.
 struct MetricState {
   double total = 0;
   double count = 0;

@@ -134,9 +134,9 @@ struct CompileOptions {
   // The caller's memory for everything, aligned to 64 bytes; outlives the
   // model. Null: the heap.
   void* memory = nullptr;
-  // The size of `memory`. Without `memory`: the most that the model may
-  // allocate, 0 for no limit.
-  size_t memory_bytes = 0;
+  size_t memory_bytes = 0;  // the size of `memory`
+  // Without `memory`: the most that the model may allocate. 0: no limit.
+  size_t memory_limit = 0;
   // Measures the workers' speeds. Outlives the model.
   Clock* clock = Clock::System();
   // Loads the state that this worker begins with (LoadWeights, LoadCheckpoint).
@@ -236,17 +236,6 @@ class Model {
   // Fit calls it with its dataset. In a job all ranks pass the same examples.
   // After an error no layer has changed.
   Status Adapt(const Dataset& dataset);
-  // Sets mean and variance of a Normalization, "normalization" or
-  // "body/normalization".
-  Status SetNormalization(const std::string& layer,
-                          const std::vector<float>& mean,
-                          const std::vector<float>& variance);
-  // The error that SetNormalization would return; changes no layer.
-  Status CheckNormalization(const std::string& layer,
-                            const std::vector<float>& mean,
-                            const std::vector<float>& variance) const;
-  // An error if a Normalization has no mean and variance.
-  Status CheckAdapted() const;
   // Sets num_weights() weights for the first Compile, instead of random ones.
   Status SetInitialWeights(std::vector<float> weights);
 
@@ -270,8 +259,9 @@ class Model {
   uint64_t BytesNeeded(int64_t batch) const {
     return PlanMemory(batch).total();
   }
-  // Allocates the step's memory for batches of up to `batch`, as else the first
-  // step does. `training` false is enough to evaluate and predict.
+  // Allocates the step's memory for batches of up to `batch`. Otherwise the
+  // first step allocates it. `training` false is enough to evaluate and
+  // predict.
   Status Reserve(int64_t batch, bool training);
   // The bytes that the model has allocated.
   uint64_t BytesUsed() const;
@@ -316,7 +306,6 @@ class Model {
   bool metric_lower_is_better(int i) const;
   // MetricStates of all metrics; most have one, some several.
   int num_metric_states() const;
-  int first_metric_state(int i) const;  // the index of metric i's first state
   double metric_value(int i, const MetricState* states) const;
   // The states of the last TrainStep, summed over all ranks.
   const MetricState* step_metrics() const;
@@ -328,9 +317,6 @@ class Model {
   // with FitOptions::cross_check only the faulty ranks get it, without a
   // majority all; the others get kPeerLost, and their Fit continues.
   Status CheckReplicas();
-  // Every rank calls it before a save: sends to all the state that only one
-  // rank has between two rounds (LocalUpdates::keeps_state_per_worker).
-  Status GatherState();
 
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
@@ -339,15 +325,13 @@ class Model {
   float* weights();
   // A digest of the bits of all weights with state, the same on every machine.
   // 0 before the first Compile.
-  uint64_t weights_digest() const;
+  uint64_t DigestWeights() const;
   // The num_trained() floats of the last Backward(). Waits for the sums over
   // the ranks; if they failed, the content is undefined. TrainStep may keep
   // none.
   const float* gradients() const;
   // Multiply-adds of one example, forward.
   int64_t MultiplyAdds() const;
-  // Bytes of constants that layers computed, beside PlanMemory.
-  uint64_t TableBytes() const;
 
   const Optimizer& optimizer() const;
   const Loss& loss() const;                    // the first output's loss

@@ -59,8 +59,8 @@ struct LearningRate {
 // `staircase` rounds down. iterations / decay_steps is rounded down.
 LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
-// Falls along half a cosine to alpha * initial in decay_steps, after a Warmup
-// there is a warmup_target; else warmup_steps has no effect, as in Keras.
+// Falls along half a cosine to alpha * initial in decay_steps. If warmup_target
+// is not 0, a Warmup comes first; else warmup_steps has no effect, as in Keras.
 LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
                          float alpha = 0, float warmup_target = 0,
                          int64_t warmup_steps = 0);

@@ -312,7 +312,7 @@ Status PredictAll(Model* model, const ReplicaAssignment& assignment,
 Result<Logs> Model::Evaluate(const Dataset& dataset,
                              const EvaluateOptions& options) {
   Logs logs;
-  Status status = CheckAdapted();
+  Status status = ModelParts(this).graph().CheckAdapted();
   if (status.ok()) {
     status = EvaluateAll(
         this, ModelParts(this).config().job_replicas.TestAssignment(), dataset,
@@ -329,7 +329,7 @@ Result<Logs> Model::Evaluate(const Dataset& dataset) {
 
 Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
   std::vector<float> outputs;
-  Status status = CheckAdapted();
+  Status status = ModelParts(this).graph().CheckAdapted();
   if (status.ok()) {
     status = PredictAll(this,
                         ModelParts(this).config().job_replicas.TestAssignment(),

@@ -173,18 +173,6 @@ std::vector<Shape> InputShapes(const Graph& graph) {
   return shapes;
 }
 
-std::vector<int> NormalizationsNamed(const std::string& name,
-                                     const Graph& graph) {
-  std::vector<int> nodes;
-  for (int node = 0; node < graph.size(); ++node) {
-    const Layer& layer = graph.node(node).layer;
-    if (layer.kind == Layer::Kind::kNormalization && layer.name == name) {
-      nodes.push_back(node);
-    }
-  }
-  return nodes;
-}
-
 }  // namespace
 
 Status Model::Adapt(const Dataset& dataset) {
@@ -206,31 +194,6 @@ Status Model::Adapt(const Dataset& dataset) {
   for (const auto& [node, statistics] : computed) {
     RINGLET_RETURN_IF_ERROR(
         graph->SetNormalization(node, statistics.mean, statistics.variance));
-  }
-  return Status();
-}
-
-Status Model::CheckNormalization(const std::string& layer,
-                                 const std::vector<float>& mean,
-                                 const std::vector<float>& variance) const {
-  const Graph& graph = impl_->graph;
-  const std::vector<int> nodes = NormalizationsNamed(layer, graph);
-  for (const int node : nodes) {
-    RINGLET_RETURN_IF_ERROR(graph.CheckNormalization(node, mean, variance)
-                                .Annotate("layer '%s'", layer.c_str()));
-  }
-  if (!nodes.empty()) return Status();
-  return InvalidArgument("model '%s': there is no Normalization '%s'",
-                         name().c_str(), layer.c_str());
-}
-
-Status Model::SetNormalization(const std::string& layer,
-                               const std::vector<float>& mean,
-                               const std::vector<float>& variance) {
-  RINGLET_RETURN_IF_ERROR(CheckNormalization(layer, mean, variance));
-  Graph* const graph = ModelParts(this).mutable_graph();
-  for (const int node : NormalizationsNamed(layer, *graph)) {
-    RINGLET_RETURN_IF_ERROR(graph->SetNormalization(node, mean, variance));
   }
   return Status();
 }

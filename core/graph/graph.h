@@ -108,6 +108,8 @@ class Graph {
   // The first node, from `from` on, of a Normalization without mean and
   // variance; -1: there is none.
   int FindUnadapted(int from = 0) const;
+  // An error if a Normalization has no mean and variance.
+  Status CheckAdapted() const;
 
   // The graph as a layer of another model, without weights.
   NestedModel AsNested() const;

@@ -113,6 +113,15 @@ int Graph::FindUnadapted(int from) const {
   return -1;
 }
 
+Status Graph::CheckAdapted() const {
+  const int node = FindUnadapted();
+  if (node < 0) return Status();
+  return InvalidArgument(
+      "layer '%s' (Normalization): has no mean and variance yet; Fit or "
+      "Model::Adapt computes them, and a saved model has them",
+      nodes_[node].layer.name.c_str());
+}
+
 // The stream depends on the order of layers and of the calls of each, which a
 // file stores. It does not depend on the order of calls of different layers.
 // The factor keeps the streams of a layer's calls away from those of other

@@ -248,7 +248,7 @@ std::string DescribeMetric(const Metric& metric) {
     } else if (const auto* number = std::get_if<MetricFloat>(&field.value)) {
       text += name + ShortestText(metric.*number->value);
     } else if (const auto* word = std::get_if<MetricWord>(&field.value)) {
-      text += name + std::to_string(metric.*word->value);
+      text += name + std::to_string(word->get(metric));
     } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {
       text += name + std::to_string(metric.**flag);
     } else if (const auto* any =

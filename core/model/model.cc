@@ -124,16 +124,7 @@ Status Model::SetTrainable(const std::string& layer, bool trainable) {
   RINGLET_RETURN_IF_ERROR(impl_->status);
   return impl_->graph.SetTrainable(layer, trainable);
 }
-Status Model::CheckAdapted() const {
-  const int node = impl_->graph.FindUnadapted();
-  if (node < 0) return Status();
-  return InvalidArgument(
-      "layer '%s' (Normalization): has no mean and variance yet; Fit or "
-      "Model::Adapt computes them, and a saved model has them",
-      impl_->graph.node(node).layer.name.c_str());
-}
 int64_t Model::MultiplyAdds() const { return impl_->graph.MultiplyAdds(); }
-uint64_t Model::TableBytes() const { return impl_->graph.TableBytes(); }
 
 // --- the arguments of Compile ---------------------------------------------
 
@@ -193,7 +184,7 @@ Status Model::Reserve(int64_t batch, bool training) {
 
 uint64_t Model::BytesUsed() const { return impl_->memory.BytesUsed(); }
 float* Model::weights() { return impl_->memory.persistent().weights; }
-uint64_t Model::weights_digest() const {
+uint64_t Model::DigestWeights() const {
   if (!impl_->compiled) return 0;
   return DigestOf(impl_->memory.persistent().weights, num_weights(),
                   impl_->config.pool.get());
@@ -285,7 +276,7 @@ Status Model::OpenLoader(const Dataset& dataset,
 
 Status Model::TrainStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
-  RINGLET_RETURN_IF_ERROR(CheckAdapted());
+  RINGLET_RETURN_IF_ERROR(impl_->graph.CheckAdapted());
   RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
   impl_->config.WarnOfLinearOutputs(impl_->graph);
   bool applied = false;  // no rank has a request
@@ -294,20 +285,20 @@ Status Model::TrainStep(const Batch& batch) {
 
 Status Model::TestStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
-  RINGLET_RETURN_IF_ERROR(CheckAdapted());
+  RINGLET_RETURN_IF_ERROR(impl_->graph.CheckAdapted());
   return impl_->stepper.Test(batch);
 }
 
 Status Model::Forward(const float* x, int64_t count, bool training) {
   RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
-  RINGLET_RETURN_IF_ERROR(CheckAdapted());
+  RINGLET_RETURN_IF_ERROR(impl_->graph.CheckAdapted());
   if (training) RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
   return impl_->stepper.Forward(x, count, training, /*for_loss=*/training);
 }
 
 Status Model::ComputeLoss(const Batch& batch, double* loss) {
   RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
-  RINGLET_RETURN_IF_ERROR(CheckAdapted());
+  RINGLET_RETURN_IF_ERROR(impl_->graph.CheckAdapted());
   return impl_->stepper.ComputeLoss(batch, loss);
 }
 
@@ -332,16 +323,13 @@ int Model::num_metric_states() const {
   const std::vector<size_t>& first = impl_->config.first_states;
   return first.empty() ? 0 : static_cast<int>(first.back());
 }
-int Model::first_metric_state(int i) const {
-  return static_cast<int>(impl_->config.first_states[static_cast<size_t>(i)]);
-}
 double Model::metric_value(int i, const MetricState* states) const {
-  const int first = first_metric_state(i);
-  const size_t before = impl_->config.first_metric;
-  const size_t at = static_cast<size_t>(i);
+  const size_t before = impl_->config.first_metric, at = static_cast<size_t>(i);
+  const size_t first = impl_->config.first_states[at];
   if (at < before) return states[first].Result();
+  const size_t count = impl_->config.first_states[at + 1] - first;
   return MetricResult(metrics()[at - before], states + first,
-                      first_metric_state(i + 1) - first);
+                      static_cast<int>(count));
 }
 
 const MetricState* Model::step_metrics() const {
@@ -371,7 +359,5 @@ Status Model::CheckReplicas() {
 void SimulatedReplicas::Set(Availability availability, Model* model) {
   model->impl_->config.availability = std::move(availability);
 }
-
-Status Model::GatherState() { return impl_->local_trainer.Gather(); }
 
 }  // namespace ringlet

@@ -115,7 +115,9 @@ Status Model::Impl::CheckMayCompile() const {
 Status Model::Impl::PlaceWeights() {
   ModelMemory::Options options;
   options.memory = config.options.memory;
-  options.memory_bytes = config.options.memory_bytes;
+  options.memory_bytes = options.memory != nullptr
+                             ? config.options.memory_bytes
+                             : config.options.memory_limit;
   options.threads = config.options.threads;
   options.recompute = config.options.recompute;
   options.num_slots = config.optimizer.num_slots();

@@ -13,7 +13,7 @@ namespace ringlet {
 
 class ModelParts {
  public:
-  explicit ModelParts(Model* model) : model_(model) {}
+  explicit ModelParts(const Model* model) : model_(model) {}
 
   CompileConfig& config() const { return impl().config; }
   Stepper& stepper() const { return impl().stepper; }
@@ -35,7 +35,7 @@ class ModelParts {
  private:
   Model::Impl& impl() const { return *model_->impl_; }
 
-  Model* model_;
+  const Model* model_;
 };
 
 }  // namespace ringlet

@@ -38,9 +38,9 @@ constexpr MetricField kOwnClassId = {
     "class_id", MetricInt{&Metric::class_id, 0, true}, false, false};
 constexpr MetricField kAucFields[] = {
     {"num_thresholds", MetricInt{&Metric::num_thresholds, 2, false}},
-    {"curve", MetricWord{&Metric::curve, "ROC PR"}},
+    {"curve", WordOf<&Metric::curve>("ROC PR")},
     {"summation_method",
-     MetricWord{&Metric::summation, "interpolation minoring majoring"}},
+     WordOf<&Metric::summation>("interpolation minoring majoring")},
     {"multi_label", &Metric::multi_label},
     {"num_labels", MetricInt{&Metric::num_labels, 1, true}},
     {"label_weights", OnlyValue{Only::kNull}},
@@ -55,7 +55,7 @@ constexpr MetricField kCountFields[] = {
     {"thresholds", MetricFloat{&Metric::threshold, kFraction, true}}};
 constexpr MetricField kAverage = {
     "average",
-    MetricWord{&Metric::average, "micro macro weighted", Metric::kEachClass}};
+    WordOf<&Metric::average>("micro macro weighted", Metric::kEachClass)};
 constexpr MetricField kF1Fields[] = {
     kAverage,
     {"threshold", MetricFloat{&Metric::threshold, kNotNegative, true}},
@@ -78,8 +78,7 @@ constexpr MetricField kOneHotMeanIoUFields[] = {
     {"axis", OnlyValue{Only::kMinusOne}}};
 constexpr MetricField kR2Fields[] = {
     {"class_aggregation",
-     MetricWord{&Metric::aggregation,
-                "uniform_average variance_weighted_average"}},
+     WordOf<&Metric::aggregation>("uniform_average variance_weighted_average")},
     {"num_regressors", OnlyValue{Only::kZero}}};
 
 constexpr MetricTargets kValues = MetricTargets::kValues,
@@ -206,7 +205,7 @@ Metric MetricOf(Metric::Kind kind) {
     if (number != nullptr && number->optional) metric.*number->value = -1;
     const auto* word = std::get_if<MetricWord>(&field.value);
     if (word != nullptr && word->null >= 0) {
-      metric.*word->value = static_cast<uint8_t>(word->null);
+      word->set(word->null, &metric);
     }
   }
   metric.sparse_targets = kind == Metric::Kind::kMeanIoU;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <variant>
 
 #include "../base/interval.h"
@@ -63,14 +64,24 @@ struct MetricFloat {
   Interval range;
   bool optional;
 };
-// One of the words in `words`, which are separated by blanks. The member has
-// the word's index. If `null` is 0 or more, this value means null in JSON, and
-// null is the default.
+// One of the words in `words`, which are separated by blanks. The member, an
+// enum, has the word's index. If `null` is 0 or more, this value means null in
+// JSON, and null is the default.
 struct MetricWord {
-  uint8_t Metric::*value;
+  int (*get)(const Metric&);
+  void (*set)(int index, Metric*);
   const char* words;
-  int null = -1;
+  int null;
 };
+template <auto member>
+constexpr MetricWord WordOf(const char* words, int null = -1) {
+  using Word = std::decay_t<decltype(Metric().*member)>;
+  return {[](const Metric& metric) { return static_cast<int>(metric.*member); },
+          [](int index, Metric* metric) {
+            metric->*member = static_cast<Word>(index);
+          },
+          words, null};
+}
 // A field of Keras for which only one value is accepted.
 struct OnlyValue {
   enum class Kind : uint8_t { kNull, kFalse, kMinusOne, kZero } kind;

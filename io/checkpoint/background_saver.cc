@@ -34,11 +34,6 @@ Status BackgroundSaver::Start(Saveable* state, const Metadata& metadata) {
   return Status();
 }
 
-bool BackgroundSaver::busy() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return busy_;
-}
-
 void BackgroundSaver::Wait() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !busy_; });

@@ -27,7 +27,6 @@ class BackgroundSaver {
   // Waits for the previous save, copies `state`, and returns. Fails only if the
   // copy fails or no thread can be created.
   Status Start(Saveable* state, const Metadata& metadata);
-  bool busy();
   // Waits until no save is in flight.
   void Wait();
 

@@ -17,6 +17,7 @@
 #include "../../core/fit/fit_details.h"
 #include "../../core/fit/interrupts.h"
 #include "../../core/fit/run_state.h"
+#include "../../core/model/model_parts.h"
 #include "../weights/normalizations.h"
 #include "../weights/safetensors.h"
 #include "background_saver.h"
@@ -350,7 +351,7 @@ class BackupAndRestoreCallback final : public Callback {
 
   Status Save(FitState& fit) {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
-    RINGLET_RETURN_IF_ERROR(fit.model->GatherState());
+    RINGLET_RETURN_IF_ERROR(ModelParts(fit.model).local_trainer().Gather());
     if (!fit.chief) return Status();
     if (fit.interrupted) {
       if (saver_ != nullptr) saver_->Wait();  // it may read ends_
@@ -367,13 +368,6 @@ class BackupAndRestoreCallback final : public Callback {
     if (saver_ == nullptr) {
       Saved(checkpoints_->Save({&state}, metadata));
       return ends_ && !saved_.ok() ? NotSaved() : Status();
-    }
-    if (options_.skip_when_busy && !fit.interrupted && saver_->busy()) {
-      Notice(
-          "warning: %s: the last backup is still being written; this one, of "
-          "step %" PRId64 ", is left out",
-          directory_.c_str(), fit.model->iterations());
-      return Status();
     }
     const Status copied = saver_->Start(&state, metadata);
     if (!copied.ok()) Saved(copied);

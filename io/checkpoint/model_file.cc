@@ -10,6 +10,7 @@
 
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
+#include "../../core/model/model_parts.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
 #include "../weights/model_metadata.h"
@@ -223,7 +224,8 @@ Status CheckSaveModel(const Model& model, bool include_optimizer) {
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options) {
   RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
-  RINGLET_RETURN_IF_ERROR(model->CheckAdapted().Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(
+      ModelParts(model).graph().CheckAdapted().Annotate("%s", path.c_str()));
   RINGLET_RETURN_IF_ERROR(CheckSaveModel(*model, options.include_optimizer)
                               .Annotate("%s", path.c_str()));
   Metadata metadata = options.metadata;

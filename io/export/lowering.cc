@@ -11,6 +11,7 @@
 #include "../../core/base/text.h"
 #include "../../core/layers/basic/lora.h"
 #include "../../core/layers/layer_table.h"
+#include "../../core/model/model_parts.h"
 
 namespace ringlet {
 namespace {
@@ -659,7 +660,8 @@ Status CheckLogits(const Primitives& primitives, int index) {
 
 Status CheckHasWeights(const Model& model, const std::string& path) {
   RINGLET_RETURN_IF_ERROR(model.status().Annotate("%s", path.c_str()));
-  RINGLET_RETURN_IF_ERROR(model.CheckAdapted().Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(
+      ModelParts(&model).graph().CheckAdapted().Annotate("%s", path.c_str()));
   if (model.compiled()) return Status();
   return InvalidArgument(
       "%s: model '%s' has no weights yet: call Compile first", path.c_str(),

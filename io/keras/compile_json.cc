@@ -163,14 +163,14 @@ class MetricFieldReader {
     for (const std::string& word : words) {
       takes += (takes.empty() ? "" : ", ") + AsJson(word);
     }
-    const size_t standard = metric_.*field.value;
+    const auto standard = static_cast<size_t>(field.get(metric_));
     const Json json = fields_.Take(
         name_, takes,
         standard < words.size() ? AsJson(words[standard]) : "null");
     if (!json) return;
     const auto at = std::find(words.begin(), words.end(), json.text());
     if (at == words.end()) return fields_.MustBe(name_, takes);
-    metric_.*field.value = static_cast<uint8_t>(at - words.begin());
+    field.set(static_cast<int>(at - words.begin()), &metric_);
   }
   void Read(bool Metric::*field) { fields_.Bool(name_, &(metric_.*field)); }
   void Read(std::optional<int> Metric::*field) {
@@ -214,10 +214,10 @@ void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
       w->Float(value);
     }
   } else if (const auto* word = std::get_if<MetricWord>(&field.value)) {
-    if (metric.*word->value == word->null) {
+    if (word->get(metric) == word->null) {
       w->Null();
     } else {
-      w->String(Words(word->words)[metric.*word->value]);
+      w->String(Words(word->words)[static_cast<size_t>(word->get(metric))]);
     }
   } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {
     w->Bool(metric.**flag);

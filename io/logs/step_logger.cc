@@ -33,7 +33,7 @@ class StepLoggerCallback final : public RowLogger {
         AppendShortest(ValueOf(fit, metric), &row_);
       }
     }
-    if (writes_digests_) row_ += "," + HexText(fit.model->weights_digest());
+    if (writes_digests_) row_ += "," + HexText(fit.model->DigestWeights());
     file_.Write(row_ += "\n");
     return Status();
   }

@@ -17,6 +17,7 @@
 #include "../../core/base/text.h"
 #include "../../core/data/element_types.h"
 #include "../../core/layers/basic/lora.h"
+#include "../../core/model/normalizations.h"
 #include "keras_layout.h"
 #include "lora_alphas.h"
 #include "model_metadata.h"
@@ -443,7 +444,7 @@ Status ReadNormalizations(const WeightsFile& file,
     RINGLET_RETURN_IF_ERROR(ReadFloats(file, *stored.mean, &mean));
     RINGLET_RETURN_IF_ERROR(ReadFloats(file, *stored.variance, &variance));
     RINGLET_RETURN_IF_ERROR(
-        model.CheckNormalization(stored.layer, mean, variance)
+        CheckNormalization(stored.layer, mean, variance, model)
             .Annotate("%s", file.path().c_str()));
     found->push_back({stored.layer, std::move(mean), std::move(variance)});
   }
@@ -538,9 +539,9 @@ Status LoadWeights(Model* model, const std::string& path,
       ReadNormalizations(file, options, *model, &statistics));
   RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
   for (const LayerStatistics& layer_statistics : statistics) {
-    RINGLET_RETURN_IF_ERROR(model->SetNormalization(layer_statistics.layer,
-                                                    layer_statistics.mean,
-                                                    layer_statistics.variance));
+    RINGLET_RETURN_IF_ERROR(SetNormalization(layer_statistics.layer,
+                                             layer_statistics.mean,
+                                             layer_statistics.variance, model));
   }
   ClearLora(options, path, report->lora, model);
   const auto frozen = file.metadata().find(kTrainableOnlyKey);

@@ -12,6 +12,7 @@
 
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "../../core/model/normalizations.h"
 #include "../keras/field_reader.h"
 #include "../keras/number_list_json.h"
 #include "model_metadata.h"
@@ -148,7 +149,7 @@ Status FindStatistics(const Metadata& metadata, const std::string& path,
     const Statistics* const statistics = FindStatisticsOf(all, layer);
     if (statistics == nullptr) continue;
     const Status fits =
-        model.CheckNormalization(layer, statistics->mean, statistics->variance)
+        CheckNormalization(layer, statistics->mean, statistics->variance, model)
             .Annotate("%s", path.c_str());
     if (fits.ok()) {
       found->push_back({layer, statistics->mean, statistics->variance});

@@ -60,7 +60,7 @@ class DigestRecorder final : public Callback {
     const int64_t step = fit.model->iterations();
     if (!epoch_ended && step % save_freq_ != 0) return Status();
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
-    saved_.push_back({step, epoch_ended, fit.model->weights_digest()});
+    saved_.push_back({step, epoch_ended, fit.model->DigestWeights()});
     return Status();
   }
   void OnFitReturn(FitState&, const Status&) override {
@@ -107,7 +107,7 @@ inline Trained Train(Collective* collective, const JobSettings& settings,
   fit.callbacks = {recorder};
   const auto history =
       model->Fit(Points(kExamples).Shuffle(3).Repeat().Batch(kBatch), fit);
-  Trained run{history.status(), model->weights_digest(), 0, recorder->saved()};
+  Trained run{history.status(), model->DigestWeights(), 0, recorder->saved()};
   if (history.ok() && !history->logs.empty()) {
     run.loss = *history->logs.back().Find("loss");
   }

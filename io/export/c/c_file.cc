@@ -15,6 +15,9 @@
 namespace ringlet {
 namespace {
 
+// Examples for the ranges of the layers' outputs.
+constexpr int64_t kCalibrationExamples = 512;
+
 // Wraps an int8 model as a layer of another model, to compute the int8 model's
 // metrics. Its output has all outputs, one after the other.
 class Int8Layer final : public CustomLayer {
@@ -112,7 +115,7 @@ Status ExportC(Model* model, const std::string& path,
   Int8Model int8;
   if (interface.int8) {
     RINGLET_RETURN_IF_ERROR(
-        int8.Make(model, options.calibration, options.calibration_examples)
+        int8.Make(model, options.calibration, kCalibrationExamples)
             .Annotate("%s", path.c_str()));
     for (int i = 0; i < int8.num_inputs(); ++i) {
       interface.inputs[static_cast<size_t>(i)].tokens = int8.takes_tokens(i);

@@ -12,6 +12,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
+#include "core/model/model_parts.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/dataset.h"
 #include "ringlet/fit.h"
@@ -231,7 +232,7 @@ TEST(AdaptTest, Adapt_DataThatDoNotFit_ChangeNothing) {
   const Dataset data = Dataset(std::make_shared<Rows>(8)).Batch(4);
   const Status status = model.Fit(data, OneEpoch()).status();
   EXPECT_TRUE(Contains(status, "change its Input"));
-  EXPECT_FALSE(model.CheckAdapted().ok());
+  EXPECT_FALSE(ModelParts(&model).graph().CheckAdapted().ok());
 }
 
 // A worker that starts again compares its model before it reads its data.

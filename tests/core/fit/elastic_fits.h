@@ -42,7 +42,7 @@ inline ElasticRun Train(const CompileOptions& options,
   const Result<History> history =
       model->Fit(Points(203).Shuffle(3).Batch(40), fit);
   run.status = history.status();
-  run.digest = model->weights_digest();
+  run.digest = model->DigestWeights();
   if (!history.ok()) return run;
   for (const Logs& logs : history->logs)
     run.losses.push_back(*logs.Find("loss"));

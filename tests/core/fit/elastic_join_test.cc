@@ -162,7 +162,7 @@ ElasticRun RunProgram(Program program, Collective* collective) {
     run.status = recompile(model.get());
   }
   if (run.status.ok()) run.status = FitOnce(model.get());
-  run.digest = model->weights_digest();
+  run.digest = model->DigestWeights();
   return run;
 }
 

@@ -122,7 +122,7 @@ void ExpectReplicasFollowSpeed(int64_t local_steps) {
         model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
     out.trained = slow->trained();
     if (!history.ok()) return out;
-    out.digest = model->weights_digest();
+    out.digest = model->DigestWeights();
     out.loss = *history->logs.back().Find("loss");
     out.val_loss = *history->logs.back().Find("val_loss");
     EvaluateOptions quiet;
@@ -188,7 +188,7 @@ TEST(ElasticTest, Compile_FirstWorkerIsLost_OthersBeginWithOneModel) {
             model.Fit(Points(203).Batch(40), Quiet(1)).status();
         if (w == 0) return;
         EXPECT_OK(status);
-        digests[w] = model.weights_digest();
+        digests[w] = model.DigestWeights();
       });
       EXPECT_EQ(digests[1], digests[2]);
     }

@@ -112,7 +112,7 @@ TEST(ModelTest, WeightedMetrics_OfANameThatIsTaken_BeginWithWeighted) {
 
 TEST(ModelTest, MemoryGiven_TooSmallForTheModel_IsNamed) {
   CompileOptions compile;
-  compile.memory_bytes = 1 << 20;
+  compile.memory_limit = 1 << 20;
   Sequential model({Input({1000}), Dense(1000), Dense(3)});
   model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits), {}, compile);
   Status status = model.status();

@@ -183,7 +183,7 @@ Trained TrainDrawn(unsigned seed, Collective* collective, int64_t every,
     run.status = history.status();
     if (history.ok()) run.loss += *history->logs.back().Find("val_loss");
   }
-  run.digest = model->weights_digest();
+  run.digest = model->DigestWeights();
   return run;
 }
 

@@ -78,7 +78,7 @@ class EventRecorder final : public Callback {
   Status OnEpochEnd(FitState&, Logs*) override { return Record("epoch end"); }
   Status OnTrainBatchBegin(FitState&) override { return Record("step"); }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    return Record(fit.model->weights_digest());
+    return Record(fit.model->DigestWeights());
   }
   Status OnTestEnd(FitState&, const Logs&) override { return Record("test"); }
   Status OnSavePoint(FitState&, bool) override { return Record("save"); }
@@ -335,7 +335,7 @@ TEST(TrainingLoopCallsTest, Loop_RunTwice_TrainsAsFitTwice) {
     EXPECT_FALSE(loop.Recover(&trained));
     EXPECT_OK(trained);
   }
-  EXPECT_EQ(model->weights_digest(), twice->weights_digest());
+  EXPECT_EQ(model->DigestWeights(), twice->DigestWeights());
 }
 
 }  // namespace

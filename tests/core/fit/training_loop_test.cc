@@ -52,7 +52,7 @@ Trained Fitted(const CompileOptions& compile) {
   const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, compile);
   const Result<History> history = model->Fit(Data(), Options());
   out.status = history.status();
-  out.digest = model->weights_digest();
+  out.digest = model->DigestWeights();
   for (size_t e = 0; history.ok() && e < history->logs.size(); ++e) {
     out.epochs[e][0] = *history->logs[e].Find("loss");
     out.epochs[e][1] = *history->logs[e].Find("val_loss");
@@ -97,7 +97,7 @@ Trained Looped(const CompileOptions& compile,
   do {
     out.status = Run(model.get(), &loop, &out);
   } while (loop.Recover(&out.status));
-  out.digest = model->weights_digest();
+  out.digest = model->DigestWeights();
   return out;
 }
 

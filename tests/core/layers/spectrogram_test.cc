@@ -14,6 +14,7 @@
 #include "../../support/op_runner.h"
 #include "../../support/python.h"
 #include "core/layers/layer_kind.h"
+#include "core/model/model_parts.h"
 #include "ringlet/model.h"
 
 namespace ringlet {
@@ -279,7 +280,7 @@ TEST(SpectrogramTest, TableBytes_AnyWrapper_CountsTheTablesOnce) {
   const auto bytes = [](const Layer& layer, const Shape& x) {
     Sequential model({Input(x), layer});
     EXPECT_OK(model.status());
-    return model.TableBytes();
+    return ModelParts(&model).graph().TableBytes();
   };
   const uint64_t step_bytes = bytes(Small(MFCC()), {600});
   // The window, both halves of the circle, and the cosine transform.

@@ -286,7 +286,7 @@ TEST(TrainableTest, Compile_Fails_LeavesWhatIsTrained) {
     const int64_t trained = model->num_trained();
     train(true);
     CompileOptions options;
-    if (lacks_memory) options.memory_bytes = bytes;
+    if (lacks_memory) options.memory_limit = bytes;
     model->Compile(lacks_memory ? c.optimizer : Adam(0.01f).ClipNorm(-1),
                    SparseCategoricalCrossentropy(kFromLogits), {}, options);
     EXPECT_EQ(model->status().code(),

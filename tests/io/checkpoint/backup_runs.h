@@ -120,7 +120,7 @@ inline ElasticFit FitElastic(Collective* collective, const std::string& folder,
   if (watches != nullptr) fit.callbacks.push_back(watches);
   ElasticFit run;
   run.status = model->Fit(Points(203).Shuffle(3).Batch(40), fit).status();
-  run.digest = model->weights_digest();
+  run.digest = model->DigestWeights();
   return run;
 }
 

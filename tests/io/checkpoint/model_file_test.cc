@@ -281,7 +281,7 @@ Ended TrainLoaded(Form form, const std::string& path, Collective* collective) {
   FitOptions fit = Quiet(2);
   fit.callbacks = {std::make_shared<Restores>()};
   end.status = model->Fit(Points(24).Shuffle(3).Batch(12), fit).status();
-  end.digest = model->weights_digest();
+  end.digest = model->DigestWeights();
   return end;
 }
 

@@ -474,12 +474,12 @@ TEST(StepLoggerTest, Row_AnyStep_HasTheLossOfThatStepAlone) {
                                  large + "\n1,1,4\n");
 }
 
-// Notes Model::weights_digest after each step.
+// Notes Model::DigestWeights after each step.
 class RecordsDigests final : public Callback {
  public:
   const char* name() const override { return "notes_digests"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    rows += HexText(fit.model->weights_digest()) + "\n";
+    rows += HexText(fit.model->DigestWeights()) + "\n";
     return Status();
   }
   std::string rows;
@@ -523,7 +523,7 @@ TEST(StepLoggerTest, Resume_WithOrWithoutDigests_KeepsTheColumns) {
     ASSERT_OK(logger->OnTrainBatchEnd(fit, {}));
     logger->OnFitReturn(fit, Status());
     const std::string row =
-        before ? "0,0,0,0," + HexText(model->weights_digest()) : "0,0,0,0";
+        before ? "0,0,0,0," + HexText(model->DigestWeights()) : "0,0,0,0";
     EXPECT_EQ(ReadWhole(path), header + row + "\n");
   }
 }

@@ -5,6 +5,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/model_weights.h"
+#include "core/model/normalizations.h"
 #include "npz_arrays.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/readers.h"
@@ -158,7 +159,7 @@ TEST(NormalizationTest, Load_OwnWeights_HaveTheirStatistics) {
   const std::string file = folder / "w.safetensors";
   const Layer initial = Normalization({0}, {1}).Name("norm");
   auto trained = Compiled({Input({2}), Rescaling(1), initial, Dense(1)});
-  ASSERT_OK(trained->SetNormalization("norm", {1, 2}, {3, 4}));
+  ASSERT_OK(SetNormalization("norm", {1, 2}, {3, 4}, trained.get()));
   ASSERT_OK(SaveWeights(trained.get(), file));
   const auto means = [&](const Layer& layer) {
     auto model = Compiled({Input({2}), Rescaling(1), layer, Dense(1)});
@@ -172,7 +173,7 @@ TEST(NormalizationTest, Load_OwnWeights_HaveTheirStatistics) {
   // A second file replaces what the first one gave.
   ASSERT_OK(LoadWeights(trained.get(), file));
   const std::string second = folder / "second.safetensors";
-  ASSERT_OK(trained->SetNormalization("norm", {7, 8}, {3, 4}));
+  ASSERT_OK(SetNormalization("norm", {7, 8}, {3, 4}, trained.get()));
   ASSERT_OK(SaveWeights(trained.get(), second));
   auto twice = Compiled({Input({2}), Rescaling(1), initial, Dense(1)});
   for (const std::string& each : {file, second}) {
@@ -194,9 +195,9 @@ TEST(NormalizationTest, Save_StatisticsOfManyChannels_AreLeftOutWithANote) {
   for (const int64_t width : {10'000, 60'000}) {
     auto model = Compiled(
         {Input({width}), Normalization().Name("norm"), Dense(1).Name("d")});
-    ASSERT_OK(model->SetNormalization(
+    ASSERT_OK(SetNormalization(
         "norm", std::vector<float>(static_cast<size_t>(width), 1.25f),
-        std::vector<float>(static_cast<size_t>(width), 2.5f)));
+        std::vector<float>(static_cast<size_t>(width), 2.5f), model.get()));
     testing::internal::CaptureStderr();
     ASSERT_OK(SaveWeights(model.get(), folder / "w.safetensors"));
     const std::string printed = testing::internal::GetCapturedStderr();
@@ -221,7 +222,7 @@ TEST(NormalizationTest, Load_StatisticsOfOtherChannels_AreSkippedIfAsked) {
                      Dense(4).Name("a"), Dense(1).Name("b")});
   };
   auto trained = make(2);
-  ASSERT_OK(trained->SetNormalization("norm", {1, 2}, {3, 4}));
+  ASSERT_OK(SetNormalization("norm", {1, 2}, {3, 4}, trained.get()));
   ASSERT_OK(SaveWeights(trained.get(), file));
   auto wider = make(3);
   EXPECT_FALSE(LoadWeights(wider.get(), file).ok());
@@ -243,8 +244,8 @@ TEST(NormalizationTest, Load_SecondLayerDoesNotFit_ChangesNone) {
                      Dense(1).Name("y")});
   };
   auto trained = make(3);
-  ASSERT_OK(trained->SetNormalization("a", {1, 2}, {3, 4}));
-  ASSERT_OK(trained->SetNormalization("b", {1, 2, 3}, {4, 5, 6}));
+  ASSERT_OK(SetNormalization("a", {1, 2}, {3, 4}, trained.get()));
+  ASSERT_OK(SetNormalization("b", {1, 2, 3}, {4, 5, 6}, trained.get()));
   ASSERT_OK(SaveWeights(trained.get(), file));
   const auto model =
       Compiled({Input({2}), Normalization().Name("a"), Dense(3).Name("x"),

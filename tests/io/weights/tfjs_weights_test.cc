@@ -14,6 +14,7 @@
 #include "../../support/expect_ok.h"
 #include "core/base/byte_order.h"
 #include "core/base/float16.h"
+#include "core/model/model_parts.h"
 #include "io/checkpoint/inspect.h"
 #include "ringlet/checkpoint.h"
 
@@ -215,14 +216,14 @@ TEST(TfjsWeightsTest, Load_AdaptedNormalization_HasItsStatistics) {
               FloatBytes(Joined({1, -2, 4, 16, 9}, Joined(kKernel, kBias))));
   Sequential model({Input({2}), Normalization(), Dense(3)});
   model.Compile(SGD(), MeanSquaredError());
-  EXPECT_FALSE(model.CheckAdapted().ok());
+  EXPECT_FALSE(ModelParts(&model).graph().CheckAdapted().ok());
   LoadWeightsOptions silent;
   silent.warn = [](const std::string&) {};
   WeightsReport report;
   const Status status = LoadWeights(&model, path, silent, &report);
   ASSERT_OK(status);
   EXPECT_EQ(report.unexpected.size(), 0u);
-  ASSERT_OK(model.CheckAdapted());
+  ASSERT_TRUE(ModelParts(&model).graph().CheckAdapted().ok());
   EXPECT_EQ(model.layer(1).means, Floats({1, -2}));
   EXPECT_EQ(model.layer(1).variances, Floats({4, 16}));
   const float x[] = {5, 2};

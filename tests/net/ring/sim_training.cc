@@ -88,7 +88,7 @@ class Tells final : public Callback {
   }
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
     trainee_.ends(fit.model->iterations(),
-                  With(logs, "loss", fit.model->weights_digest()));
+                  With(logs, "loss", fit.model->DigestWeights()));
     return Status();
   }
   Status OnEpochEnd(FitState& fit, Logs* logs) override {
@@ -188,7 +188,7 @@ Status Train(const Training& training, const Trainee& trainee) {
       status = TrainInLoop(&model, &loop);
     } while (loop.Recover(&status));
   }
-  if (status.ok()) trainee.ends(0, model.weights_digest());
+  if (status.ok()) trainee.ends(0, model.DigestWeights());
   return status;
 }
 

@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "core/base/json.h"
 #include "core/fit/run_state.h"
+#include "core/model/model_parts.h"
 #include "file_summaries.h"
 #include "plan_wire.h"
 #include "ringlet/status.h"
@@ -188,7 +189,7 @@ Status PlanModel(const std::string& path, const PlanFlags& flags,
       model, std::max<int64_t>(replicas, flags.wire.workers));
   plan->bytes.local += others;
   plan->copies = BytesOfCopies(config, flags.wire.workers);
-  plan->tables = model.TableBytes();
+  plan->tables = ModelParts(&model).graph().TableBytes();
   const auto flops = [plan, replicas_computed](int64_t multiply_adds) {
     const int64_t examples = plan->batch * replicas_computed;
     const int64_t max_multiply_adds =

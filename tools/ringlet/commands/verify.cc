@@ -49,13 +49,13 @@ class Digests final : public Callback {
     const int64_t step = fit.model->iterations();
     if (step >= steps_) fit.stop_training = 1;
     if (step < steps_ && !verbose_) return Status();
-    last_ = HexText(fit.model->weights_digest());
+    last_ = HexText(fit.model->DigestWeights());
     if (verbose_) Print("step %" PRId64 ": %s", step, last_.c_str());
     return Status();
   }
   // With overlap the last round's change is in the weights only now.
   Status OnEpochEnd(FitState& fit, Logs*) override {
-    last_ = HexText(fit.model->weights_digest());
+    last_ = HexText(fit.model->DigestWeights());
     return Status();
   }
   const std::string& last() const { return last_; }

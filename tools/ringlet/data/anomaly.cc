@@ -13,6 +13,7 @@
 
 #include "core/base/number_text.h"
 #include "core/base/text.h"
+#include "core/model/model_parts.h"
 #include "io/export/reconstruction.h"
 #include "io/readers/arrays/npz.h"
 #include "ringlet/readers.h"
@@ -22,7 +23,7 @@ namespace {
 
 Status ComputeScores(Model* model, const Dataset& data,
                      ReconstructionError error, std::vector<float>* scores) {
-  RINGLET_RETURN_IF_ERROR(model->CheckAdapted());
+  RINGLET_RETURN_IF_ERROR(ModelParts(model).graph().CheckAdapted());
   LoaderOptions options;
   options.targets = options.training = false;
   std::unique_ptr<BatchLoader> loader;

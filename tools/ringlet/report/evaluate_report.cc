@@ -105,7 +105,7 @@ void Take(const Model& model, const Reading& reading, const Dataset& data,
 
 Status Predict(Model* model, const Dataset& data, const Reading& reading,
                EvaluationReport* report) {
-  RINGLET_RETURN_IF_ERROR(model->CheckAdapted());
+  RINGLET_RETURN_IF_ERROR(ModelParts(model).graph().CheckAdapted());
   LoaderOptions options;
   options.training = false;
   std::unique_ptr<BatchLoader> loader;
