@@ -233,6 +233,28 @@ def test_worker_that_was_away_lends_no_curves(folder):
     check_figures({"loss": list(enumerate(losses))}, report_page.tables(elements)[0])
 
 
+def test_epochs_of_all_workers_are_joined(folder):
+    """Worker 0 dies early, worker 1 joins late, worker 2 has an older run only."""
+    losses = {epoch: 9.0 - epoch for epoch in range(8)}
+
+    def write(worker, epochs, second, source):
+        lines = [{"event": "fit", "source": source}] + [
+            {"event": "epoch", "epoch": epoch, "logs": {"loss": loss}}
+            for epoch, loss in epochs]
+        return [json.dumps({"time": f"2026-11-29T22:00:{second + i:02}.000Z",
+                            "worker": worker, **line}) for i, line in enumerate(lines)]
+    late = [(epoch, losses[epoch]) for epoch in (3, 4, 6, 7)]
+    (folder / "0.events").write_text("\n".join(
+        write("0", [(epoch, 50.0) for epoch in range(12)], 0, "start") +
+        write("0", [(epoch, losses[epoch]) for epoch in range(6)], 20, "start")))
+    (folder / "1.events").write_text("\n".join(write("1", late, 30, "memory")))
+    (folder / "2.events").write_text("\n".join(
+        write("2", [(epoch, 60.0) for epoch in range(12)], 1, "start")))
+    elements = report_page.section(report(folder, "."), "Epochs")
+    check_figures({"loss": sorted((float(x), y) for x, y in losses.items())},
+                  report_page.tables(elements)[0])
+
+
 def test_hostile_names_are_escaped(folder):
     name = EVIL + "<img src=x onerror=alert(2)>"
     with open(folder / "log.csv", "w", newline="") as file:

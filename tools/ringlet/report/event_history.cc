@@ -208,6 +208,7 @@ void EventHistory::TakeFit(const Line& line) {
     w.logs.clear();
     w.last_epoch = -1;
     w.epochs_recorded = 0;
+    w.run_began = line.time;
   }
 }
 
@@ -319,6 +320,7 @@ void EventHistory::TakeEpoch(const Line& line) {
   const int64_t epoch = WholeOf(line.json["epoch"], -1);
   w.peak_bytes =
       std::max(w.peak_bytes, NumberOf(line.json["peak_memory_bytes"]));
+  w.last_epoch_time = line.time;
   // After a rollback an epoch ends a second time, with the same numbers.
   if (epoch <= w.last_epoch) return;
   w.last_epoch = epoch;
@@ -407,6 +409,49 @@ void EventHistory::Finish() {
                    [](const WorkerHistory* a, const WorkerHistory* b) {
                      return a->worker.size() < b->worker.size();
                    });
+}
+
+namespace {
+
+// Adds the points of `more` at places where *curve has none.
+void AddMissing(const SampledCurve& more, SampledCurve* curve) {
+  if (more.is_reduced() || curve->is_reduced()) return;
+  std::map<double, double> points;
+  for (const SampledCurve* from :
+       {&more, static_cast<const SampledCurve*>(curve)}) {
+    for (const SampledCurve::Column& column : from->columns()) {
+      points[column.first_x] = column.values == 0 ? kNaN : column.last;
+    }
+  }
+  if (points.size() == curve->columns().size()) return;
+  *curve = SampledCurve();
+  for (const auto& [x, y] : points) curve->Add(x, y);
+}
+
+}  // namespace
+
+std::map<std::string, SampledCurve> EventHistory::EpochCurves() const {
+  double began = 0;
+  for (const WorkerHistory* w : ordered_) began = std::max(began, w->run_began);
+  std::vector<const WorkerHistory*> members;
+  for (const WorkerHistory* w : ordered_) {
+    if (!w->logs.empty() && w->last_epoch_time >= began) members.push_back(w);
+  }
+  // A worker that joined late lacks the first epochs, a lost one the last.
+  std::stable_sort(members.begin(), members.end(),
+                   [](const WorkerHistory* a, const WorkerHistory* b) {
+                     return std::make_pair(a->last_epoch, a->epochs_recorded) >
+                            std::make_pair(b->last_epoch, b->epochs_recorded);
+                   });
+  std::map<std::string, SampledCurve> curves;
+  for (const WorkerHistory* w : members) {
+    for (const auto& [name, curve] : w->logs) {
+      if (curves.size() == kMaxLogs && curves.count(name) == 0) continue;
+      const auto [known, is_new] = curves.try_emplace(name, curve);
+      if (!is_new) AddMissing(curve, &known->second);
+    }
+  }
+  return curves;
 }
 
 namespace {

@@ -35,6 +35,8 @@ struct WorkerHistory {
   double slowest = 0;
   std::map<std::string, SampledCurve> logs;      // by epoch, of the newest run
   int64_t last_epoch = -1, epochs_recorded = 0;  // in `logs`
+  double last_epoch_time = 0;                    // of the last line of an epoch
+  double run_began = 0;  // of the newest run that it has begun; 0: none
   // Of the last `fit`.
   double planned_bytes = 0;
   std::string model;
@@ -112,6 +114,9 @@ class EventHistory {
   const std::map<std::pair<std::string, std::string>, Waiting>& waits() const {
     return waits_;
   }
+  // The epochs of the newest run, each of a worker that has recorded it. A
+  // curve that is reduced is that of one worker.
+  std::map<std::string, SampledCurve> EpochCurves() const;
   double begin() const { return begin_; }  // seconds since 1970
   double end() const { return end_; }
   int64_t skipped_lines() const { return skipped_lines_; }

@@ -4,6 +4,7 @@
 #include "run_page.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/base/text.h"
@@ -26,22 +27,11 @@ std::vector<NamedCurve> CurvesOf(const LogTable& table) {
   return curves;
 }
 
-// The curves of a worker that recorded the last epoch; one that was away lacks
-// epochs, so of several the one that recorded the most.
-std::vector<NamedCurve> CurvesOf(const EventHistory& events) {
-  const auto rank = [](const WorkerHistory* worker) {
-    return std::make_pair(worker->last_epoch, worker->epochs_recorded);
-  };
-  const WorkerHistory* most = nullptr;
-  for (const WorkerHistory* worker : events.workers()) {
-    if (worker->logs.empty()) continue;
-    if (most == nullptr || rank(worker) > rank(most)) most = worker;
-  }
+using EpochCurves = std::map<std::string, SampledCurve>;
+
+std::vector<NamedCurve> CurvesOf(const EpochCurves& epochs) {
   std::vector<NamedCurve> curves;
-  if (most == nullptr) return curves;
-  for (const auto& [name, curve] : most->logs) {
-    curves.push_back({name, &curve});
-  }
+  for (const auto& [name, curve] : epochs) curves.push_back({name, &curve});
   return curves;
 }
 
@@ -97,8 +87,9 @@ std::string TableHtml(const LogTable& table) {
          RowsHtml(table);
 }
 
-std::string EventCurvesHtml(const RunReport& report) {
-  const std::vector<NamedCurve> curves = CurvesOf(report.events);
+std::string EventCurvesHtml(const RunReport& report,
+                            const EpochCurves& epochs) {
+  const std::vector<NamedCurve> curves = CurvesOf(epochs);
   const bool has_epochs =
       std::any_of(report.tables.begin(), report.tables.end(),
                   [](const LogTable& table) { return !table.of_steps; });
@@ -176,6 +167,7 @@ std::string AboutHtml(const RunReport& report) {
 
 std::string RunHtml(const RunReport& report) {
   std::string body;
+  const EpochCurves epochs = report.events.EpochCurves();
   std::vector<KeyFigure> tiles;
   if (!report.events.empty()) tiles = TilesOf(report.events);
   bool has_figures = false;
@@ -186,13 +178,12 @@ std::string RunHtml(const RunReport& report) {
     has_figures = true;
   }
   if (!has_figures) {
-    const std::vector<KeyFigure> more =
-        TilesOf(CurvesOf(report.events), "epoch");
+    const std::vector<KeyFigure> more = TilesOf(CurvesOf(epochs), "epoch");
     tiles.insert(tiles.end(), more.begin(), more.end());
   }
   if (!tiles.empty()) body += TilesHtml(tiles);
   for (const LogTable& table : report.tables) body += TableHtml(table);
-  body += EventCurvesHtml(report);
+  body += EventCurvesHtml(report, epochs);
   if (!report.events.empty()) {
     body += WorkersHtml(report.events) + MembersHtml(report.events) +
             StepPartsHtml(report.events) + WaitsHtml(report.events) +
