@@ -137,8 +137,8 @@ struct Scale {
   float offset = 0;
 };
 
-// What a source has said about its data, and a model's file about its training
-// data: evaluation and prediction scale, encode and match their data by it.
+// The description of a source's data, or in a model's file of its training
+// data. Evaluation and prediction scale, encode and match their data by it.
 struct DataDescription {
   Scale scale;  // the training's Map
   // The columns of a table, and how they became the values.

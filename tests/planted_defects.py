@@ -53,14 +53,14 @@ DEFECTS = {
           "DatasetTest.Batch_SeveralWorkers_IsCutAsInTensorFlow")),
     "dataset: a second Map does not scale the first offset":
         ("core/data/dataset.cc",
-         "scale_.offset * scale.factor + scale.offset;",
-         "scale_.offset + scale.offset;",
+         "d.scale.offset * scale.factor + scale.offset;",
+         "d.scale.offset + scale.offset;",
          ("core_data",
           "DatasetTest.Map_CalledTwice_ScalesWhatTheFirstMade")),
     "dataset: Skip counts examples of the source":
         ("core/data/dataset.cc",
-         "d.first_ += count * stride_;",
-         "d.first_ += count;",
+         "d.first += count * d.stride;",
+         "d.first += count;",
          ("core_data",
           "DatasetTest.SkipTakeAndShard_InAnyOrder_ChooseTheExamples")),
     "zip: two threads share a buffer without the lock":

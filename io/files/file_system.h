@@ -95,7 +95,7 @@ class FileSystem {
   // Replaces an existing file `to`.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   // kAlreadyExists if `to` exists. The default checks before it renames;
-  // Posix() does both in one step where the system can.
+  // PosixFiles() does both in one step where the system can.
   virtual Status RenameNew(const std::string& from, const std::string& to);
   // Gives `path` the group and the permissions of the file `source`, if that
   // exists and is this user's. kInvalidArgument if `source` is no plain file.

@@ -15,38 +15,38 @@ namespace ringlet {
 class WrappedDisk : public FileSystem {
  public:
   Status Create(const std::string& path, std::unique_ptr<File>* file) override {
-    return Posix()->Create(path, file);
+    return PosixFiles()->Create(path, file);
   }
   Status Open(const std::string& path, std::unique_ptr<File>* file) override {
-    return Posix()->Open(path, file);
+    return PosixFiles()->Open(path, file);
   }
   Status OpenLog(const std::string& path, bool append,
                  std::unique_ptr<File>* file) override {
-    return Posix()->OpenLog(path, append, file);
+    return PosixFiles()->OpenLog(path, append, file);
   }
   Status Rename(const std::string& from, const std::string& to) override {
-    return Posix()->Rename(from, to);
+    return PosixFiles()->Rename(from, to);
   }
   Status Remove(const std::string& path) override {
-    return Posix()->Remove(path);
+    return PosixFiles()->Remove(path);
   }
   Status SyncDirectory(const std::string& path) override {
-    return Posix()->SyncDirectory(path);
+    return PosixFiles()->SyncDirectory(path);
   }
   Status List(const std::string& path,
               std::vector<std::string>* names) override {
-    return Posix()->List(path, names);
+    return PosixFiles()->List(path, names);
   }
   Status MakeDirectory(const std::string& path) override {
-    return Posix()->MakeDirectory(path);
+    return PosixFiles()->MakeDirectory(path);
   }
   Status LockDirectory(const std::string& path,
                        std::unique_ptr<HeldLock>* lock) override {
-    return Posix()->LockDirectory(path, lock);
+    return PosixFiles()->LockDirectory(path, lock);
   }
   Status LockFile(const std::string& path,
                   std::unique_ptr<HeldLock>* lock) override {
-    return Posix()->LockFile(path, lock);
+    return PosixFiles()->LockFile(path, lock);
   }
 };
 
