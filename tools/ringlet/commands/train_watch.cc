@@ -113,7 +113,8 @@ class RunEnvironment final : public WatchEnvironment {
 Status RunEnvironment::Open(const WatchedRun& run, WatchOptions* options) {
   const char* const path = run.path.c_str();
   state_path_ = WatchStatePath(run.model);
-  RunConfig config;
+  auto owned = std::make_unique<RunConfig>();
+  RunConfig& config = *owned;
   config.seal_all = config.sealed = run.sealed;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(run.path, &config));
   if (config.sealed) RINGLET_RETURN_IF_ERROR(config.sealed_disk->CheckKey());
@@ -130,7 +131,7 @@ Status RunEnvironment::Open(const WatchedRun& run, WatchOptions* options) {
       WatchLockPath(run.model), /*append=*/true, &lock_file_));
   RINGLET_RETURN_IF_ERROR(lock_file_->Lock(&lock_).Annotate("--watch"));
   RINGLET_RETURN_IF_ERROR(
-      model_.Open(run.model, run.init, std::move(config)).Annotate("%s", path));
+      model_.Open(run.model, run.init, std::move(owned)).Annotate("%s", path));
   return folder_.CheckFits(model_.model()).Annotate("%s", path);
 }
 

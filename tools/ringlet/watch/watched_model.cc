@@ -86,15 +86,16 @@ int ReplicasOf(const RunConfig& config) {
 bool WatchedModel::has_file() const { return IsFile(path_); }
 
 Status WatchedModel::Open(const std::string& path, const InitFlags& init,
-                          RunConfig config) {
+                          std::unique_ptr<RunConfig> config) {
   path_ = path;
   init_ = init;
   config_ = std::move(config);
-  seed_ = config_.fit.seed;
-  saved_model_ = config_.saved_model;
-  lora_ = config_.lora;
-  has_compile_ = config_.has_compile;
-  if (config_.model != nullptr) configuration_ = ToJson(*config_.model);
+  seed_ = config_->fit.seed;
+  saved_model_ = config_->saved_model;
+  lora_ = config_->lora;
+  has_compile_ = config_->has_compile;
+  config_->validation = config_->train;  // apart from the files
+  if (config_->model != nullptr) configuration_ = ToJson(*config_->model);
   RINGLET_RETURN_IF_ERROR(ReadInstalled());
   RINGLET_RETURN_IF_ERROR(Make());
   return CheckSameLayers();
@@ -103,7 +104,7 @@ Status WatchedModel::Open(const std::string& path, const InitFlags& init,
 Status WatchedModel::ReadInstalled() {
   if (!has_file()) return Status();
   SafetensorsReader file;
-  RINGLET_RETURN_IF_ERROR(file.Open(config_.disk.get(), path_));
+  RINGLET_RETURN_IF_ERROR(file.Open(config_->disk.get(), path_));
   const auto found = file.metadata().find(kRoundOfModel);
   if (found != file.metadata().end()) installed_ = found->second;
   return Status();
@@ -115,7 +116,7 @@ Status WatchedModel::CheckSameLayers() const {
   Json run, file;
   RINGLET_RETURN_IF_ERROR(Json::Parse(configuration_, "model", &run, kDepth));
   RINGLET_RETURN_IF_ERROR(
-      Json::Parse(ToJson(*config_.model), "model", &file, kDepth));
+      Json::Parse(ToJson(*config_->model), "model", &file, kDepth));
   const std::string difference = FirstDifference(run, file, "model");
   if (difference.empty()) return Status();
   return InvalidArgument(
@@ -128,24 +129,24 @@ Status WatchedModel::Make() {
   const bool is_installed = has_file();
   has_weights_ = is_installed || !init_.path.empty() ||
                  (configuration_.empty() && !saved_model_.empty());
-  config_.model.reset();
-  config_.fit.seed = seed_;  // of the initial weights
+  config_->model.reset();
+  config_->fit.seed = seed_;  // of the initial weights
   // (The file may have been removed since the last round.)
-  config_.saved_model = is_installed ? path_ : saved_model_;
-  config_.has_compile = !is_installed && has_compile_;
-  config_.lora = is_installed ? std::nullopt : lora_;
+  config_->saved_model = is_installed ? path_ : saved_model_;
+  config_->has_compile = !is_installed && has_compile_;
+  config_->lora = is_installed ? std::nullopt : lora_;
   if (!is_installed && !configuration_.empty()) {
-    RINGLET_RETURN_IF_ERROR(ModelFromJson(configuration_, &config_.model));
+    RINGLET_RETURN_IF_ERROR(ModelFromJson(configuration_, &config_->model));
   }
-  return MakeModel(&config_, is_installed ? InitFlags() : init_, nullptr,
-                   ReplicasOf(config_));
+  return MakeModel(config_.get(), is_installed ? InitFlags() : init_, nullptr,
+                   ReplicasOf(*config_));
 }
 
 Status WatchedModel::Evaluate(const Dataset& data, Logs* logs) {
   EvaluateOptions options;
-  options.steps = config_.fit.validation_steps;
+  options.steps = config_->fit.validation_steps;
   options.verbose = Verbose::kSilent;
-  Result<Logs> result = config_.model->Evaluate(data, options);
+  Result<Logs> result = config_->model->Evaluate(data, options);
   RINGLET_RETURN_IF_ERROR(result.status());
   *logs = std::move(result).value();
   return Status();
@@ -182,9 +183,9 @@ Status WatchedModel::Fit(const WatchRound& round, const Dataset& data,
   const bool continues = IsFolder(backup);
   BackupAndRestoreOptions on_signal = SaveEvery(INT64_MAX);
   on_signal.background = false;
-  on_signal.files = config_.files();
+  on_signal.files = config_->files();
   options.callbacks.push_back(BackupAndRestore(backup, on_signal));
-  const Status status = config_.model->Fit(data, options).status();
+  const Status status = config_->model->Fit(data, options).status();
   const bool is_stopped = status.code() == Code::kCancelled;
   if (!is_stopped) RemoveBackups("");
   if (status.ok() || is_stopped || !continues) return status;
@@ -197,23 +198,22 @@ Status WatchedModel::Train(const WatchRound& round,
                            const PictureConfig& training,
                            const PictureConfig& held_out, WatchScores* scores) {
   RINGLET_RETURN_IF_ERROR(Make());
-  config_.validation = config_.train;
-  config_.train.pictures = training;
-  config_.validation.pictures = held_out;
+  config_->train.pictures = training;
+  config_->validation.pictures = held_out;
   // Each round has another order of its examples.
-  config_.fit.seed = seed_ + round.number;
+  config_->fit.seed = seed_ + round.number;
   RunData data;
-  RINGLET_RETURN_IF_ERROR(OpenRunData(config_, ReplicasOf(config_), &data));
-  config_.model->set_data_description(data.description);
+  RINGLET_RETURN_IF_ERROR(OpenRunData(*config_, ReplicasOf(*config_), &data));
+  config_->model->set_data_description(data.description);
   Logs before, after;
   scores->has_before = has_weights_;
   if (has_weights_) {
     RINGLET_RETURN_IF_ERROR(Evaluate(data.validation, &before));
     scores->before = *before.Find("loss");
   }
-  FitOptions options = FitOptionsOf(config_, data);
+  FitOptions options = FitOptionsOf(*config_, data);
   // Only callbacks use it: the Watcher compares the models itself.
-  if (config_.callbacks.empty()) options.validation_data = Dataset();
+  if (config_->callbacks.empty()) options.validation_data = Dataset();
   RINGLET_RETURN_IF_ERROR(Fit(round, data.train, std::move(options)));
   RINGLET_RETURN_IF_ERROR(Evaluate(data.validation, &after));
   scores->after = *after.Find("loss");
@@ -224,8 +224,8 @@ Status WatchedModel::Train(const WatchRound& round,
 Status WatchedModel::Install(const WatchRound& round) {
   SaveModelOptions options;
   options.metadata = {{kRoundOfModel, round.id}};
-  options.files = config_.files();
-  return SaveModel(config_.model.get(), path_, options);
+  options.files = config_->files();
+  return SaveModel(config_->model.get(), path_, options);
 }
 
 }  // namespace ringlet

@@ -5,6 +5,7 @@
 #define RINGLET_TOOLS_RINGLET_WATCH_WATCHED_MODEL_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -22,11 +23,12 @@ class WatchedModel {
  public:
   // Takes the content of RUN.json, and makes the model of the file `path` if
   // there is one, else that of RUN.json. An error if the two have other layers.
-  Status Open(const std::string& path, const InitFlags& init, RunConfig config);
+  Status Open(const std::string& path, const InitFlags& init,
+              std::unique_ptr<RunConfig> config);
 
   // The id of the round of the model's file; "": none.
   const std::string& installed() const { return installed_; }
-  Model* model() { return config_.model.get(); }
+  Model* model() { return config_->model.get(); }
   // Trains a copy of the installed model, and keeps it for Install.
   Status Train(const WatchRound& round, const PictureConfig& training,
                const PictureConfig& held_out, WatchScores* scores);
@@ -45,7 +47,7 @@ class WatchedModel {
 
   std::string path_;
   InitFlags init_;
-  RunConfig config_;
+  std::unique_ptr<RunConfig> config_;
   std::string configuration_;  // of the model, as RUN.json has it; "": saved
   // Of RUN.json; `config_` has those of the model's file, once there is one.
   std::string saved_model_;
