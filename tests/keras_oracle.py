@@ -1200,7 +1200,7 @@ class Attention(Layer):
         for mask, axis in zip(self.masks, (-1, -2, -2)):
             if mask is not None:
                 sees &= np.expand_dims(mask, axis)[:, None]
-        # Who sees nothing has -1e9 everywhere in Keras.
+        # A query that sees nothing has -1e9 everywhere in Keras.
         self.sees_any = sees.any(-1, keepdims=True)
         self.p = activate("softmax", np.where(
             sees, z, np.where(self.sees_any, -np.inf, 0)).astype(z.dtype))

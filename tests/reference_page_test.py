@@ -48,7 +48,7 @@ EXAMPLES = {
 }
 RECURRENT = {"class_name": "SimpleRNN", "config": {"units": 2}}
 MERGES = ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum",
-          "Concatenate", "Dot")
+          "Concatenate")
 
 # The choices of fields; none is a choice of another field.
 WORDS = ["auto", "min", "max", "valid", "same", "full", "causal", "fan_in",
@@ -289,10 +289,10 @@ def host_layer(one):
         return run
     reshape = [layer("Reshape", target_shape=[4, 4, 1], name="image")]
     if name in MERGES:
-        units = 1 if name in ("Concatenate", "Dot") else 2
+        units = 1 if name == "Concatenate" else 2
         run["model"] = functional(copy.deepcopy(HEAD[0]),
                                   layer("Dense", units=units, name="d"), one)
-    elif name in ("Attention", "MultiHeadAttention"):
+    elif name in ("Attention", "Dot", "MultiHeadAttention"):
         run["model"] = functional(one, *copy.deepcopy(HEAD), twice=1)
     elif name in ("SimpleRNN", "LSTM", "GRU"):  # perhaps of several tensors
         run["model"] = functional(one, *copy.deepcopy(HEAD), twice=-1)

@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 #include <cstdarg>
+#include <cstdio>
 #include <ctime>
 
 namespace ringlet {
@@ -28,11 +29,11 @@ std::string DurationText(int64_t seconds) {
 std::string TimeOfDay(int64_t wall) {
   const auto seconds = static_cast<time_t>(wall / kSecond);
   tm parts;
-  char text[64];
-  if (localtime_r(&seconds, &parts) == nullptr ||
-      std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts) == 0) {
-    return "?";
-  }
+  char text[80];
+  if (localtime_r(&seconds, &parts) == nullptr) return "?";
+  std::snprintf(text, sizeof(text), "%04d-%02d-%02d %02d:%02d:%02d",
+                parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                parts.tm_hour, parts.tm_min, parts.tm_sec);
   return text;
 }
 

@@ -18,7 +18,7 @@ struct DotCase {
   Shape a, b, output;
 };
 
-std::vector<DotCase> Cases() {
+std::vector<DotCase> DotCases() {
   return {{{1}, {5}, {5}, {1}},
           {{-1}, {5}, {5}, {1}},
           {{2}, {4, 3}, {2, 3}, {4, 2}},
@@ -30,20 +30,20 @@ std::vector<DotCase> Cases() {
           {{2, 2}, {70, 9}, {33, 9}, {70, 33}}};
 }
 
-// Element (row, k) of an input whose axis `axis` is summed over.
-double At(const float* x, const Shape& shape, int64_t axis, int64_t row,
-          int64_t k) {
+// Element (row, k) of an input that is summed over this axis.
+double ElementOf(const float* x, const Shape& shape, int64_t axis, int64_t row,
+                 int64_t k) {
   if (shape.rank() == 1) return x[k];
   const bool first = axis == 1 || axis == -2;
   return first ? x[k * shape[1] + row] : x[row * shape[1] + k];
 }
 
-int64_t Summed(const Shape& shape, int64_t axis) {
+int64_t SummedSize(const Shape& shape, int64_t axis) {
   return shape[static_cast<int>(axis < 0 ? axis + shape.rank() : axis - 1)];
 }
 
 TEST(DotTest, Forward_EachPairOfAxes_IsTheSumOfProducts) {
-  for (const DotCase& c : Cases()) {
+  for (const DotCase& c : DotCases()) {
     for (const int64_t batch : {1, 3, 32}) {
       SCOPED_TRACE(c.a.ToString() + c.b.ToString());
       OpRunner runner(Dot(c.axes), {c.a, c.b});
@@ -51,16 +51,16 @@ TEST(DotTest, Forward_EachPairOfAxes_IsTheSumOfProducts) {
       EXPECT_EQ(runner.op().output(), c.output);
       const std::vector<Floats> x = RandomInputs({c.a, c.b}, batch);
       const Floats y = runner.Run(batch, x, {}, {}, 2).y;
-      const int64_t n = Summed(c.a, c.axes.front()), rows = c.a.elements() / n,
-                    cols = c.b.elements() / n;
+      const int64_t n = SummedSize(c.a, c.axes.front()),
+                    rows = c.a.elements() / n, cols = c.b.elements() / n;
       for (int64_t i = 0; i < batch * rows * cols; ++i) {
         const int64_t e = i / (rows * cols);
         double sum = 0;
         for (int64_t k = 0; k < n; ++k) {
-          sum += At(x[0].data() + e * c.a.elements(), c.a, c.axes.front(),
-                    i / cols % rows, k) *
-                 At(x[1].data() + e * c.b.elements(), c.b, c.axes.back(),
-                    i % cols, k);
+          sum += ElementOf(x[0].data() + e * c.a.elements(), c.a,
+                           c.axes.front(), i / cols % rows, k) *
+                 ElementOf(x[1].data() + e * c.b.elements(), c.b, c.axes.back(),
+                           i % cols, k);
         }
         ASSERT_NEAR(y[static_cast<size_t>(i)], sum, 1e-5);
       }
@@ -69,7 +69,7 @@ TEST(DotTest, Forward_EachPairOfAxes_IsTheSumOfProducts) {
 }
 
 TEST(DotTest, Backward_EachPairOfAxes_HasItsGradientsAndBits) {
-  for (const DotCase& c : Cases()) {
+  for (const DotCase& c : DotCases()) {
     if (c.a.elements() < 100) CheckGradients(Dot(c.axes), {c.a, c.b}, 3, 2);
     ExpectSameBits(Dot(c.axes), {c.a, c.b}, 5);
   }

@@ -75,7 +75,7 @@ std::vector<Node> AddBidirectional(Layer layer, const std::vector<Node>& inputs,
   return tensors;
 }
 
-// An encoder, whose states begin another such layer and, joined, a decoder.
+// An encoder; its states begin another such layer and, joined, a decoder.
 void AddLayers(const Layer& layer, bool pair, Functional* model) {
   const auto add = pair ? AddPair : AddBidirectional;
   const Node x = model->Add(Input({kSteps, kFeatures}));

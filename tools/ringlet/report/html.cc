@@ -280,10 +280,11 @@ std::string DateText(double seconds) {
   const auto at = static_cast<time_t>(seconds);
   struct tm utc;
   if (gmtime_r(&at, &utc) == nullptr) return "?";
-  char text[32];
-  return std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &utc) > 0
-             ? text
-             : "?";
+  char text[80];
+  std::snprintf(text, sizeof(text), "%04d-%02d-%02d %02d:%02d:%02d UTC",
+                utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
+                utc.tm_min, utc.tm_sec);
+  return text;
 }
 
 }  // namespace ringlet
