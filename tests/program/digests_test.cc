@@ -324,7 +324,7 @@ TEST_F(DigestsTest, Verify_Overlap_AppliesTheLastRound) {
             Digest({"verify", "run.json", "--steps", "3", "--no-shuffle"}, 1));
   ASSERT_EQ(Run({"train", "run.json", "--save", "m.safetensors"}), 0) << err_;
   std::unique_ptr<Model> model;
-  ASSERT_TRUE(LoadModel(folder_ / "m.safetensors", &model).ok());
+  ASSERT_OK(LoadModel(folder_ / "m.safetensors", &model));
   EXPECT_EQ(after("6"), HexText(model->DigestWeights()));
 }
 

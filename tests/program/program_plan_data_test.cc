@@ -5,6 +5,7 @@
 #include <string>
 
 #include "../support/contains.h"
+#include "../support/expect_ok.h"
 #include "../support/picture_folder.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
@@ -30,7 +31,7 @@ class ProgramPlanDataTest : public ProgramTest {
     words.insert(words.end(), more.begin(), more.end());
     EXPECT_EQ(Run(words), 0) << err_;
     Json plan;
-    EXPECT_TRUE(Json::Parse(out_, "plan", &plan).ok());
+    EXPECT_OK(Json::Parse(out_, "plan", &plan));
     return static_cast<int64_t>(plan["data"].number());
   }
 };

@@ -247,7 +247,7 @@ TEST(AutoShardTest, FilePolicy_FewerFilesThanWorkers_IsRefusedWithAdvice) {
 
 TEST(AutoShardTest, CheckStart_PositionOfNoStep_IsRefused) {
   const Dataset d = Files({6, 6}).AutoShard(AutoShardPolicy::kFile).Batch(4);
-  EXPECT_TRUE(d.parts().CheckStart({5, 6}, 2).ok());  // step 4 source 4
+  EXPECT_OK(d.parts().CheckStart({5, 6}, 2));  // step 4 source 4
   EXPECT_FALSE(d.parts().CheckStart({0, 8}, 2).ok());
   EXPECT_FALSE(d.parts().CheckStart({0, 3}, 2).ok());
   EXPECT_FALSE(d.parts().CheckStart({0, -2}, 2).ok());
@@ -262,7 +262,7 @@ void Audit(const Dataset& d, int world, int64_t n, int passes, int64_t uses) {
   DataPosition at;
   int64_t steps = 0;
   while (at.pass < passes) {
-    ASSERT_TRUE(d.parts().CheckStart(at, world).ok());
+    ASSERT_OK(d.parts().CheckStart(at, world));
     const BatchPlan chief = d.parts().Plan(at, 0, world);
     int64_t sum = 0;
     for (int rank = 0; rank < world; ++rank) {

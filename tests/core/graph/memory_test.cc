@@ -247,7 +247,7 @@ TEST(ModelMemoryTest, Reserve_SmallerBatch_FitsTheMemoryOfALargerOne) {
       model.Compile(SGD(), loss, {}, options);
       for (const bool training : {false, true}) {
         const Status s = model.Reserve(batch - 1, training);
-        ASSERT_TRUE(s.ok()) << batch << ": " << s.message();
+        ASSERT_OK(s) << batch;
         EXPECT_LE(model.BytesUsed(), options.memory_limit);
       }
       EXPECT_OK(model.Reserve(batch, true));

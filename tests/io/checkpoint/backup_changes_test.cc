@@ -416,7 +416,7 @@ TEST(BackupTest, Rollback_AnotherOptimizer_RateOfTheLostPartDoesNotStay) {
       fit.epochs = 100;
       fit.metrics.assign(model->num_metric_states(), MetricState());
       fit.details->after_loss = after_loss;
-      ASSERT_TRUE(callbacks[0]->OnSetup(fit).ok());
+      ASSERT_OK(callbacks[0]->OnSetup(fit));
       ASSERT_OK(callbacks[0]->OnTrainBegin(fit));
       EXPECT_EQ(fit.details->source, RestoreSource::kBackup);
       EXPECT_EQ(model->LearningRate(), own);

@@ -177,14 +177,14 @@ TEST(ExampleLoggerTest, Takeover_NewFile_BeginsWithHeaderAndLastRow) {
     loggers[i]->AppendLiveState(&spans[i]);
   }
   for (fit.step = 0; fit.step < 2; ++fit.step) {
-    ASSERT_TRUE(loggers[0]->OnTrainBatchBegin(fit).ok());
-    ASSERT_TRUE(loggers[0]->OnTrainBatchEnd(fit, {}).ok());
+    ASSERT_OK(loggers[0]->OnTrainBatchBegin(fit));
+    ASSERT_OK(loggers[0]->OnTrainBatchEnd(fit, {}));
     fit.position = data.parts().Plan(fit.position, 0, 1).next;
   }
   for (size_t i = 0; i < spans[0].size(); ++i) {
     std::memcpy(spans[1][i].data, spans[0][i].data, spans[0][i].bytes());
   }
-  ASSERT_TRUE(loggers[1]->StateLoaded().ok());
+  ASSERT_OK(loggers[1]->StateLoaded());
   fit.details->source = RestoreSource::kMemory;
   testing::internal::CaptureStderr();
   ASSERT_OK(loggers[1]->OnTrainBatchBegin(fit));

@@ -50,7 +50,7 @@ TEST(CsvTest, WeightColumn_ByNameOrNumber_HasTheSampleWeights) {
       options.weight_column = -4;
     }
     const Dataset d = CsvDataset(path, options);
-    ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    ASSERT_OK(d.Batch(1).status());
     ASSERT_NE(d.parts().weights, nullptr);
     EXPECT_EQ(*d.parts().weights, (std::vector<float>{0.5f, 2}));
     EXPECT_EQ(ReadFileTable(path, options), (CsvTable{{1, 2, 3, 4}, {0, 1}}));
@@ -312,7 +312,7 @@ TEST(CsvTest, ValueNames_OfAHeader_AreItsNames) {
   const auto names_of = [](const std::string& text) {
     const DataFiles files;
     const Dataset d = CsvDataset(files.Write("a.csv", text), {});
-    EXPECT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    EXPECT_OK(d.Batch(1).status());
     return ValueNames(d.source()->Description().columns);
   };
   EXPECT_EQ(names_of("a,b,y\n1,2,7\n"), (std::vector<std::string>{"a", "b"}));
@@ -328,7 +328,7 @@ TEST(CsvTest, Classes_Given_NumberTheLabels) {
   const DataFiles files;
   const Dataset d =
       CsvDataset(files.Write("a.csv", "x,y\n1,cow\n2,ape\n"), options);
-  ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+  ASSERT_OK(d.Batch(1).status());
   EXPECT_EQ(d.source()->Description().classes, options.classes);
   std::vector<float> x;
   std::vector<int32_t> labels;

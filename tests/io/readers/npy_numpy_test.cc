@@ -250,7 +250,7 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "note: " + files.Path("u.npy") +
                 ": has no example of 1 of the 8 classes: 'new'\n");
-  ASSERT_TRUE(numbered.Batch(1).status().ok()) << numbered.status().message();
+  ASSERT_OK(numbered.Batch(1).status());
   EXPECT_EQ(numbered.source()->Description().classes, known);
   std::vector<double> x;
   std::vector<int32_t> numbers;
@@ -419,7 +419,7 @@ TEST_F(NpzDataTest, Dataset_ImagesAndLabels_AreOfOneFile) {
 
   const Dataset named = NpyDataset(files_.Path("plain.npz:columns"),
                                    files_.Path("plain.npz:names"));
-  ASSERT_TRUE(named.Batch(1).status().ok());
+  ASSERT_OK(named.Batch(1).status());
   EXPECT_EQ(named.source()->Description().classes, (Strings{"emu", "owl"}));
   std::vector<float> weights;
   int64_t each = 0;

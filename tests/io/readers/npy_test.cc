@@ -347,7 +347,7 @@ TEST(NpyTest, Field_OfAStructuredArray_HasItsElements) {
     EXPECT_EQ(std::string(array.data.begin(), array.data.end()),
               "ijklIJKL89+-");
     const Dataset data = NpyDataset(path + ":k", path + ":t");
-    ASSERT_TRUE(data.Batch(1).status().ok());
+    ASSERT_OK(data.Batch(1).status());
     EXPECT_EQ(data.source()->Description().classes,
               (std::vector<std::string>{"67", "GH", "gh"}));
   }

@@ -463,7 +463,7 @@ TEST(OnDiskTest, Csv_EncodingOfTrainingData_IsUsed) {
   options.categorical = {{"kind", true, true}};
   options.missing.kind = CsvOptions::Missing::kDrop;
   const Dataset train = CsvDataset(path, options);
-  ASSERT_TRUE(train.Batch(1).status().ok()) << train.status().message();
+  ASSERT_OK(train.Batch(1).status());
   options.encoding = train.source()->Description().encoding;
   options.classes = train.source()->Description().classes;
   const std::string other = files.Write(

@@ -223,7 +223,7 @@ TEST(TfjsWeightsTest, Load_AdaptedNormalization_HasItsStatistics) {
   const Status status = LoadWeights(&model, path, silent, &report);
   ASSERT_OK(status);
   EXPECT_EQ(report.unexpected.size(), 0u);
-  ASSERT_TRUE(ModelParts(&model).graph().CheckAdapted().ok());
+  ASSERT_OK(ModelParts(&model).graph().CheckAdapted());
   EXPECT_EQ(model.layer(1).means, Floats({1, -2}));
   EXPECT_EQ(model.layer(1).variances, Floats({4, 16}));
   const float x[] = {5, 2};
