@@ -213,7 +213,7 @@ MAY_SKIP = [
      Build.sanitized),
     ("ProgramTest.LaunchRestart_LastSaveFailed_NextStartWritesTheFile",
      "may not mount", no_mounts),
-    ("ProgramTest.File_PermissionDenied_IsNamed", "root may read and write all", root),
+    ("ProgramTest.File_PermissionDenied_ErrorNamesIt", "root may read and write all", root),
     ("RealDiskTest.Save_DiskIsFull_KeepsTheOldCheckpoint", "may not mount",
      no_mounts),
     ("RealDiskTest.Save_Ext4ShutDown_LosesNothingDurable",

@@ -29,7 +29,7 @@ DEFECTS = {
          "found |= static_cast",
          "found = static_cast",
          ("core_fit",
-          "FitTest.Fit_LabelOutsideTheClassesOrNan_IsNamed")),
+          "FitTest.Fit_LabelOutsideTheClassesOrNan_ErrorNamesIt")),
     "gemm: a tile takes as much stack as a block":
         ("core/compute/gemm.cc",
          "kMaxTile = 12 * 32;",
@@ -519,7 +519,7 @@ DEFECTS = {
         ("net/doctor/host_checks.cc",
          "return a.left < b.left;",
          "return a.left > b.left;",
-         ("net_doctor", "HostChecksTest.CheckMemory_LeastLimit_IsNamed")),
+         ("net_doctor", "HostChecksTest.CheckMemory_LeastLimit_ErrorNamesIt")),
     # net/relay
     "relay: the timer of silent connections fires once":
         ("net/transport/tcp_server.h",
@@ -544,7 +544,7 @@ DEFECTS = {
          "  ring.wire_dtype = options.communication.wire_dtype;\n",
          "",
          ("net_strategy",
-          "StrategyTest.Options_OfTwoWorkersDiffer_AreNamed")),
+          "StrategyTest.Options_OfTwoWorkersDiffer_ErrorNamesThem")),
     # tools/ringlet
     "train: in_memory of the RUN.json is ignored":
         ("tools/ringlet/config/open_data.cc",

@@ -168,7 +168,7 @@ print(sorted(numpy.load(folder + "/all").files)[-1], z["dense/kernel"].shape)
   ExpectError({"evaluate", "damaged", "--data", "run.json"}, 1, {"damaged"});
 }
 
-TEST_F(ProgramTest, SavedModel_WrongUse_IsNamed) {
+TEST_F(ProgramTest, SavedModel_WrongUse_ErrorNamesIt) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
   ExpectError({"evaluate", "m"}, 2, {"no data", "--data RUN.json"});

@@ -248,7 +248,7 @@ TEST_F(ProgramTest, Train_Insecure_WaitsForWorkersOfOtherHosts) {
   expect_missing();
 }
 
-TEST_F(ProgramTest, Address_MissingOrTaken_IsNamed) {
+TEST_F(ProgramTest, Address_MissingOrTaken_ErrorNamesIt) {
   WriteRun("\"callbacks\": []",
            "\"strategy\": {\"start_timeout\": 0.3, \"patience\": 60}");
   const Strings addresses = FreeAddresses(2);

@@ -283,7 +283,7 @@ TEST_F(WrongRunTest, Run_StrategyIsWrong_IsRefusedByItsPlace) {
   });
 }
 
-TEST_F(ProgramTest, File_CannotBeReadOrWritten_IsNamed) {
+TEST_F(ProgramTest, File_CannotBeReadOrWritten_ErrorNamesIt) {
   ExpectError({"train", "none.json"}, 2, {"none.json", "No such file"});
   ExpectError({"train", "."}, 2, {"error: .", "not a regular file"});
   WriteRun();
@@ -362,7 +362,7 @@ TEST_F(ProgramTest, Model_ConfigurationWrittenByKeras_IsTaken) {
   EXPECT_GE(taken, 5);
 }
 
-TEST_F(ProgramTest, TfConfig_Wrong_IsNamed) {
+TEST_F(ProgramTest, TfConfig_Wrong_ErrorNamesIt) {
   WriteRun();
   const char kTwo[] = R"({"cluster": {"worker": ["localhost:1",
       "localhost:2"]}, "task": {"type": "worker", "index": 0}})";
@@ -438,7 +438,7 @@ TEST_F(ProgramTest, ModelCheckpoint_KerasNames_AreKeptAndUsed) {
 }
 
 // Root may read every file, so the test needs another user.
-TEST_F(ProgramTest, File_PermissionDenied_IsNamed) {
+TEST_F(ProgramTest, File_PermissionDenied_ErrorNamesIt) {
   if (geteuid() == 0) GTEST_SKIP() << "root may read and write all";
   std::filesystem::create_directory(folder_ / "closed");
   WriteRun("@DATA@/train-images-idx3-ubyte.gz", "closed/x");

@@ -633,7 +633,7 @@ TEST(BatchLoaderTest, Next_WithoutExamples_ReadsTheLabels) {
   EXPECT_FALSE(both.source()->XRange(&least, &largest));
 }
 
-TEST(BatchLoaderTest, Next_LabelOutsideTheClasses_IsNamed) {
+TEST(BatchLoaderTest, Next_LabelOutsideTheClasses_ErrorNamesIt) {
   EXPECT_OK(FirstError(Numbers(10).Batch(4), 10));
   const Status s = FirstError(Numbers(10).Batch(4), 9);
   EXPECT_EQ(s.code(), Code::kCorruption);
@@ -649,7 +649,7 @@ TEST(BatchLoaderTest, Next_LabelOutsideTheClasses_IsNamed) {
   EXPECT_OK(FirstError(d.Batch(2), 0, true));
 }
 
-TEST(BatchLoaderTest, Next_DataNotFinite_IsNamed) {
+TEST(BatchLoaderTest, Next_DataNotFinite_ErrorNamesIt) {
   static const float x[] = {1, 2, 3, NAN, 5, 6};
   static const float y[] = {0, INFINITY, 1};
   const Dataset bad_x(

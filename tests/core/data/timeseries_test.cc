@@ -215,7 +215,7 @@ TEST(TimeseriesTest, Windows_MoreRowsThanAPiece_AreRead) {
   EXPECT_TRUE(WindowsOf(windows) == OracleOf(700, o));
 }
 
-TEST(TimeseriesTest, Options_OutOfRange_AreNamed) {
+TEST(TimeseriesTest, Options_OutOfRange_ErrorNamesThem) {
   const Rows rows(5);
   const auto message = [&](const TimeseriesOptions& o) {
     const Dataset windows = TimeseriesDatasetFromArray(rows.dataset(), o);

@@ -142,7 +142,7 @@ TEST(ExampleWeightsTest, Metrics_SeveralRanks_AgreeExactlyOnCounts) {
   }
 }
 
-TEST(ExampleWeightsTest, SampleWeights_OtherOnOneRank_AreNamed) {
+TEST(ExampleWeightsTest, SampleWeights_OtherOnOneRank_ErrorNamesThem) {
   RunRanks(2, [&](Collective* collective) {
     CompileOptions options(collective);
     auto model = WithStates(options);

@@ -621,7 +621,7 @@ TEST(FitTest, Fit_OutputOfManyRows_TakesAClassForEach) {
   EXPECT_EQ(model.BytesUsed(), needed);
 }
 
-TEST(FitTest, Fit_LabelOutsideTheClassesOrNan_IsNamed) {
+TEST(FitTest, Fit_LabelOutsideTheClassesOrNan_ErrorNamesIt) {
   const float x[4] = {1, 2, 3, 4};
   const int32_t y[2] = {0, 3};
   auto model = TinyModel();
@@ -660,7 +660,7 @@ std::string ErrorOfData(DType x_type, const std::vector<X>& x, DType y_type,
   return fitted.status().message();
 }
 
-TEST(FitTest, Fit_ValueBeyondFloat32_IsNamed) {
+TEST(FitTest, Fit_ValueBeyondFloat32_ErrorNamesIt) {
   const std::vector<float> one = {1, 1, 1};
   const std::string target = ErrorOfData<float, double>(
       DType::kFloat32, one, DType::kFloat64, {0, 0, -1e300}, Scale());

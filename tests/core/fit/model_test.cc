@@ -110,7 +110,7 @@ TEST(ModelTest, WeightedMetrics_OfANameThatIsTaken_BeginWithWeighted) {
   EXPECT_EQ(model.metric_name(4), "sparse_top_k_categorical_accuracy");
 }
 
-TEST(ModelTest, MemoryGiven_TooSmallForTheModel_IsNamed) {
+TEST(ModelTest, MemoryGiven_TooSmallForTheModel_ErrorNamesIt) {
   CompileOptions compile;
   compile.memory_limit = 1 << 20;
   Sequential model({Input({1000}), Dense(1000), Dense(3)});

@@ -279,13 +279,13 @@ TEST(MultiWorkerTest, BatchSize_DiffersOnOneRank_IsNamedWithBothValues) {
       Contains(message, "the batch size is 10 on rank 1, but 8 on rank 0"));
 }
 
-TEST(MultiWorkerTest, ShuffleSeed_DiffersOnOneRank_IsNamed) {
+TEST(MultiWorkerTest, ShuffleSeed_DiffersOnOneRank_ErrorNamesIt) {
   const std::string message = MessageOfFit(
       2, [](int rank) { return Points(40).Shuffle(rank).Batch(8); });
   EXPECT_TRUE(Contains(message, "seed"));
 }
 
-TEST(MultiWorkerTest, SizesOfFiles_DifferOnOneRank_AreNamed) {
+TEST(MultiWorkerTest, SizesOfFiles_DifferOnOneRank_ErrorNamesThem) {
   const std::string message = MessageOfFit(2, [](int rank) {
     const std::vector<int64_t> sizes[] = {{20, 20}, {21, 19}};
     return InFiles(Points(40), sizes[rank])
@@ -295,7 +295,7 @@ TEST(MultiWorkerTest, SizesOfFiles_DifferOnOneRank_AreNamed) {
   EXPECT_TRUE(Contains(message, "other sizes of the files"));
 }
 
-TEST(MultiWorkerTest, ShardingPolicy_DiffersOnOneRank_IsNamed) {
+TEST(MultiWorkerTest, ShardingPolicy_DiffersOnOneRank_ErrorNamesIt) {
   FitOptions options = Quiet(1);
   options.steps_per_epoch = 4;
   const std::string message = MessageOfFit(
@@ -310,7 +310,7 @@ TEST(MultiWorkerTest, ShardingPolicy_DiffersOnOneRank_IsNamed) {
   EXPECT_TRUE(Contains(message, "the sharding policy"));
 }
 
-TEST(MultiWorkerTest, Files_FewerThanReplicas_AreNamed) {
+TEST(MultiWorkerTest, Files_FewerThanReplicas_ErrorNamesThem) {
   const std::string message = MessageOfFit(3, [](int) {
     return InFiles(Points(40), {20, 20})
         .AutoShard(AutoShardPolicy::kAuto)

@@ -425,7 +425,7 @@ TEST(ScatteredRoundsTest, Compile_ElasticCollective_IsRefused) {
   }
 }
 
-TEST(ScatteredRoundsTest, Setting_DiffersOnOneRank_IsNamed) {
+TEST(ScatteredRoundsTest, Setting_DiffersOnOneRank_ErrorNamesIt) {
   for (const bool overlap : {false, true}) {
     std::vector<std::string> messages(2);
     RunRanks(2, [&](Collective* collective) {

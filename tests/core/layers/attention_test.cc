@@ -256,7 +256,7 @@ TEST(AttentionTest, Weights_EachLayer_HaveKerasShapes) {
   EXPECT_EQ(shapes(PositionEmbedding(9), {{8, 5}}), "embeddings(9, 5) ");
 }
 
-TEST(AttentionTest, Layer_DoesNotFit_IsNamed) {
+TEST(AttentionTest, Layer_DoesNotFit_ErrorNamesIt) {
   const auto expect = [](const Layer& layer, const std::vector<Shape>& x,
                          const std::string& part) {
     EXPECT_TRUE(

@@ -235,7 +235,7 @@ TEST(AugmentationTest, Gradients_EachLayer_AreThoseOfOutputs) {
   CheckGradients(Resizing(7, 3), {{4, 5, 2}}, 3);
 }
 
-TEST(AugmentationTest, Layer_DoesNotFit_IsNamed) {
+TEST(AugmentationTest, Layer_DoesNotFit_ErrorNamesIt) {
   const auto expect = [](const Layer& layer, const Shape& x,
                          const std::string& part) {
     const std::string text = OpRunner(layer, {x}).status().message();

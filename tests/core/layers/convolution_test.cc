@@ -324,7 +324,7 @@ TEST(ConvolutionTest, Strides_FarBeyondTheImage_EqualAnyBeyondIt) {
   }
 }
 
-TEST(ConvolutionTest, Convolution_DoesNotFit_IsNamed) {
+TEST(ConvolutionTest, Convolution_DoesNotFit_ErrorNamesIt) {
   const auto error = [](const Layer& layer, const Shape& x) {
     return std::string(OpRunner(layer, {x}).status().message());
   };

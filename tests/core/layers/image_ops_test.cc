@@ -105,7 +105,7 @@ TEST(ImageOpsTest, GlobalMaxPooling_EqualMaxima_ShareTheGradient) {
   ExpectSameBits(GlobalMaxPooling2D().KeepDims(true), {{3, 4, 5}}, 7);
 }
 
-TEST(ImageOpsTest, ImageOp_DoesNotFit_IsNamed) {
+TEST(ImageOpsTest, ImageOp_DoesNotFit_ErrorNamesIt) {
   const auto expect = [](const Layer& layer, const Shape& x,
                          const std::string& part) {
     const std::string text = OpRunner(layer, {x}).status().message();

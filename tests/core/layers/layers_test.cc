@@ -331,7 +331,7 @@ void ExpectRefused(const Layer& layer, const std::vector<Shape>& inputs,
       << runner.status().message();
 }
 
-TEST(LayersTest, Layer_DoesNotFit_IsNamed) {
+TEST(LayersTest, Layer_DoesNotFit_ErrorNamesIt) {
   ExpectRefused(Dense(0), {{3}}, "units");
   ExpectRefused(Dense(3), {Shape()}, "dimension");
   ExpectRefused(Dense(3).Padding(kSame), {{3}}, "has no padding");

@@ -216,7 +216,7 @@ TEST(LoraTest, Regularizer_OfTheKernel_IsThatOfBothMatrices) {
   EXPECT_EQ(specs[3].regularizer.l2, 0.5f);
 }
 
-TEST(LoraTest, Setting_DoesNotFit_IsNamed) {
+TEST(LoraTest, Setting_DoesNotFit_ErrorNamesIt) {
   const auto expect = [](const Layer& layer, const std::string& part) {
     EXPECT_TRUE(Contains(OpRunner(layer, {{4, 4, 4}}).status(), part));
   };

@@ -347,7 +347,7 @@ TEST(NormalizationTest, Gradients_WrittenOverTheInput_EqualTheSeparateOnes) {
   }
 }
 
-TEST(NormalizationTest, Normalization_DoesNotFit_IsNamed) {
+TEST(NormalizationTest, Normalization_DoesNotFit_ErrorNamesIt) {
   const auto error = [](const Layer& layer, const Shape& shape) {
     OpRunner runner(layer, {shape});
     return std::string(runner.status().message());

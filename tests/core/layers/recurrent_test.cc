@@ -222,7 +222,7 @@ TEST(RecurrentTest, RecurrentDropout_EachGate_HasItsOwnMask) {
   }
 }
 
-TEST(RecurrentTest, Layer_DoesNotFit_IsNamed) {
+TEST(RecurrentTest, Layer_DoesNotFit_ErrorNamesIt) {
   const auto expect = [](const Layer& layer, const Shape& x,
                          const std::string& part) {
     const std::string text = OpRunner(layer, {x}).status().message();

@@ -126,7 +126,7 @@ TEST(EmbeddingTest, Backward_ZerosLeftOut_GivesTheSameSums) {
   }
 }
 
-TEST(WrapperTest, Wrapper_DoesNotFit_IsNamed) {
+TEST(WrapperTest, Wrapper_DoesNotFit_ErrorNamesIt) {
   const auto expect = [](const Layer& layer, const Shape& x,
                          const std::string& part) {
     const std::string text = OpRunner(layer, {x}).status().message();

@@ -424,7 +424,7 @@ TEST(CustomPartsTest, Training_ThreeWorkers_EqualsOneWorker) {
   }
 }
 
-TEST(CustomPartsTest, Compile_OtherClassOrOptionsOnARank_IsNamed) {
+TEST(CustomPartsTest, Compile_OtherClassOrOptionsOnARank_ErrorNamesIt) {
   RunRanks(2, [&](Collective* collective) {
     const int rank = collective->rank();
     const Sequential loss =

@@ -335,7 +335,7 @@ std::string ErrorOf(const std::vector<OutputLoss>& losses) {
   return made.model.status().message();
 }
 
-TEST(OutputsTest, Outputs_DoNotFit_AreNamed) {
+TEST(OutputsTest, Outputs_DoNotFit_ErrorNamesThem) {
   const OutputLoss kind("kind", SparseCategoricalCrossentropy()),
       age("age", MeanSquaredError());
   EXPECT_TRUE(Contains(ErrorOf({kind}), "2 outputs"));

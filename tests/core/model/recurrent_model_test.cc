@@ -136,7 +136,7 @@ TEST(BidirectionalTest, Layers_OfTwoKinds_HaveTheNamesOfKeras) {
   EXPECT_EQ(paths[10], "b/backward_g/recurrent_kernel");
 }
 
-TEST(BidirectionalTest, Layer_DoesNotFit_IsNamed) {
+TEST(BidirectionalTest, Layer_DoesNotFit_ErrorNamesIt) {
   const auto error = [](const Layer& layer) {
     Sequential model({Input({5, 3}), layer});
     return std::string(model.status().message());

@@ -379,7 +379,7 @@ TEST_F(InspectTest, Compare_EqualFilesInAnotherOrder_NoDifference) {
             "A: d/a\nB: d/b\nno difference in metadata and 2 tensors\n");
 }
 
-TEST_F(InspectTest, Compare_EveryKindOfDifference_IsNamed) {
+TEST_F(InspectTest, Compare_EveryKindOfDifference_ErrorNamesIt) {
   float a[4] = {1, 2, 3, 4}, b[4] = {1, 2.5f, 3, 3};
   float x[3] = {0, NAN, 1}, y[3] = {-0.0f, 1, 1};
   int32_t whole[4] = {1, 2, 3, 4};

@@ -400,7 +400,7 @@ TEST(ModelFileTest, SaveModel_AnyOperationFails_LeavesTheOldFile) {
   }
 }
 
-TEST(ModelFileTest, SaveAndLoadModel_WrongInputs_AreNamed) {
+TEST(ModelFileTest, SaveAndLoadModel_WrongInputs_ErrorNamesThem) {
   TempFolder folder;
   std::unique_ptr<Model> loaded;
   EXPECT_EQ(LoadModel(folder / "none", &loaded).code(), Code::kNotFound);
@@ -413,7 +413,7 @@ TEST(ModelFileTest, SaveAndLoadModel_WrongInputs_AreNamed) {
       Contains(SaveModel(model.get(), folder / "no/such/m"), "no/such"));
 }
 
-TEST(ModelFileTest, LoadModel_OneMetadataIsWrong_IsNamed) {
+TEST(ModelFileTest, LoadModel_OneMetadataIsWrong_ErrorNamesIt) {
   TempFolder folder;
   std::unique_ptr<Model> loaded;
   auto model = TinyModel();

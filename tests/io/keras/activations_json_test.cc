@@ -145,7 +145,7 @@ TEST(ActivationsJsonTest, Load_SoftmaxOverTheLastAxis_IsAnActivation) {
   EXPECT_EQ(model->layer(1).axes, (std::vector<int64_t>{1}));
 }
 
-TEST(ActivationsJsonTest, Load_WrongSettings_AreNamed) {
+TEST(ActivationsJsonTest, Load_WrongSettings_ErrorNamesThem) {
   const auto error = [](const char* name, const char* config) {
     return JsonError(WithOne(Class(name, config)));
   };

@@ -128,7 +128,7 @@ TEST(AugmentationJsonTest, Load_LayersOfTensorFlowJs_HaveTheirFields) {
   ExpectSameTwice(*model);
 }
 
-TEST(AugmentationJsonTest, Load_UnsupportedSetting_IsNamed) {
+TEST(AugmentationJsonTest, Load_UnsupportedSetting_ErrorNamesIt) {
   const auto expect = [](const std::string& kind, const std::string& config,
                          const std::string& part) {
     EXPECT_TRUE(Contains(JsonError(WithImages(kind, config)), part));

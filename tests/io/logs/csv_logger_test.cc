@@ -559,7 +559,7 @@ TEST(StepLoggerTest, Row_LossIsNaN_HasNoSign) {
   EXPECT_FALSE(Contains(rows, "-nan"));
 }
 
-TEST(CSVLoggerTest, Open_FileCannotBeWritten_IsNamed) {
+TEST(CSVLoggerTest, Open_FileCannotBeWritten_ErrorNamesIt) {
   auto model = TinyModel();
   FitOptions options = Quiet(1);
   options.callbacks = {CSVLogger("/nowhere/log.csv")};

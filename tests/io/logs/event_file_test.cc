@@ -138,7 +138,7 @@ TEST_F(EventFileTest, AddHistogram_ThirtyBuckets_CountsTheFiniteValues) {
                                 "nan 7 0 0 0 0 0 limits counts"}));
 }
 
-TEST_F(EventFileTest, Open_FolderCannotBeMade_IsNamed) {
+TEST_F(EventFileTest, Open_FolderCannotBeMade_ErrorNamesIt) {
   WriteWhole(folder_ / "file", "");
   const Status status = file_.Open(folder_ / "file/logs", &clock_);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();

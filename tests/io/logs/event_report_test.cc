@@ -209,7 +209,7 @@ TEST_F(EventReportTest, Times_ClockIsSetLater_AreRightBeforeItToo) {
   ExpectReport("2023-11-14 22:13:20.013  its log ends here, after step 64");
 }
 
-TEST_F(EventReportTest, Report_MissingLogsAndOtherJobs_AreNamed) {
+TEST_F(EventReportTest, Report_MissingLogsAndOtherJobs_ErrorNamesThem) {
   EXPECT_FALSE(Contains(ReportText(), "no log of"));
   EXPECT_FALSE(Contains(ReportText(), "of a job of"));
   Start(4, 5);

@@ -110,7 +110,7 @@ TEST(CsvTableTest, FirstLine_SepOfExcel_SetsTheSeparator) {
             (Floats{1, 2}));
 }
 
-TEST(CsvTableTest, File_IsUtf16_IsNamed) {
+TEST(CsvTableTest, File_IsUtf16_ErrorNamesIt) {
   const std::string text(
       "\xFF\xFE"
       "a\0,\0b\0\n\0",

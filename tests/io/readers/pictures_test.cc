@@ -157,7 +157,7 @@ TEST_F(PicturesTest, Directory_OnDisk_HasExamplesOfMemory) {
   EXPECT_EQ(Grays(FromFolder()), in_memory);
 }
 
-TEST_F(PicturesTest, OnDisk_FileThatChanges_IsNamed) {
+TEST_F(PicturesTest, OnDisk_FileThatChanges_ErrorNamesIt) {
   WriteClasses(folder_.path(), {"a"}, 2);
   options_.in_memory = false;
   const Dataset dataset = FromFolder();

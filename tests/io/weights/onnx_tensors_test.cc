@@ -260,7 +260,7 @@ TEST(OnnxTensorsTest, Load_ElementsElsewhere_AreRefused) {
   }
 }
 
-TEST(OnnxTensorsTest, Load_FileOfElementsIsMissing_IsNamed) {
+TEST(OnnxTensorsTest, Load_FileOfElementsIsMissing_ErrorNamesIt) {
   TempFolder folder;
   const std::string path = folder / "m.onnx";
   const std::string data = External("m.onnx.data", "0", "24");

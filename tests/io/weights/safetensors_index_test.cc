@@ -163,7 +163,7 @@ TEST_F(ShardsTest, Load_DamagedIndexOrShard_NamesShardAndTensor) {
   ExpectError({"not a safetensors file"});
 }
 
-TEST_F(ShardsTest, Load_TextOfAnotherKind_IsNamed) {
+TEST_F(ShardsTest, Load_TextOfAnotherKind_ErrorNamesIt) {
   WriteText("{\"weight_map\": []}");
   ExpectError({"no \"weight_map\" of tensors"});
   WriteText("{\"weight_map\": {}}");

@@ -330,7 +330,7 @@ INSTANTIATE_TEST_SUITE_P(Tfjs, WrongTfjsTest, testing::ValuesIn(kWrong),
                          });
 
 // All shards but the last have the size of the largest.
-TEST(TfjsWeightsTest, Open_ShardOfSeveralIsShort_IsNamed) {
+TEST(TfjsWeightsTest, Open_ShardOfSeveralIsShort_ErrorNamesIt) {
   const std::string bytes = FloatBytes(Joined(kKernel, kBias));
   for (const int cut : {1, 2, 3}) {
     const DataFiles files;

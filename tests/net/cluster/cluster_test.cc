@@ -512,7 +512,7 @@ TEST(SlurmTest, Step_HasValuesOfItsOwn_TheyComeFirst) {
             (Strings{"n3:8888", "n4:8888"}));
 }
 
-TEST(SlurmTest, Variables_Wrong_AreNamed) {
+TEST(SlurmTest, Variables_Wrong_ErrorNamesThem) {
   const auto with = [](const Pairs& more) {
     return Slurm("0", "2", "n[1-2]", more);
   };
@@ -616,7 +616,7 @@ TEST(MpiTest, Pmi_OfSlurmItself_IsLeftToSlurm) {
   EXPECT_EQ(Addresses(Resolve(all)), (Strings{"n1:8888", "n2:8888"}));
 }
 
-TEST(MpiTest, Variables_Wrong_AreNamed) {
+TEST(MpiTest, Variables_Wrong_ErrorNamesThem) {
   const auto hosts = [](const std::string& list) {
     return OpenMpi("0", "4", {{"RINGLET_HOSTS", list}});
   };
@@ -675,7 +675,7 @@ TEST(TorchrunTest, Hosts_Several_AreListed) {
             (Strings{"a:29501", "a:29502", "b:29501", "b:29502"}));
 }
 
-TEST(TorchrunTest, Variables_Wrong_AreNamed) {
+TEST(TorchrunTest, Variables_Wrong_ErrorNamesThem) {
   Pairs no_port = Torchrun("0", "2", "localhost");
   no_port.erase("MASTER_PORT");
   ExpectRefused({
@@ -734,7 +734,7 @@ TEST(KubernetesTest, Port_LinkOfAServiceNamedRinglet_IsPassedOver) {
   }
 }
 
-TEST(KubernetesTest, Variables_Wrong_AreNamed) {
+TEST(KubernetesTest, Variables_Wrong_ErrorNamesThem) {
   ExpectRefused({
       {{{"RINGLET_WORLD_SIZE", "2"}}, {"RINGLET_SERVICE is not set"}, "w-0"},
       {{{"RINGLET_SERVICE", "s"}}, {"RINGLET_WORLD_SIZE is not set"}, "w-0"},

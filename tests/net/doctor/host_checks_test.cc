@@ -111,7 +111,7 @@ TEST(HostChecksTest, CheckCores_MoreThreadsThanProcessors_NamesTheLimit) {
   ExpectOk(found);
 }
 
-TEST(HostChecksTest, CheckMemory_LeastLimit_IsNamed) {
+TEST(HostChecksTest, CheckMemory_LeastLimit_ErrorNamesIt) {
   Findings found;
   CheckPlannedMemory({100, 50, 200, kUnlimited}, &found);
   ExpectFix(found, Severity::kError, "the host has available 50", "swap");

@@ -406,7 +406,7 @@ TEST(RingCollectiveTest, Resolver_Slow_DelaysNoOtherRank) {
   while (lookups > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-TEST(RingCollectiveTest, Lookup_UnknownName_IsNamed) {
+TEST(RingCollectiveTest, Lookup_UnknownName_ErrorNamesIt) {
   const NameLookup::Resolver system = NameLookup::resolver;
   if (system == nullptr) {  // a static program: immediately
     RingOptions options;

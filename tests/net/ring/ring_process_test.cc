@@ -421,7 +421,7 @@ TEST_F(RingProcessTest, Reform_SecondWorkerKilledMeanwhile_IsSurvived) {
   }
 }
 
-TEST_F(RingProcessTest, Worker_EndsEarly_IsNamed) {
+TEST_F(RingProcessTest, Worker_EndsEarly_ErrorNamesIt) {
   std::string joined;
   for (const std::string& a : FreeAddresses(2)) {
     joined += (joined.empty() ? "" : ",") + a;

@@ -206,7 +206,7 @@ TEST_F(StatusServerTest, Destructor_OpenConnections_EndsThem) {
   EXPECT_EQ(Receive(fd), "");
 }
 
-TEST_F(StatusServerTest, Address_WrongOrTaken_IsNamed) {
+TEST_F(StatusServerTest, Address_WrongOrTaken_ErrorNamesIt) {
   EXPECT_OK(Start());
   StatusServerOptions options;
   std::unique_ptr<StatusServer> server;
@@ -222,7 +222,7 @@ TEST_F(StatusServerTest, Address_WrongOrTaken_IsNamed) {
   }
 }
 
-TEST(HttpGetTest, Address_NoListener_IsNamed) {
+TEST(HttpGetTest, Address_NoListener_ErrorNamesIt) {
   std::string body;
   const std::string address = "127.0.0.1:" + std::to_string(FreePorts(1)[0]);
   const Status got = HttpGet(address, "/", "", 60, &body);

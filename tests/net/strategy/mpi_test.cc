@@ -123,7 +123,7 @@ TEST_F(MpiTest, Training_SeveralWorkers_FollowsOneWithTheWholeBatch) {
   }
 }
 
-TEST_F(MpiTest, TfConfig_ContradictsMpi_IsNamed) {
+TEST_F(MpiTest, TfConfig_ContradictsMpi_ErrorNamesIt) {
   const auto other = MultiWorkerMirroredStrategy::FromEnvironment(
       OverMpi(), MapEnvironment(Variables{
                      {"TF_CONFIG",

@@ -154,7 +154,7 @@ TEST(StrategyTest, Patience_BelowZero_IsRefused) {
   EXPECT_TRUE(Contains(status, "patience_seconds is -1"));
 }
 
-TEST(StrategyTest, Options_OfTwoWorkersDiffer_AreNamed) {
+TEST(StrategyTest, Options_OfTwoWorkersDiffer_ErrorNamesThem) {
   struct Case {
     const char* message;
     void (*change)(StrategyOptions*);

@@ -439,7 +439,7 @@ TEST_P(SealedStreamTest, Keys_TwoWhileTheyRotate_AreBothTaken) {
   }
 }
 
-TEST_P(SealedStreamTest, Peer_Plain_IsNamed) {
+TEST_P(SealedStreamTest, Peer_Plain_ErrorNamesIt) {
   for (const char* text : {"RGLT", "GET / HTTP/1.1\r\n", "RGLS\2", "\xff"}) {
     Pair pair;
     pair.below_a.sent.clear();
@@ -459,7 +459,7 @@ TEST_P(SealedStreamTest, Peer_Plain_IsNamed) {
 }
 
 // As with a web server's address in TF_CONFIG.
-TEST_P(SealedStreamTest, Connect_WebServerAnswers_IsNamed) {
+TEST_P(SealedStreamTest, Connect_WebServerAnswers_ErrorNamesIt) {
   Pair pair;
   const std::string answer =
       "HTTP/1.1 400 Bad Request\r\nServer: nginx\r\nConnection: close\r\n"

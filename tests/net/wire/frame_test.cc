@@ -169,7 +169,7 @@ TEST(FrameTest, Decode_RootInAnAllReduce_IsRejected) {
   EXPECT_OK(DecodeHeader(Encoded(h).data(), &back));
 }
 
-TEST(FrameTest, Header_OfAnotherProtocol_IsNamed) {
+TEST(FrameTest, Header_OfAnotherProtocol_ErrorNamesIt) {
   const struct {
     const char *text, *message;
   } others[] = {

@@ -92,7 +92,7 @@ std::string Complaint(const Identity& self, const Identity& peer,
   return CheckPeer(self, peer, expected).message();
 }
 
-TEST(HandshakeTest, CheckPeer_AnyDifference_IsNamed) {
+TEST(HandshakeTest, CheckPeer_AnyDifference_ErrorNamesIt) {
   const Identity self = Example();  // rank 2
   Identity peer = self;
   peer.worker = 3;
