@@ -17,11 +17,7 @@ constexpr int kHeadRoom = 8;  // bits above the last sum
 constexpr int kFloor = 6;     // bits below the tensor's greatest
 
 // n < 2^Bits(n)
-int Bits(uint32_t n) {
-  int bits = 0;
-  for (; n != 0; n >>= 1) ++bits;
-  return bits;
-}
+int Bits(uint32_t n) { return n == 0 ? 0 : 32 - __builtin_clz(n); }
 
 uint8_t ScaleOf(int exponent) {
   return static_cast<uint8_t>(std::min<int>(
