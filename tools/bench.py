@@ -13,6 +13,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import socket
 import statistics
 import subprocess
@@ -404,6 +405,23 @@ def data_of(name):
             "scale": 1 / 255}
 
 
+def tutorial_json(optimizer, train, fit, strategy=None):
+    """A RUN.json of the tutorials' model."""
+    layers = [layer("InputLayer", batch_shape=[None, 28, 28]),
+              layer("Reshape", target_shape=[28, 28, 1]),
+              layer("Conv2D", filters=32, kernel_size=3, activation="relu"),
+              layer("Flatten"), layer("Dense", units=128, activation="relu"),
+              layer("Dense", units=10)]
+    run = {"model": layer("Sequential", layers=layers),
+           "compile": {"optimizer": optimizer,
+                       "loss": layer("SparseCategoricalCrossentropy",
+                                     from_logits=True)},
+           "data": {"train": train}, "fit": fit}
+    if strategy:
+        run["strategy"] = strategy
+    return run
+
+
 def lenet5_json(folder):
     """A RUN.json of LeNet-5 over the 60,000 images."""
     layers = [layer("InputLayer", batch_shape=[None, 28, 28]),
@@ -536,6 +554,62 @@ def workers():
     alone.close()
 
 
+def usage_of(commands):
+    """Seconds until all of these processes end; those of their processors."""
+    def used():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+    begin, before = time.perf_counter(), used()
+    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL,
+                                  env={**os.environ, "RINGLET_INSECURE": "1"})
+                 for command in commands]
+    if any([process.wait() for process in processes]):
+        sys.exit(f"bench: {commands[0]} failed")
+    return time.perf_counter() - begin, used() - before
+
+
+def processes():
+    """Workers of one machine as whole processes, beside as many processes that
+    train alone at the same time: they share caches and memory, too."""
+    ringlet, steps = str(BUILD / "tools/ringlet/ringlet"), 150
+    mini = {"images": str(MINI / "train-images-idx3-ubyte.gz"),
+            "labels": str(MINI / "train-labels-idx1-ubyte.gz"),
+            "scale": 1 / 255}
+    with tempfile.TemporaryDirectory() as folder:
+        trains = {}
+        for kind in ("alone", "ring", "exact"):
+            file = pathlib.Path(folder, f"{kind}.json")
+            file.write_text(json.dumps(tutorial_json(
+                layer("SGD", learning_rate=.001), mini,
+                {"batch_size": 64, "steps_per_epoch": steps, "verbose": 0},
+                None if kind == "alone" else
+                {"reduction": kind, "timeout": 60})))
+            trains[kind] = [ringlet, "train", str(file), "--threads", "1"]
+        for size in (2, 4):
+            jobs = {kind: [[ringlet, "launch", "-n", str(size), "--", *train]]
+                    for kind, train in trains.items()}
+            jobs["alone"] = size * [trains["alone"]]
+            times = {kind: [] for kind in jobs}
+            for i in range(max(3, ROUNDS // 3)):
+                for kind in list(jobs)[::1 if i % 2 == 0 else -1]:
+                    times[kind].append(usage_of(jobs[kind]))
+            print_processes(size, steps, times)
+
+
+def print_processes(size, steps, times):
+    def ratio(kind, other, at):
+        return statistics.median(
+            a[at] / b[at] for a, b in zip(times[kind], times[other]))
+    wall, used = map(statistics.median, zip(*times["alone"]))
+    print(f"\n{size} processes of {steps} steps of the tutorials' model, alone "
+          f"side by side: {wall:.2f} s, {used / size / steps * 1e3:.2f} ms of "
+          "a processor for each step")
+    for kind, other, goal in (("ring", "alone", 1.10), ("exact", "ring", 1.03)):
+        print(f"  {size} workers, {kind}: {ratio(kind, other, 0):.3f} x the "
+              f"time of {other} (goal {goal}), {ratio(kind, other, 1):.3f} x "
+              "its processor time", flush=True)
+
+
 # Of bytes over a connection, between two processes: the reader says when it has
 # all, and prints the seconds since both were ready.
 SOCKET = r"""
@@ -654,19 +728,11 @@ def timed(job, floats, rounds):
 def elastic_run(policy):
     """Seconds of an epoch of two workers that nobody disturbs: the medians of
     all but the first, in which they meet."""
-    run = {"model": layer("Sequential", layers=[
-               layer("InputLayer", batch_shape=[None, 28, 28]),
-               layer("Reshape", target_shape=[28, 28, 1]),
-               layer("Conv2D", filters=32, kernel_size=3, activation="relu"),
-               layer("Flatten"), layer("Dense", units=128, activation="relu"),
-               layer("Dense", units=10)]),
-           "compile": {"optimizer": "adam", "loss": layer(
-               "SparseCategoricalCrossentropy", from_logits=True)},
-           "data": {"train": data_of("train")},
-           "fit": {"batch_size": 64, "epochs": 3, "steps_per_epoch": 120,
-                   "verbose": 2},
-           "strategy": {"policy": policy, "reduction": "exact", "replicas": 4,
-                        "timeout": 60}}
+    run = tutorial_json("adam", data_of("train"),
+                        {"batch_size": 64, "epochs": 3, "steps_per_epoch": 120,
+                         "verbose": 2},
+                        {"policy": policy, "reduction": "exact", "replicas": 4,
+                         "timeout": 60})
     if policy == "shrink":
         run["strategy"]["min_workers"] = 1
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
@@ -817,8 +883,8 @@ def micro():
 
 
 PARTS = {part.__name__: part for part in (
-    steps, networks, sequences, lenet5_run, workers, all_reduces, elastic,
-    saves, start_and_memory, micro)}
+    steps, networks, sequences, lenet5_run, workers, processes, all_reduces,
+    elastic, saves, start_and_memory, micro)}
 machine()
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()
