@@ -24,8 +24,9 @@ FileSystem* PosixFiles();
 //   SaveModel(&model, "m.safetensors", options);
 //
 // The key is read when it is first needed, from `key_file`, or from the file
-// that RINGLET_KEY_FILE names. Of two keys in the file the first seals and both
-// open. With `seal` false new files are plain. Files that are not sealed are
+// that RINGLET_KEY_FILE names. A key file may have two keys: new files are
+// encrypted with the first, and files of either can be read. With `seal` false
+// new files are plain. Files that are not sealed are
 // read as they are. Logs are not sealed, and names, lengths and times of files
 // are not hidden. Reading fails with kUnimplemented if there is no key, or the
 // file has another, and with kCorruption if the file is damaged.

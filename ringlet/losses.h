@@ -181,8 +181,9 @@ class CustomLoss {
     return takes_classes() ? RowsOf(output) : output.elements();
   }
 
-  // The loss of one example of output.elements() predictions. `gradient` is
-  // null, or as many zeros, which become the derivative.
+  // The loss of one example of output.elements() predictions. Unless it is
+  // null, `gradient` points to output.elements() zeros: write the derivative
+  // there.
   virtual double Compute(const Shape& output, const float* predictions,
                          const Targets& targets, float* gradient) const = 0;
 };

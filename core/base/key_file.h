@@ -42,8 +42,9 @@ Status NewKeyText(std::string* text);
 void Wipe(std::string* text);
 
 // Makes a new key in memory without a name, for the child processes. *path is
-// the value of kLauncherKeyVariable for them. The key lives as long as *fd is
-// open; no child inherits *fd. "" and -1 if the system has no such memory.
+// the value of kLauncherKeyVariable for them. The key exists while *fd is open;
+// child processes do not inherit *fd. If the system has no such memory, *path
+// is empty and *fd is -1.
 void MakeLauncherKey(int* fd, std::string* path);
 
 }  // namespace ringlet

@@ -1,6 +1,6 @@
-// Functions of doubles. A step needs few of their values, so short code comes
-// before speed. A second double has the digits that one cannot hold (Dekker,
-// 1971).
+// Functions of doubles. A step calls them rarely, so the code is short rather
+// than fast. A Pair is a value as the sum of two doubles, which has more digits
+// than one (Dekker, 1971).
 
 #include "functions.h"
 
@@ -101,12 +101,12 @@ Pair LogPair(double x) {
       main_part.low + (2 * cube.high + (2 * (s.low + cube.low) + n * kLn2Low)));
 }
 
-// e^x = 2^n (1 + rise) for x = high + low.
-struct Risen {
-  double rise;
+// e^x = 2^n (1 + expm1) for x = high + low.
+struct ScaledExp {
+  double expm1;
   int64_t n;
 };
-Risen ExpOf(const Pair& x) {
+ScaledExp ExpOf(const Pair& x) {
   const double shifted = x.high * 0x1.71547652b82fep+0 + kRound;
   const double n = shifted - kRound;
   const Pair r = Sum(x.high - n * kLn2High, x.low - n * kLn2Low);
@@ -119,9 +119,9 @@ Risen ExpOf(const Pair& x) {
 double ExpOfPair(const Pair& x) {
   if (!(x.high < 710)) return x.high * kInfinity;
   if (x.high < -746) return 0;
-  const Risen r = ExpOf(x);
+  const ScaledExp r = ExpOf(x);
   const int64_t half = r.n >> 1;
-  return (1 + r.rise) * PowerOf2(half) * PowerOf2(r.n - half);
+  return (1 + r.expm1) * PowerOf2(half) * PowerOf2(r.n - half);
 }
 
 }  // namespace
@@ -132,9 +132,9 @@ double Expm1(double x) {
   if (!(x < 710)) return x * kInfinity;
   if (x < -40) return -1;
   if (std::fabs(x) < 0x1p-54) return x;
-  const Risen r = ExpOf({x, 0});
+  const ScaledExp r = ExpOf({x, 0});
   const double half = PowerOf2(r.n - 1);
-  return (r.rise * half + (half - 0.5)) * 2;
+  return (r.expm1 * half + (half - 0.5)) * 2;
 }
 
 double Log(double x) {
@@ -186,7 +186,8 @@ double CosPi(double x) {
   return quarters == 1 || quarters == 2 ? -value : value;
 }
 
-// The angle is between multiples of pi / 8; the rest is the sum of its powers.
+// Rotates by pi / 4 if that makes |t| at most tan(pi / 8). The angle of t is
+// then t - t^3 / 3 + t^5 / 5 - ...
 double Atan2(double y, double x) {
   const double a = std::fabs(y), b = std::fabs(x);
   const bool is_steep = a > b;

@@ -16,7 +16,7 @@ namespace ringlet {
 Status RowFile::Open(Collective* collective, bool append, bool in_memory,
                      const std::string& last) {
   const bool begins = offset_ < 0 || !in_memory;
-  std::string rows;  // the state's last, if they are known
+  std::string rows;  // the last rows of the restored state; empty if unknown
   if (!begins && last_at_ == offset_) rows = last.empty() ? last_.str() : last;
   if (offset_ < 0) offset_ = run_start_.offset;
   const bool at_run_start =
@@ -48,7 +48,7 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
   if (at_run_start && writer_.is_open()) {
     own_run_start_ = offset_;
   } else if (begins) {
-    own_run_start_ = -1;  // another worker's
+    own_run_start_ = -1;  // the run start is in another worker's file
   }
   return Status();
 }
@@ -147,8 +147,8 @@ Status RowFile::CutAndKeepRows(int64_t end, int64_t size) {
   return CutTo(end);
 }
 
-// The rows since the rollback are the first of those that it cut off, unless
-// the file was changed.
+// After a rollback training writes the same rows again. If the rows since then
+// are the first of those that were cut off, appends the others.
 void RowFile::WriteCutRows(int64_t size) {
   const std::string rows = std::exchange(cut_rows_, "");
   const int64_t again = size - cut_at_;

@@ -1,8 +1,8 @@
-// A refusal must not let a stranger end a job. So an error leaves this file
-// only while the first ring forms, and only over TCP. A program with another
-// list of workers must also connect from the host of a worker, which may need
-// a look-up first (ResolveRefusal). A probe has no job name, so its refusal
-// has no effect on an older release.
+// A stranger must not end a job by a refusal. So these functions return an
+// error only while the first ring forms, and only for a connection over TCP. A
+// program with another list of workers must also connect from the host of a
+// worker, which may need a look-up first (ResolveRefusal). A probe has no job
+// name, so its refusal has no effect on an older release.
 
 #include "strangers.h"
 
@@ -88,7 +88,8 @@ Status Strangers::ResolveRefusal() {
   return member ? refusal_.why : Status();
 }
 
-// Other fields of another version cannot be parsed.
+// A hello of another version cannot be parsed further, so only its address is
+// compared.
 Status Strangers::RefuseVersion(FramedLink* link, const Status& why,
                                 int64_t now) {
   const sockaddr_storage from = link->stream().remote_address();

@@ -102,12 +102,14 @@ Status RingNode::Listen() {
   return CheckDescriptors(0);
 }
 
-// OK if all connections, with a file and a folder beside them, can be open at
-// the same time. Otherwise dials would fail until the start's timeout.
-Status RingNode::CheckDescriptors(int waits) const {
+// An error if this process cannot open descriptors for all connections and two
+// more: a file and a folder. Without this check dials would fail until the
+// start's timeout.
+Status RingNode::CheckDescriptors(int relay_connections) const {
   const int size = options_.size();
   const int links =
-      waits + static_cast<int>(LinkedWorkers(options_, withdraws_).size());
+      relay_connections +
+      static_cast<int>(LinkedWorkers(options_, withdraws_).size());
   int64_t limit = 0;
   const int spare = SpareDescriptors(links + 2, &limit);
   if (spare == links + 2) return Status();

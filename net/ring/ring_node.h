@@ -94,7 +94,7 @@ class RingNode final : private Transport,
   RelayHello HelloOf(RelayHello::Role role, int listens, int dials,
                      const JobKey& key) const;
   Status Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
-  Status CheckDescriptors(int waits) const;
+  Status CheckDescriptors(int relay_connections) const;
 
   const RingOptions options_;
   const std::vector<Address> hosts_;

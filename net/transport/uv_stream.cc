@@ -1,8 +1,8 @@
-// A write is first tried directly, from the caller's memory. If the kernel
-// takes nothing, libuv's queue gets a copied piece of at most sizeof(later_)
-// bytes, for only a queued write reports when the kernel takes more. So the
-// caller's memory is never held, and the "taken" bytes are ahead of the kernel
-// by that piece at most.
+// Write first passes the caller's memory to the kernel. If the kernel accepts
+// nothing, Write copies at most sizeof(later_) bytes and queues the copy in
+// libuv, since only a queued write reports that the kernel accepts bytes again.
+// So the caller's memory is not used after Write returns, and the count of
+// taken bytes exceeds what the kernel has by at most one copy.
 
 #include "uv_stream.h"
 

@@ -1,8 +1,7 @@
-// Offsets are those of the header's table. The order of the checks in
-// CheckPeer is that of the messages' use to a user: another job first, then
-// another list, then single options. A new option of the ring that must be
-// equal is a field of Identity, in CheckOptions, with a new kWireVersion or a
-// reserved byte.
+// Offsets are those of the header's table. CheckPeer compares the job first,
+// then the list of workers, then single options, so that the user gets the most
+// helpful message. A new option that must be equal on all workers is a field of
+// Identity, in CheckOptions, with a new kWireVersion or a reserved byte.
 
 #include "handshake.h"
 

@@ -76,9 +76,9 @@ class Attend {
                          int64_t size) const;
   // The number of values that a query attends to; the weights of others are 0.
   int64_t ValuesSeen(const Block& block, int64_t query) const;
-  // With masks: makes the scores that a query does not see -1e9, of which
-  // softmax makes 0, or all scores 0 if it sees none. Done to the gradients of
-  // the weights, the scores that it does not see have no gradient.
+  // With masks. Sets the scores that the query does not see to -1e9, so that
+  // softmax makes them 0. If the query sees none, sets all scores to 0. Applied
+  // to the gradients of the weights it gives these scores the gradient 0.
   void Hide(const OpCall& call, const Block& block, int64_t query,
             float* scores) const;
   void ComputeWeights(const OpCall& call, const Block& block, float scale,
@@ -96,8 +96,8 @@ class Attend {
   const float dropout_;
 };
 
-// Checks the shapes of query, value and key, and the rate. *sizes has what
-// follows from these: the steps.
+// Checks the shapes of query, value and key. Sets the numbers of their steps in
+// *sizes.
 Status CheckAttention(const Layer& layer, const std::vector<Shape>& inputs,
                       Attend::Sizes* sizes);
 

@@ -205,7 +205,8 @@ TEST(StopRequestsTest, Request_AnyKindOnAnyRanks_AllLeaveAfterTheSameStep) {
       if (rank.made_at >= 0) first = std::min(first, rank.made_at);
     }
     EXPECT_GE(steps, first);
-    // Made before a step's update it is one for after that step.
+    // A request that is made before a step's update may take effect after that
+    // step.
     const bool at_end = same && common.where >= Where::kBatchEnd;
     EXPECT_LE(steps, std::min(whole.steps, first + (at_end ? 0 : 1)));
     if (steps == 0) continue;

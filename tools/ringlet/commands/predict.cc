@@ -27,13 +27,13 @@ needed; a CSV's column of labels is ignored.
 constexpr int kMaxPictures = 1 << 20;
 
 constexpr char kMore[] = R"(
-With --images and --audio the rows begin with the files. More files may follow
-MODEL.
+With --images and --audio each row begins with the path of its file. More files
+may follow MODEL.
 
-With --csv - the examples are lines of stdin. Each is answered by a line on
-stdout before the next is read: a wrong one by an empty line, and an error on
-stderr. A blank line is answered by an empty line, and a first line of names by
-the names of the classes, if they have any.
+With --csv - each line of stdin is an example. Its answer is a line on stdout,
+written before the next line is read. The answer to a wrong or blank line is an
+empty line; errors go to stderr. The answer to a first line of names has the
+names of the classes, if there are any.
 
 Examples: ringlet predict model.safetensors --x x.npy --out y.npy
           ringlet predict model.safetensors --images new/*.png

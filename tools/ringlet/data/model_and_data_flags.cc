@@ -13,6 +13,7 @@
 #include "../config/open_data.h"
 #include "core/base/number_text.h"
 #include "core/base/text.h"
+#include "core/data/dataset_parts.h"
 #include "data_match.h"
 #include "io/files/path.h"
 #include "io/readers/files/picture_list.h"
@@ -377,7 +378,7 @@ Status ModelAndDataFlags::OpenBatches(Choice choice, const Model& model,
   }
   RINGLET_RETURN_IF_ERROR(batches->status());
   if (choice.data.table.weights_as_in_training &&
-      batches->sample_weight() != nullptr) {
+      batches->parts().weights != nullptr) {
     Notice(
         "note: %s: its column of sample weights weighs the loss, as in "
         "training",
