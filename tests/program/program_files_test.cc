@@ -9,6 +9,7 @@
 #include "../support/contains.h"
 #include "../support/data_files.h"
 #include "../support/expect_ok.h"
+#include "../support/full_disk.h"
 #include "../support/program.h"
 #include "../support/python.h"
 #include "../support/temp_folder.h"
@@ -166,6 +167,26 @@ print(sorted(numpy.load(folder + "/all").files)[-1], z["dense/kernel"].shape)
   ExpectError({"diff", "a", "damaged"}, 1, {"damaged"});
   ExpectError({"export", "damaged", "--all", "-o", "x.npz"}, 1, {"damaged"});
   ExpectError({"evaluate", "damaged", "--data", "run.json"}, 1, {"damaged"});
+}
+
+// A result that cannot be written whole costs no earlier one.
+TEST_F(ProgramTest, Predict_DiskIsFull_EarlierResultIsKept) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
+  for (const char* const out : {"p.csv", "p.npy", "p.npz"}) {
+    SCOPED_TRACE(out);
+    const Strings line = {"predict", "m", "--data", "run.json", "--out", out};
+    WriteWhole(folder_ / out, "earlier");
+    int code = 0;
+    {
+      FullDisk full(8);
+      code = Run(line);
+    }
+    EXPECT_EQ(code, 1);
+    EXPECT_EQ(ReadWhole(folder_ / out), "earlier");
+    EXPECT_EQ(Run(line), 0) << err_;
+    EXPECT_GT(ReadWhole(folder_ / out).size(), 8u);
+  }
 }
 
 TEST_F(ProgramTest, SavedModel_WrongUse_ErrorNamesIt) {

@@ -18,6 +18,7 @@
 #include "../../../core/base/number_text.h"
 #include "../../../core/base/text.h"
 #include "../../../core/data/value_at.h"
+#include "../../files/atomic_file.h"
 #include "../../files/file_kind.h"
 #include "../files/class_names.h"
 #include "../memory_sizes.h"
@@ -84,17 +85,12 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
           SizeOf(dtype) * static_cast<size_t>(shape.elements()));
   SwapToLittle(bytes.data(), SizeOf(dtype),
                static_cast<size_t>(shape.elements()));
-  FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return OsError(errno, "%s", path.c_str());
-  const bool written =
-      std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
-      (bytes.empty() ||
-       std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
-  const int error = errno;
-  if (std::fclose(file) != 0 || !written) {
-    return OsError(written ? errno : error, "%s: writing", path.c_str());
-  }
-  return Status();
+  AtomicFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(
+      PosixFiles(), path, static_cast<int64_t>(header.size() + bytes.size())));
+  RINGLET_RETURN_IF_ERROR(file.file()->Write(header.data(), header.size()));
+  RINGLET_RETURN_IF_ERROR(file.file()->Write(bytes.data(), bytes.size()));
+  return file.Commit();
 }
 
 Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "core/base/text.h"
 #include "core/data/dataset_parts.h"
+#include "io/files/atomic_file.h"
 #include "io/readers/arrays/npz.h"
 #include "io/readers/tables/csv_records.h"
 #include "predict_lines.h"
@@ -47,21 +48,18 @@ std::string FileField(const Dataset& data, int64_t example) {
   return path.empty() ? "" : CsvField(path, ',') + ",";
 }
 
+// Calls write(row) for each row, which ends with a newline.
+template <typename Write>
 Status WriteCsv(const Model& model, const std::vector<Output>& outputs,
-                const Dataset& data, FILE* file, const std::string& path) {
+                const Dataset& data, const Write& write) {
   const PredictionText text(model);
-  const auto write = [&](const std::string& row) {
-    return std::fwrite(row.data(), 1, row.size(), file) == row.size() &&
-                   std::fputc('\n', file) != EOF
-               ? Status()
-               : OsError(errno, "%s: writing", path.c_str());
-  };
   const std::string head = FileField(data, 0).empty() ? "" : "file,";
-  if (!text.HeaderLine().empty())
-    RINGLET_RETURN_IF_ERROR(write(head + text.HeaderLine()));
+  if (!text.HeaderLine().empty()) {
+    RINGLET_RETURN_IF_ERROR(write(head + text.HeaderLine() + "\n"));
+  }
   for (int64_t i = 0; i < outputs[0].shape[0]; ++i) {
     RINGLET_RETURN_IF_ERROR(
-        write(FileField(data, i) + text.RowLine(outputs, i)));
+        write(FileField(data, i) + text.RowLine(outputs, i) + "\n"));
   }
   return Status();
 }
@@ -78,11 +76,22 @@ Status WriteNpz(const std::vector<Output>& outputs, const std::string& path) {
 
 Status WriteCsvFile(const Model& model, const std::vector<Output>& outputs,
                     const Dataset& data, const std::string& path) {
-  FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return OsError(errno, "%s", path.c_str());
-  const Status status = WriteCsv(model, outputs, data, file, path);
-  if (std::fclose(file) == 0 || !status.ok()) return status;
-  return OsError(errno, "%s: writing", path.c_str());
+  AtomicFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(PosixFiles(), path, 0));
+  RINGLET_RETURN_IF_ERROR(
+      WriteCsv(model, outputs, data, [&](const std::string& row) {
+        return file.file()->Write(row.data(), row.size());
+      }));
+  return file.Commit();
+}
+
+Status WriteCsvToStdout(const Model& model, const std::vector<Output>& outputs,
+                        const Dataset& data) {
+  return WriteCsv(model, outputs, data, [](const std::string& row) {
+    return std::fwrite(row.data(), 1, row.size(), stdout) == row.size()
+               ? Status()
+               : OsError(errno, "stdout: writing");
+  });
 }
 
 Status WriteFile(const Model& model, const std::vector<Output>& outputs,
@@ -121,7 +130,7 @@ Status Predict(const std::string& path, const ModelAndDataFlags& use,
   const Result<std::vector<float>> values = model->Predict(batches);
   RINGLET_RETURN_IF_ERROR(values.status());
   const std::vector<Output> outputs = OutputsOf(*model, values.value());
-  if (out.empty()) return WriteCsv(*model, outputs, batches, stdout, "stdout");
+  if (out.empty()) return WriteCsvToStdout(*model, outputs, batches);
   RINGLET_RETURN_IF_ERROR(WriteFile(*model, outputs, batches, out));
   PrintWritten(out, WithExampleCount("the outputs", outputs[0].shape[0]));
   return Status();

@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "core/model/model_parts.h"
 #include "io/export/reconstruction.h"
+#include "io/files/atomic_file.h"
 #include "io/readers/arrays/npz.h"
 #include "ringlet/readers.h"
 
@@ -65,12 +66,11 @@ std::string ToCsv(const Anomalies& anomalies) {
 }
 
 Status WriteText(const std::string& text, const std::string& path) {
-  FILE* const file = path.empty() ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return OsError(errno, "%s", path.c_str());
-  bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (!path.empty()) written = std::fclose(file) == 0 && written;
-  if (written) return Status();
-  return OsError(errno, "%s: writing", path.empty() ? "stdout" : path.c_str());
+  if (!path.empty()) return WriteWholeFile(PosixFiles(), path, text);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) {
+    return Status();
+  }
+  return OsError(errno, "stdout: writing");
 }
 
 }  // namespace
