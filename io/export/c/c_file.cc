@@ -124,6 +124,8 @@ Status ExportC(Model* model, const std::string& path,
       RINGLET_RETURN_IF_ERROR(Measure(model, int8, options.test, report));
     }
   }
+  // Both C files begin so (c_model.cc, int8_file.cc).
+  RINGLET_RETURN_IF_ERROR(CheckReplaceable(options.files, path, "/* A model "));
   AtomicFile header;
   RINGLET_RETURN_IF_ERROR(OpenCHeader(options.files, CHeaderPath(path),
                                       CHeaderText(interface), &header));

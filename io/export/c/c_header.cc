@@ -13,23 +13,22 @@ namespace {
 constexpr char kHeaderMark[] =
     "/* The functions of a model in C, written by ringlet";
 
-// An error if the file at `path` exists and does not begin with kHeaderMark.
-Status CheckReplaceable(FileSystem* files, const std::string& path) {
+}  // namespace
+
+Status CheckReplaceable(FileSystem* files, const std::string& path,
+                        const std::string& mark) {
   std::unique_ptr<File> file;
   const Status opened = files->Open(path, &file);
   if (opened.code() == Code::kNotFound) return Status();
   RINGLET_RETURN_IF_ERROR(opened);
   std::string start;
-  RINGLET_RETURN_IF_ERROR(
-      ReadUpTo(file.get(), 0, sizeof(kHeaderMark) - 1, &start));
-  if (start == kHeaderMark) return Status();
+  RINGLET_RETURN_IF_ERROR(ReadUpTo(file.get(), 0, mark.size(), &start));
+  if (start.empty() || start == mark) return Status();
   return InvalidArgument(
-      "%s: the model's header would replace this file, which ringlet has not "
-      "written; give the model's file another name, or move this one",
+      "%s: the model would replace this file, which ringlet has not written; "
+      "give the model's file another name, or move this one",
       path.c_str());
 }
-
-}  // namespace
 
 std::string CHeaderPath(const std::string& path) {
   return WithoutSuffix(path, ".c") + ".h";
@@ -80,7 +79,7 @@ std::string CHeaderText(const CInterface& c) {
 
 Status OpenCHeader(FileSystem* files, const std::string& path,
                    const std::string& text, AtomicFile* file) {
-  RINGLET_RETURN_IF_ERROR(CheckReplaceable(files, path));
+  RINGLET_RETURN_IF_ERROR(CheckReplaceable(files, path, kHeaderMark));
   RINGLET_RETURN_IF_ERROR(file->Open(files, path, 0));
   return file->file()->Write(text.data(), text.size());
 }

@@ -133,6 +133,19 @@ int ExitCodeOf(const TempFolder& folder) {
   return std::system(("cd " + folder.path() + " && ./main").c_str());
 }
 
+TEST(CFileTest, Export_FileOfTheUserIsThere_IsKept) {
+  TempFolder folder;
+  Sequential model({Input({2}), Dense(3)});
+  CompileOne(&model);
+  const std::string own = "int main(void) { return 0; }\n";
+  WriteWhole(folder / "main.c", own);
+  const Status status = ExportC(&model, folder / "main.c");
+  EXPECT_TRUE(Contains(status, "main.c: the model would replace this file"));
+  EXPECT_EQ(ReadWhole(folder / "main.c"), own);
+  ASSERT_OK(ExportC(&model, folder / "model.c"));
+  EXPECT_OK(ExportC(&model, folder / "model.c"));
+}
+
 TEST(CFileTest, Name_TwoModels_LinkIntoOneProgram) {
   if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
   TempFolder folder;
