@@ -63,7 +63,9 @@ uint64_t LeftIn(const std::string& folder) {
                            NumberIn(folder + "/memory.usage_in_bytes"));
   if (used == kUnlimited) used = 0;
   const std::string stat = folder + "/memory.stat";
-  const uint64_t cache = std::max(StatIn(stat, "file"), StatIn(stat, "cache"));
+  const uint64_t files = std::max(StatIn(stat, "file"), StatIn(stat, "cache"));
+  // Shared memory and tmpfs count as files, and cannot be dropped.
+  const uint64_t cache = files - std::min(files, StatIn(stat, "shmem"));
   used -= std::min(used, cache);
   return limit - std::min(limit, used);
 }

@@ -205,6 +205,8 @@ TEST(HostChecksTest, GroupMemoryLeft_NestedGroups_IsTheLeastWithoutTheCache) {
   EXPECT_EQ(GroupMemoryLeft("0::/a/b\n", root), 300u);
   Put(root + "/a/memory.stat", "anon 600\nfile 100\n");
   EXPECT_EQ(GroupMemoryLeft("0::/a/b\n", root), 400u);
+  Put(root + "/a/memory.stat", "anon 100\nfile 600\nshmem 550\n");
+  EXPECT_EQ(GroupMemoryLeft("0::/a/b\n", root), 350u);
   Put(root + "/a/memory.current", "5000\n");
   EXPECT_EQ(GroupMemoryLeft("0::/a/b\n", root), 0u);
   Put(root + "/memory/c/memory.limit_in_bytes", "9223372036854771712\n");
