@@ -1,3 +1,4 @@
+// The table of Model::Summary, as Keras prints it. Widths are in characters.
 
 #include "../base/text.h"
 #include "../layers/layer_kind.h"
@@ -18,10 +19,17 @@ std::string ReadableSize(int64_t bytes) {
   return FormatText("%.2f %s", value, units[unit]);
 }
 
-// `text`, cut or padded to `width` columns, aligned left or right.
+// `text`, cut or padded to `width` characters, aligned left or right.
 std::string FormatCell(const std::string& text, size_t width, bool right) {
-  if (text.size() > width) return text.substr(0, width - 1) + "…";
-  const std::string fill(width - text.size(), ' ');
+  const auto begins_character = [](char c) { return (c & 0xC0) != 0x80; };
+  size_t characters = 0, cut = text.size();
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!begins_character(text[i])) continue;
+    if (characters == width - 1) cut = i;
+    ++characters;
+  }
+  if (characters > width) return text.substr(0, cut) + "…";
+  const std::string fill(width - characters, ' ');
   return right ? fill + text : text + fill;
 }
 

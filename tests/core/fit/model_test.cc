@@ -35,6 +35,15 @@ TEST(ModelTest, Summary_SequentialModel_IsKerasTable) {
   EXPECT_TRUE(Contains(graph.Summary(), "InputLayer"));
 }
 
+TEST(ModelTest, Summary_NamesOfUmlauts_AreCutAndPaddedByCharacters) {
+  Sequential model({Input({2}), Dense(3).Name("äö"),
+                    Dense(1).Name("größenverhältnisschätzungüberblick")});
+  model.Compile(SGD(), MeanSquaredError());
+  const std::string summary = model.Summary();
+  EXPECT_TRUE(Contains(summary, "│ äö (Dense)                      │ (None"));
+  EXPECT_TRUE(Contains(summary, "│ größenverhältnisschätzungüberb… │ (None"));
+}
+
 TEST(ModelTest, Compile_ShapesDoNotChain_NamesTheLayer) {
   auto error = [](std::initializer_list<Layer> layers) {
     Sequential model(layers);
