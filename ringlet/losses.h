@@ -76,7 +76,7 @@ struct Loss {
   Kind kind = Kind::kMeanSquaredError;
   LossReduction reduction = LossReduction::kSumOverBatchSize;
   bool from_logits = false;            // the crossentropies
-  float label_smoothing = 0;           // the same, except the sparse one
+  float label_smoothing = 0;           // crossentropies with float targets
   float delta = 1;                     // Huber
   bool apply_class_balancing = false;  // BinaryFocalCrossentropy
   float alpha = 0.25f;                 // the focal losses

@@ -15,14 +15,14 @@
 namespace ringlet {
 
 constexpr size_t kMaxLayerName = 255;  // bytes
-// A field of ringlet's own beside "inbound_nodes": the index of each call among
-// all calls of the model. It is written if shared layers permit more than one
-// order. Keras ignores it.
 constexpr Named<MergeMode> kMergeModes[] = {{"concat", kMergeConcat},
                                             {"sum", kMergeSum},
                                             {"mul", kMergeMul},
                                             {"ave", kMergeAve}};
 
+// A field of ringlet's own beside "inbound_nodes": the index of each call among
+// all calls of the model. It is written if shared layers permit more than one
+// order. Keras ignores it.
 constexpr char kCallOrder[] = "call_order";
 
 // A reference to a call of a layer: [name, number, tensor] in a functional

@@ -63,6 +63,7 @@ Status OnnxConverter::AddNodes() {
     const Row* const row =
         std::find_if(std::begin(kConverters), std::end(kConverters),
                      [&](const Row& r) { return r.kind == p_->kind; });
+    RINGLET_CHECK(row != std::end(kConverters));
     values_[i] = (this->*row->convert)();
     RINGLET_CHECK(values_[i].shape == p_->output);
     if (unsupported_.empty()) continue;

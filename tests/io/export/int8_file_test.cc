@@ -104,8 +104,8 @@ TEST(Int8FileTest, Export_FilterWithoutWeights_KeepsItsBias) {
 
 // --- integer sums, and floats between them -----------------------------------
 
-// The same in steps of 1/255 of the outputs' range. `change` makes the inputs
-// of their places and made numbers.
+// The error of int8, in steps of 1/255 of the outputs' range. `change` maps the
+// index and the value of each made input to the input that is used.
 double Int8Steps(Model* model,
                  const std::function<float(size_t i, float x)>& change) {
   constexpr int64_t kCount = 64;

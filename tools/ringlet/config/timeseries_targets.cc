@@ -53,7 +53,7 @@ Status FindColumn(const char* key, const Source& rows,
   if (by_name >= 0 || number >= 0) return Status();
   return InvalidArgument(
       "%s: \"%s\" has '%s', but the file's %zu columns have no such name or "
-      "number; give a name, or a number from 0",
+      "number; give a name, or a number from 0, or from the end by -1",
       rows.name().c_str(), key, Printable(column).c_str(), columns.size());
 }
 
