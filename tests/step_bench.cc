@@ -29,6 +29,7 @@
 
 #include "core/compute/gemm.h"
 #include "io/checkpoint/snapshot.h"
+#include "io/files/file_system.h"
 #include "ringlet/collective.h"
 #include "ringlet/compute.h"
 #include "ringlet/ringlet.h"

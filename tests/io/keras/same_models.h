@@ -46,7 +46,7 @@ inline void ExpectSameLayer(const Layer& a, const Layer& b) {
   EXPECT_EQ(a.rate, b.rate);
   EXPECT_EQ(a.seed, b.seed);
   EXPECT_EQ(a.noise_shape, b.noise_shape);
-  EXPECT_EQ(a.settings & kSetSeed, b.settings & kSetSeed);
+  EXPECT_EQ(a.settings[kSetSeed], b.settings[kSetSeed]);
   EXPECT_EQ(a.momentum, b.momentum);
   EXPECT_EQ(a.epsilon, b.epsilon);
   EXPECT_EQ(a.center, b.center);
