@@ -73,7 +73,7 @@ Status LoadCheckpoint(const std::string& path, const Saveables& state,
 Status VerifyCheckpoint(const std::string& path,
                         FileSystem* files = PosixFiles());
 
-// The newest checkpoint in `directory` that verifies; "" if there is none.
+// The newest checkpoint in `directory` that verifies; empty if there is none.
 // Fails if there are checkpoints and none verifies. Takes no lock.
 Status LatestCheckpoint(const std::string& directory, std::string* path,
                         const std::string& checkpoint_name = "ckpt",
@@ -349,7 +349,7 @@ struct SaveWhenTrainedOptions {
   // too. A second signal ends the process immediately.
   bool save_if_interrupted = true;
   // A folder to try if the file cannot be written, with a free name. The fit
-  // still ends with the error. "": none.
+  // still ends with the error. Empty if there is none.
   std::string fallback_folder;
   FileSystem* files = PosixFiles();
 };

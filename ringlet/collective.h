@@ -54,7 +54,7 @@ class Collective {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;  // ranks, >= 1
-  // "host:port" of a rank, for messages; "" if unknown.
+  // "host:port" of a rank, for messages; empty if unknown.
   virtual std::string address(int /*rank*/) const { return ""; }
 
   // Gradients are summed in pieces of about this size, as the backward pass

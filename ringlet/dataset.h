@@ -151,7 +151,7 @@ struct DataDescription {
   std::string vocabulary_digest = "";
   // The options that made the examples from rows, if they are windows. Fields
   // that depend on the file keep their defaults, and `groups` is empty. `group`
-  // is the groups' column, or their file; "": none.
+  // is the groups' column, or their file; empty if there is none.
   std::optional<TimeseriesOptions> windows = std::nullopt;
   std::string group = "";
   // True for older files: the training data may have had more columns at the
@@ -326,7 +326,7 @@ class Dataset {
   explicit Dataset(const DatasetParts& parts);
   Dataset WithError(const Status& error) const;
 
-  std::shared_ptr<const DatasetParts> parts_;  // null: none
+  std::shared_ptr<const DatasetParts> parts_;  // null if there is none
 };
 
 // Examples in memory. x and y hold them one after another, and outlive the

@@ -150,7 +150,7 @@ class Callback : public Saveable {
   // valid state. Without one a loss ends a job that is not elastic (kPeerLost).
   virtual bool RestoresAfterLoss() const { return false; }
 
-  // The path of the saved files of the whole model; "" if there are none.
+  // The path of the saved files of the whole model; empty if there are none.
   virtual std::string SavesModelAs() const { return ""; }
 
   // The spans are the same on every rank after OnSetup. An elastic job that

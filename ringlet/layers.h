@@ -360,7 +360,7 @@ struct Layer {
   // Groups of channels, each with its own filters. GroupNormalization has them
   // too.
   int64_t groups = 1;
-  int64_t output_padding[2] = {-1, -1};  // transposed convolutions; -1: none
+  int64_t output_padding[2] = {-1, -1};  // transposed convolutions; -1: not set
 
   // DepthwiseConv, SeparableConv.
   int64_t depth_multiplier = 1;  // filters of each channel

@@ -49,7 +49,7 @@ struct LearningRate {
   bool cycle = false;        // kPolynomialDecay
   float t_mul = 2;           // kCosineDecayRestarts: factor of the length
   float m_mul = 1;           // factor of the first rate
-  int64_t warmup_steps = 0;  // 0: none
+  int64_t warmup_steps = 0;  // 0: no warmup
   float warmup_target = 0;
   std::vector<int64_t> boundaries;  // kPiecewiseConstantDecay, growing
   std::vector<float> values;        // one more than boundaries

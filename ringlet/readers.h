@@ -88,7 +88,7 @@ Dataset NpyDataset(const std::string& x, const ArrayOptions& options = {});
 struct CsvOptions {
   char separator = ',';  // ' ': any number of blanks and tabs
   char decimal = '.';
-  char comment = '\0';  // begins a comment, to the end of its line; 0: none
+  char comment = '\0';  // begins a comment to the line's end; 0: no comments
   // True if the first line has names. Without a value it has them unless its
   // fields (except a text label) are all numbers; "0,1,2" counts as names. A
   // line on stderr reports an unclear case.
@@ -179,8 +179,8 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
 
 // x has the numbers of the text in `column` (a name, or a number from 0), in
 // int32; y is the label, as of CsvDataset. A missing vocabulary is learned, and
-// Source::Description has it. Ignored are in_memory, take, drop and the fields from
-// `categorical` to `encoding`. training_columns replace `column`.
+// Source::Description has it. Ignored are in_memory, take, drop and the fields
+// from `categorical` to `encoding`. training_columns replace `column`.
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text,
                     const CsvOptions& options = {});
@@ -253,8 +253,8 @@ struct AudioOptions : LabelledFilesOptions {
   // batch in the data and on the example, so not on workers and threads. There
   // are none in evaluation and prediction, nor in a validation subset.
   //
-  // A folder of WAV files, each as long as an example or longer; "": none. If
-  // it is a folder of the directory, it is no class.
+  // A folder of WAV files, each as long as an example or longer; empty if there
+  // is none. If it is a folder of the directory, it is no class.
   std::string background_noise;
   float background_frequency = 0.8f;  // the share of examples with noise
   // The noise is multiplied by a factor from 0 to this one.

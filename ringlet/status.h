@@ -65,7 +65,7 @@ class [[nodiscard]] Status {
 
   bool ok() const { return record_ == nullptr; }
   Code code() const;
-  // The error, its place, and what to do; "" for OK. Valid as long as this
+  // The error, its place, and what to do; empty for OK. Valid as long as this
   // Status.
   const char* message() const;
   // errno or a (negative) libuv number; for kInterrupted the signal; 0:

@@ -83,7 +83,7 @@ Status CheckLexically(const std::string& text, const std::string& where,
 }
 
 // Advice for a word or a comment at `offset` that other languages have and JSON
-// does not; "" if there is none.
+// does not; empty if there is none.
 std::string OtherLanguages(const std::string& text, size_t offset) {
   const auto is_letter = [&text](size_t i) {
     return (text[i] >= 'a' && text[i] <= 'z') ||

@@ -25,7 +25,7 @@ class JoiningMembers {
   void AdmitAll() { incumbents_.clear(); }
 
   bool joins(int rank) const;
-  int last_joiner() const;  // its rank; -1: none
+  int last_joiner() const;  // its rank; -1 if there is none
   // The rank that the others must agree with: the lowest incumbent.
   int reference_rank() const;
 

@@ -31,7 +31,7 @@ Status CheckEndless(const Dataset& dataset, int64_t steps, const char* option);
 struct Evaluation {
   int64_t steps = 0;  // 0: all of the dataset
   bool prefetch = true;
-  Progress* progress = nullptr;  // null: none
+  Progress* progress = nullptr;  // null: no progress is shown
   // Called after each step; may set *stop. May be empty.
   std::function<Status(bool* stop)> step_ended;
 };

@@ -20,7 +20,7 @@ struct SavedModel {
   // True if the file has the present weights and optimizer state.
   bool IsCurrent(Model* model) const;
 
-  // The file; "" if no callback has saved one.
+  // The file; empty if no callback has saved one.
   std::string path;
   // False if the file has a weight that is infinite or NaN.
   bool is_finite = true;
@@ -35,7 +35,7 @@ struct FitDetails {
   SavedModel saved;
   // The result of a callback's save, in words: "the model is in m.safetensors".
   std::string saved_message;
-  // The file from which a callback has restored the fit; "" if none has.
+  // The file from which a callback has restored the fit; empty if none has.
   std::string restored_from;
 
   // The source of the state, at the start or since the last loss.

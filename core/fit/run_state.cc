@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kCallbackPrefix = "callback/";
 
-// "callback/csv_logger", from the name of spans[first]. "" if that span is not
-// a callback's.
+// "callback/csv_logger", from the name of spans[first]. Empty if that span is
+// not a callback's.
 std::string KindOf(const std::vector<StateSpan>& spans, size_t first) {
   if (first >= spans.size()) return "";
   const std::string& name = spans[first].name;

@@ -27,7 +27,7 @@ class RunState final : public Saveable {
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;
   // For each callback the prefix of its spans' names, such as
-  // "callback/early_stopping". "" for a callback without spans.
+  // "callback/early_stopping". Empty for a callback without spans.
   std::vector<std::string> CallbackParts() const;
 
  private:

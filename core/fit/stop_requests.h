@@ -32,7 +32,7 @@ class StopRequests {
   // request of `fit`. Until the ranks have agreed `fit` is not interrupted,
   // since callbacks act on that together. Does nothing in a job of one worker.
   void Defer(const Collective& collective, FitState* fit);
-  // The request for the next step's report; 0: none.
+  // The request for the next step's report; 0 if there is none.
   unsigned char request() const { return request_; }
   // True if a joining worker waited at the last agreement, so that the ranks
   // must form a new view (Collective::has_joiner).

@@ -94,7 +94,7 @@ class ModelMemory {
  public:
   struct Options {
     void* memory = nullptr;   // the caller's; null: from the heap
-    size_t memory_bytes = 0;  // of `memory`, or the limit; 0: none
+    size_t memory_bytes = 0;  // of `memory`, or the limit; 0 if there is none
     int threads = 1;
     bool recompute = false;  // see CompileOptions
     int num_slots = 0;       // the optimizer's slots

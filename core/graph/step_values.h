@@ -19,7 +19,7 @@ namespace ringlet {
 
 struct StepValue {
   int node = 0;               // it has the size of this node's output
-  int first = -1, last = -1;  // its lifetime; -1: none
+  int first = -1, last = -1;  // its lifetime; -1 if it has none
   int home = 0;               // the first value in this place
   bool gradient = false;
 };

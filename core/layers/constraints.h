@@ -20,7 +20,7 @@ void Constrain(const Constraint& constraint, const Shape& shape,
                ThreadPool* pool, float* weights);
 
 const char* ConstraintName(Constraint::Kind kind);  // "MaxNorm"
-// "MaxNorm max 2 axis 0"; "" without a constraint.
+// "MaxNorm max 2 axis 0"; empty without a constraint.
 std::string ConstraintText(const Constraint& constraint);
 
 }  // namespace ringlet

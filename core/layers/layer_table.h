@@ -199,7 +199,7 @@ struct LayerField {
   const char* saved = nullptr;
 };
 
-// The value as text: "3x3", "same", "0.5", "l1 0 l2 1e-05", "relu". "" for a
+// The value as text: "3x3", "same", "0.5", "l1 0 l2 1e-05", "relu". Empty for a
 // value without effect (linear, true, no regularizer), for an initializer, and
 // for a field with one value only.
 std::string ValueText(const LayerField& field, const Layer& layer);
@@ -213,8 +213,8 @@ const char* FlipName(FlipMode mode);                         // "horizontal"
 const char* FillName(FillMode mode);                         // "reflect"
 const char* InterpolationName(Interpolation interpolation);  // "nearest"
 const char* NameOf(SpectrogramMode mode);                    // "log"
-const char* NameOf(WindowFunction function);                 // "hann"; "": none
-const char* NameOf(WindowScaling scaling);  // "density"; "": none
+const char* NameOf(WindowFunction function);                 // "hann", or ""
+const char* NameOf(WindowScaling scaling);                   // "density", or ""
 
 struct LayerFields {
   template <size_t n>

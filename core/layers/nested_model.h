@@ -32,7 +32,7 @@ struct NestedModel {
   std::vector<int> outputs;  // indices of calls
   int depth = 1;             // levels of nested models, with this one
   int64_t num_nodes = 0;     // calls of layers, also in nested models
-  // The weights in the layout of the model's span; null: none.
+  // The weights in the layout of the model's span; null if there is none.
   std::shared_ptr<const std::vector<float>> weights;
 };
 

@@ -46,7 +46,7 @@ class Fingerprint {
 
   // "name\tvalue\n" for every field, in the order of Add.
   const std::string& text() const { return text_; }
-  // The advice for the field; "" if there is none.
+  // The advice for the field; empty if there is none.
   std::string AdviceOf(const std::string& name) const {
     const auto found = advice_.find(name);
     return found == advice_.end() ? "" : found->second;

@@ -1,7 +1,7 @@
 // StepReport: the report that each rank sends to the others in a step. It has a
 // row for each of the rank's replicas (loss and metrics), and the time of a
 // replica in the previous step. It also has the rank's request to give up the
-// step (0: none; see StopRequests).
+// step (0 if there is none; see StopRequests).
 //
 // It is sent while the gradients are computed, with all states in each step. So
 // between two steps every rank has the same running values, as logs, callbacks

@@ -103,7 +103,8 @@ std::vector<std::pair<std::string, std::string>> FieldsIn(
   return fields;
 }
 
-// "the optimizer is Adam there and SGD here"; "" if the texts do not show it.
+// "the optimizer is Adam there and SGD here"; empty if the texts do not show
+// it.
 std::string FirstDifference(const std::string& saved,
                             const std::string& present) {
   const auto saved_fields = FieldsIn(saved), present_fields = FieldsIn(present);

@@ -62,9 +62,9 @@ class CheckpointDirectory {
   Status Clear();
 
   const std::string& directory() const { return directory_; }
-  // The path of the newest durable checkpoint; "" if there is none.
+  // The path of the newest durable checkpoint; empty if there is none.
   std::string latest() const;
-  int64_t latest_number() const { return latest_; }  // 0: none
+  int64_t latest_number() const { return latest_; }  // 0 if there is none
   // The paths of the checkpoints that max_to_keep counts, oldest first.
   std::vector<std::string> checkpoints() const;
 

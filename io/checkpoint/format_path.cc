@@ -20,8 +20,8 @@ struct Replacement {
   std::string name;
   bool zeros = false;
   int width = 0;
-  int precision = -1;  // < 0: none given
-  char type = 0;       // 0: none given
+  int precision = -1;  // < 0 if not given
+  char type = 0;       // 0 if not given
 };
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }

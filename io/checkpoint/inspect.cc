@@ -60,7 +60,7 @@ struct ModelDescription {
   CompileArguments arguments;
 };
 
-// The text that a model was trained on; "": none.
+// The text that a model was trained on; empty if there is none.
 std::string DescribeText(const Metadata& metadata) {
   DataDescription data;
   const auto found = metadata.find(kDataDescriptionKey);
@@ -97,8 +97,8 @@ Status DescribeModel(const Metadata& metadata, ModelDescription* description) {
   return first;
 }
 
-// Describes an array of labels: "text, 2 different: 'cat', 'dog'". "" for any
-// other array.
+// Describes an array of labels: "text, 2 different: 'cat', 'dog'". Empty for
+// any other array.
 std::string DescribeLabels(const std::string& path) {
   NpyInput input;
   NpyArray array;

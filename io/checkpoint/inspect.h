@@ -50,7 +50,7 @@ struct FileInfo {
   // arrays as data.
   std::string what, advice;
   Verification verification = Verification::kUnverified;
-  std::string damage;  // the first; "" if there is none
+  std::string damage;  // the first; empty if there is none
   Metadata metadata;
   // For a model's file: Keras's table of its layers, and a line with optimizer,
   // loss and metrics ("" if it is not compiled).
@@ -86,7 +86,7 @@ struct FileDifference {
   };
   Kind kind = Kind::kValues;
   std::string name;  // the tensor's name, or the metadata's key
-  std::string a, b;  // dtype, shape or metadata; "" if missing
+  std::string a, b;  // dtype, shape or metadata; empty if missing
   // kValues: the number of elements with different bits, the number of all
   // elements, and the index of the first different one.
   int64_t differing = 0, elements = 0, first = 0;

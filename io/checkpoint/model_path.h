@@ -13,7 +13,7 @@
 namespace ringlet {
 
 // The ending of `path` in small letters, such as ".keras", if it belongs to
-// another format; "" if `path` may be a model of ringlet.
+// another format; empty if `path` may be a model of ringlet.
 std::string ForeignEnding(const std::string& path);
 
 // kInvalidArgument for a name of another program's format, such as "m.keras",

@@ -17,7 +17,7 @@ namespace {
 constexpr char kCallbacks[] = "callback/", kMetrics[] = "metric/";
 
 // "callback/csv_logger_1" for "callback/csv_logger_1/offset". For a metric's
-// tensor its whole name. "" for any other tensor.
+// tensor its whole name. Empty for any other tensor.
 std::string PartOf(const std::string& tensor) {
   if (StartsWith(tensor, kMetrics)) return tensor;
   if (!StartsWith(tensor, kCallbacks)) return "";

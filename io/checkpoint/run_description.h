@@ -26,14 +26,15 @@ Status CheckLayers(const std::string& saved, const Model& model);
 // output is not named.
 std::string LossesText(const Model& model);
 
-// "rounds of 30 local steps, outer 0.7, 0.9, nesterov, int8"; "" without local
-// updates.
+// "rounds of 30 local steps, outer 0.7, 0.9, nesterov, int8"; empty without
+// local updates.
 std::string LocalUpdatesText(const Model& model);
 
 // The properties of a fit's data on which a resume depends: "2000 examples,
-// shuffled with seed 1, batches of 32, 63 steps per epoch". "" without data.
+// shuffled with seed 1, batches of 32, 63 steps per epoch". Empty without data.
 std::string DataText(const FitState& fit);
-// The names of the training data's classes, by their numbers; "" without names.
+// The names of the training data's classes, by their numbers; empty without
+// names.
 std::string ClassesText(const FitState& fit);
 
 }  // namespace ringlet

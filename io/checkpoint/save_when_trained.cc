@@ -46,9 +46,9 @@ bool IsOwn(FileSystem* files, const std::string& path, const Metadata& own) {
 }
 
 // Returns the first name for `path` from *number on (0: `path` itself) that is
-// free, or that IsOwn finds to be `own`'s (null: none). Sets *number to its
-// number. Returns the last name tried if none can be checked, as in a folder
-// without permission.
+// free, or that IsOwn finds to be `own`'s (null: free only). Sets *number to
+// its number. Returns the last name tried if none can be checked, as in a
+// folder without permission.
 std::string FirstFree(FileSystem* files, const std::string& path,
                       const Metadata* own, int* number) {
   constexpr int kMax = 100000;

@@ -36,7 +36,7 @@ class AtomicFile {
   // kAlreadyExists if there is a file at `path` now.
   Status Commit(bool* renamed = nullptr, bool replace = true);
 
-  // The final name of the temporary file `name`; "" if `name` is not one.
+  // The final name of the temporary file `name`; empty if `name` is not one.
   static std::string TargetOf(const std::string& name);
 
  private:

@@ -56,7 +56,7 @@ Format ZipFormat(const std::string& head, const std::string& tail) {
                                                       : Format::kZip;
 }
 
-// The start of a gzip file's content (RFC 1952); "" if it is damaged.
+// The start of a gzip file's content (RFC 1952); empty if it is damaged.
 std::string Inflated(const std::string& head) {
   const unsigned flags = ByteAt(head, 3);
   size_t at = 10;

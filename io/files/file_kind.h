@@ -52,7 +52,7 @@ struct FileKind {
   Format format = Format::kUnknown;
   // The format of a gzip file's content, else `format`.
   Format content = Format::kUnknown;
-  std::string what;    // "a model of Keras 3 (.keras)"; "" if unknown
+  std::string what;    // "a model of Keras 3 (.keras)"; empty if unknown
   std::string advice;  // what to do with it, or ""
 };
 

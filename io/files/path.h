@@ -39,7 +39,7 @@ inline bool IsFile(const std::string& path) {
   return stat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode);
 }
 
-// The file `name` in the folder of `path`, or below it. "" if the name leads
+// The file `name` in the folder of `path`, or below it. Empty if the name leads
 // out of this folder: an absolute one, or one with "..". It may be a link:
 // download caches have links to files elsewhere.
 inline std::string PathBeside(const std::string& path,

@@ -100,7 +100,7 @@ class NoSigpipe {
   sigset_t pipe_, before_;
 };
 
-// The random id that the kernel draws at boot; "" if it cannot be read.
+// The random id that the kernel draws at boot; empty if it cannot be read.
 std::string BootId() {
   const Descriptor fd(
       OpenDescriptor("/proc/sys/kernel/random/boot_id", O_RDONLY));

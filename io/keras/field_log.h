@@ -15,7 +15,7 @@ namespace ringlet {
 struct FieldInfo {
   std::string path;      // the path of the object with the field: "strategy"
   std::string name;      // "timeout"
-  std::string takes;     // "a number in [0.1, 1000000]"; "" if unknown
+  std::string takes;     // "a number in [0.1, 1000000]"; empty if unknown
   std::string standard;  // the default, as JSON
   bool required = false;
   bool null = false;     // null is permitted
@@ -45,7 +45,7 @@ class FieldLog {
 // One row of a table of names: a class and its fields.
 struct ClassInfo {
   std::vector<std::string> names;  // all names of the class
-  std::string refusal;             // why it is refused; "" if it is not
+  std::string refusal;             // why it is refused; empty if it is not
   std::vector<FieldInfo> fields;
 };
 

@@ -68,7 +68,7 @@ class FieldReader {
   // These keep *value if the field is absent. A default outside the permitted
   // values means no default. Null is not permitted.
   void Bool(const char* key, bool* value);
-  void Bool(const char* key, std::optional<bool>* value);  // null: none
+  void Bool(const char* key, std::optional<bool>* value);  // or null
   void Int(const char* key, int64_t low, int64_t high, int64_t* value);
   void Float(const char* key, float* value) { Float(key, kAnyNumber, value); }
   void Float(const char* key, const Interval& range, float* value);

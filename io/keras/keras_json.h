@@ -60,8 +60,8 @@ std::string JoinPath(const std::string& path, int64_t index);  // "layers[2]"
 std::string Show(const Json& json);
 
 // The name of `known` that is nearest to `word`: with the fewest letters to
-// change, at most two, or with the same beginning. "" if none is near. Case and
-// leading dashes do not count.
+// change, at most two, or with the same beginning. Empty if none is near. Case
+// and leading dashes do not count.
 std::string NearestName(const std::string& word,
                         const std::vector<std::string>& known);
 

@@ -15,7 +15,7 @@ namespace ringlet {
 std::vector<std::string> KerasNames(const std::string& category);
 
 // Keras's spelling of `word`, ignoring capitals and "_" ("kl_divergence" is
-// KLDivergence). "" if Keras has no such name.
+// KLDivergence). Empty if Keras has no such name.
 std::string KerasName(const std::string& category, const std::string& word);
 
 }  // namespace ringlet

@@ -35,11 +35,12 @@ struct LiveProgress {
   };
 
   std::string run;      // the path of RUN.json
-  std::string address;  // of --status; "": none
+  std::string address;  // of --status; empty if there is none
   int64_t process = 0;
   int worker = 0, workers = 1, replicas = 1;
   Phase phase = Phase::kStarting;
-  int64_t epoch = 0, epochs = 0;  // the epoch counts from 1; 0: none yet
+  // `epoch` counts from 1; it is 0 before the first.
+  int64_t epoch = 0, epochs = 0;
   int64_t step = 0, steps_per_epoch = 0;  // done in the epoch; 0: unknown
   int64_t iterations = 0;                 // of the model
   double steps_per_second = -1;           // below 0: unknown, as the next two
@@ -50,7 +51,7 @@ struct LiveProgress {
 };
 
 const char* NameOf(LiveProgress::Phase phase);
-// "worker 2", "workers 1, 2"; "" without a wait.
+// "worker 2", "workers 1, 2"; empty without a wait.
 std::string AwaitedText(const LongWait& wait);
 
 // One line. `now`: of the monotonic clock. Numbers that are not finite are

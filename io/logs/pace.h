@@ -52,9 +52,10 @@ class Pace {
     return static_cast<double>(now - begin_) * 1e-9;
   }
 
-  int64_t begin_ = 0;         // the time at which the epoch began
-  int64_t first_step_ = 0;    // the step at that time
-  double epoch_seconds_ = 0;  // seconds of the last whole epoch; 0: none
+  int64_t begin_ = 0;       // the time at which the epoch began
+  int64_t first_step_ = 0;  // the step at that time
+  // Seconds of the last whole epoch; 0 if there is none.
+  double epoch_seconds_ = 0;
 };
 
 }  // namespace ringlet

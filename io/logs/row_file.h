@@ -71,8 +71,9 @@ class RowFile {
   bool is_open() const { return open_; }
   const std::string& filename() const { return filename_; }
 
-  // The first line of rank 0's file, without its end; "" if there is none, as
-  // in a pipe. On every rank. A first line of 64 KB or more fails as Open does.
+  // The first line of rank 0's file, without its end; empty if there is none,
+  // as in a pipe. On every rank. A first line of 64 KB or more fails as Open
+  // does.
   Status ReadHeader(Collective* collective, bool in_memory,
                     std::string* header);
 
@@ -117,7 +118,7 @@ class RowFile {
   };
   // The offset at which the run's rows begin.
   struct RunStart {
-    int64_t offset = -1;  // -1: none
+    int64_t offset = -1;  // -1 if there is none
     int64_t file = 0;     // File::Identity of rank 0's file
   };
   Status OpenOwn(int worker, bool append, bool in_memory,

@@ -83,7 +83,7 @@ class StepLoggerCallback final : public RowLogger {
     }
     return Status();
   }
-  // The number of the metric of this name; -1: none.
+  // The number of the metric of this name; -1 if there is none.
   static int MetricOf(const Model& model, const std::string& name) {
     for (int i = 0; i < model.num_metrics(); ++i) {
       if (model.metric_name(i) == name) return i;

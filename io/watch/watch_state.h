@@ -32,7 +32,7 @@ inline std::string WatchLockPath(const std::string& model) {
 struct WatchState {
   // A checksum of the settings that decide which examples are held out.
   uint64_t settings = 0;
-  int64_t round = 0;     // the last round that has begun; 0: none
+  int64_t round = 0;     // the last round that has begun; 0 if there is none
   bool is_open = false;  // that round has not ended
   // Keys of examples, ascending. `fresh`: new in the open round; else empty.
   // `seen`: new in a round that has ended.

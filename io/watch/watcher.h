@@ -64,8 +64,8 @@ class WatchEnvironment {
 class Watcher {
  public:
   // `state` is that of the file, or a new one with its settings. `installed` is
-  // the id in the installed model's file; "": none. `environment` outlives the
-  // watcher.
+  // the id in the installed model's file; empty if there is none. `environment`
+  // outlives the watcher.
   Watcher(const WatchOptions& options, WatchState state,
           const std::string& installed, WatchEnvironment* environment);
 

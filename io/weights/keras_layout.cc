@@ -232,7 +232,8 @@ class KerasWeightFinder {
     }
   }
 
-  // The tensor's name as ringlet writes it; "" if it is not that of a weight.
+  // The tensor's name as ringlet writes it; empty if it is not that of a
+  // weight.
   std::string NameOf(const StoredTensor& tensor) const {
     if (file_.is_from_ringlet()) {
       const bool weight = StartsWith(tensor.name, kWeightsPrefix);

@@ -27,8 +27,8 @@ constexpr char kDataDescriptionKey[] = "data_description";  // as JSON
 // Fails if the model has no weights to save or load.
 Status CheckCompiled(const Model* model);
 
-// A warning that names the weights from `path` with a NaN or an infinity; "" if
-// all are finite.
+// A warning that names the weights from `path` with a NaN or an infinity; empty
+// if all are finite.
 std::string NonFiniteWeightsWarning(const std::string& path,
                                     const std::vector<Variable>& variables,
                                     const float* weights);

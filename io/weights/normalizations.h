@@ -17,7 +17,7 @@ namespace ringlet {
 constexpr char kNormalizationsKey[] =
     "normalizations";  // a key of the metadata
 
-// As JSON, by the layers' names; "" if the model has none, or too many for a
+// As JSON, by the layers' names; empty if the model has none, or too many for a
 // file's header.
 std::string NormalizationsToJson(const Model& model);
 // Prints a note if it has too many. `where`: the file or folder.

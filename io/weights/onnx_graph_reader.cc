@@ -299,8 +299,8 @@ Status AddTensor(OnnxTensor tensor, OnnxFileGraph* graph) {
   return Corruption("two tensors are called '%s'", Printable(key).c_str());
 }
 
-// Reads a tensor. `name` is that of the node which gives it; "" if the tensor
-// has a name of its own.
+// Reads a tensor. `name` is that of the node which gives it; empty if the
+// tensor has a name of its own.
 Status ReadTensor(ProtobufReader reader, const std::string& name,
                   OnnxFileGraph* graph) {
   OnnxTensor tensor;

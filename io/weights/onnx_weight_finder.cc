@@ -96,7 +96,7 @@ struct Value {
   std::vector<const OnnxTensor*> sources;
   bool time_may_be_reversed = false;  // by a Slice or a ReverseSequence
   // The index of the module that gives this value and has no bias yet, so that
-  // a following Add may be its bias. -1: none.
+  // a following Add may be its bias; -1 if there is none.
   int module = -1;
 };
 

@@ -36,7 +36,7 @@ class TorchImages {
     Shape flattened;
     int ambiguous_node = -1;  // the node after which the order is unknown
     // The Dense with these outputs, also if they were reshaped to an image
-    // since; -1: none.
+    // since; -1 if there is none.
     int source_dense = -1;
     bool operator==(const Output& other) const {
       return flattened == other.flattened &&

@@ -58,12 +58,13 @@ struct RingOptions {
   // True: they share memory if the system allows it, and the socket only wakes.
   // RINGLET_SHM=0 forbids it too. Workers may differ in this option.
   bool shared_memory = true;
-  // The job's keys; null: none. With keys every connection by TCP is sealed,
-  // also of loopback addresses, and a worker needs one of the keys. Without, an
-  // address that is not loopback is refused.
+  // The job's keys; null if there are none. With keys every connection by TCP
+  // is sealed, also of loopback addresses, and a worker needs one of the keys.
+  // Without, an address that is not loopback is refused.
   std::shared_ptr<const JobKeys> keys;
   // "host:port" of a relay (net/relay). All workers then connect to it and
-  // reach each other only through it, and none listens. Needs keys. "": none.
+  // reach each other only through it, and none listens. Needs keys. Empty
+  // without a relay.
   std::string relay;
   // Allows addresses that are not loopback without keys. Any program that
   // reaches a port may then take part.

@@ -44,8 +44,8 @@ struct CollectivePlan {
   // it to all.
   bool ready_by_tree = false;
   std::vector<Step> steps;
-  // For each step the last receiving step before it; -1: none. The step sends
-  // only after that one has taken effect.
+  // For each step the last receiving step before it; -1 if there is none. The
+  // step sends only after that one has taken effect.
   std::vector<int> depends_on;
 
   bool packed() const { return dtype != WireDtype::kFloat32; }

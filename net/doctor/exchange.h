@@ -195,7 +195,8 @@ class DoctorExchange final : private FramedLink::Owner {
   std::vector<std::unique_ptr<FramedLink>> closed_;  // deleted by the next tick
   std::vector<std::string> refusals_;
   int64_t lingers_until_ = INT64_MIN;
-  int measures_ = -1;  // the worker to which a link is being measured; -1: none
+  // The worker to which a link is being measured; -1 if there is none.
+  int measures_ = -1;
   int64_t now_ = 0;
 };
 

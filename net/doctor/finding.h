@@ -19,9 +19,9 @@ enum class Severity {
 struct Finding {
   const char* check;  // the check's name in docs/doctor.md
   Severity severity = Severity::kOk;
-  int worker = -1;   // the other worker; -1: none
+  int worker = -1;   // the other worker; -1 if there is none
   std::string text;  // what was found, and where
-  std::string fix;   // what to do; "" if there is nothing to do
+  std::string fix;   // what to do; empty if there is nothing to do
 };
 
 using Findings = std::vector<Finding>;

@@ -25,7 +25,8 @@ struct NameFacts {
   bool answered = true;   // within the limit
   Status status;          // the resolver's error
   bool loopback = false;  // all its addresses are loopback addresses
-  std::string address;    // its first address, without the port; "": none
+  // Its first address, without the port; empty if there is none.
+  std::string address;
 };
 // `self`: this worker. `seconds`: the limit.
 void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
@@ -43,7 +44,7 @@ struct CpuFacts {
   int64_t threads = 1;
   int online = 1;    // processors of the host
   int allowed = 1;   // that sched_getaffinity permits
-  double quota = 0;  // of the control group, in processors; 0: none
+  double quota = 0;  // of the control group, in processors; 0 if there is none
 };
 void CheckCores(const CpuFacts& cpu, Findings* out);
 

@@ -28,7 +28,7 @@ std::string EncodeFacts(const WorkerFacts& facts);
 WorkerFacts DecodeFacts(const std::string& text);
 
 // The first difference of two texts of lines "name\tvalue\n":
-// "compile.optimizer.config.learning_rate is 0.1 here and 0.01 there". "" if
+// "compile.optimizer.config.learning_rate is 0.1 here and 0.01 there". Empty if
 // they are equal.
 std::string FirstDifference(const std::string& here, const std::string& remote);
 

@@ -38,7 +38,7 @@ class Guard {
   // environment are killed too.
   Status Start(int slots, const std::string& mark);
   pid_t pid() const { return child_; }
-  // Sets the group of a slot to kill; 0: none.
+  // Sets the group of a slot to kill; 0 if there is none.
   void Set(int slot, pid_t group);
 
  private:

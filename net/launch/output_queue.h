@@ -26,7 +26,7 @@ class OutputQueue {
   void Flush();
   // Drops the waiting bytes, and takes no more.
   void Drop();
-  // The errno of the failed write; 0: none failed, or the reader has left.
+  // The errno of the failed write; 0 if none failed, or the reader has left.
   int os_error() const { return os_error_; }
 
  private:

@@ -25,7 +25,7 @@ class TerminalLine {
 
   // The text to write before another line: "" if no line is drawn.
   std::string Erase();
-  // The text that draws the line, at most `columns` wide; "" if the present
+  // The text that draws the line, at most `columns` wide; empty if the present
   // line is drawn.
   std::string Draw(const std::string& prefix, int columns);
 

@@ -98,7 +98,7 @@ class WorkerProcess {
   const int index_;
   uv_process_t process_;
   Stream streams_[2];
-  int input_ = -1;  // writes to a remote worker's stdin; -1: none
+  int input_ = -1;  // writes to a remote worker's stdin; -1 if there is none
   int open_handles_ = 0;
   pid_t pid_ = 0;  // from its start until it is reaped
   int code_ = 0;

@@ -39,7 +39,7 @@ class DuplicateWorkers {
 
  private:
   struct Process {
-    uint64_t incarnation = 0;  // 0: none
+    uint64_t incarnation = 0;  // 0 if none is known
     int64_t since = 0;
   };
   std::vector<Process> seen_;  // by worker

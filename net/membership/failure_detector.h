@@ -74,7 +74,7 @@ class FailureDetector {
   const Activity& activity() const { return activity_; }
 
   struct Suspect {
-    int worker = -1;  // -1: none
+    int worker = -1;  // -1 if there is none
     LossCause cause = LossCause::kSilent;
     double seconds = 0;  // how long the silence or the standstill lasted
   };
@@ -133,7 +133,8 @@ class FailureDetector {
   }
   // For messages: see RingMembers::NameOf.
   std::string NameOf(int worker) const;
-  // The worker that a peer waits for, by its report; -1: none, or not a member.
+  // The worker that a peer waits for, by its report; -1 if there is none, or
+  // if it is no member.
   int WaitsOn(const Peer& peer) const {
     const int on = peer.activity.waiting_on;
     return on >= 0 && Outside(static_cast<size_t>(on)) ? -1 : on;

@@ -45,7 +45,7 @@ class Formation {
   void UpdateMissing();
   // The generation of the ring, once all ranks are connected.
   uint32_t generation() const { return barrier_.OwnReport().generation; }
-  // A rank that is not connected, here or elsewhere; -1: none.
+  // A rank that is not connected, here or elsewhere; -1 if there is none.
   int missing() const { return barrier_.OwnReport().missing; }
 
  private:

@@ -29,7 +29,7 @@ class Handshakes {
     // The link to the peer is up. It proposes a generation.
     virtual void OnJoined(int peer, uint32_t proposal) = 0;
     // The ring cannot form with this worker, because a peer does not fit.
-    // `withdrawn`: the peer that has withdrawn; -1: none.
+    // `withdrawn`: the peer that has withdrawn; -1 if there is none.
     virtual void OnRefused(const Status& why, int withdrawn) = 0;
 
    protected:

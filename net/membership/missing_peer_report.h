@@ -42,17 +42,17 @@ class MissingPeerReport {
   void MarkConnected(int peer) { peers_[peer].missing = false; }
   // The worker was connected, and is missing again.
   void MarkMissing(int peer, int64_t now);
-  // Sets the worker that another worker misses; -1: none. MissingText() names
-  // it only if it is not missing here too. If the wait is in vain, the workers
-  // give up one after another, and each is then missed by the rest. So the
-  // worker named last is replaced only after the new one was reported for a
-  // second.
+  // Sets the worker that another worker misses; -1 if there is none.
+  // MissingText() names it only if it is not missing here too. If the wait is
+  // in vain, the workers give up one after another, and each is then missed by
+  // the rest. So the worker named last is replaced only after the new one was
+  // reported for a second.
   void SetMissedByOthers(int peer, int64_t now);
   // Sets the reason why the peer is missing, as far as it is known.
   void SetReason(int peer, const std::string& why) { peers_[peer].why = why; }
 
-  // The line that is due; "" for none. `gives_up` false: this worker waits on
-  // while others compute.
+  // The line that is due; empty if there is none. `gives_up` false: this worker
+  // waits on while others compute.
   std::string DueLine(int64_t now, bool gives_up = true);
   // Call it when all are connected: a line if DueLine returned one before, else
   // "".

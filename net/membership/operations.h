@@ -64,7 +64,7 @@ class Operations final : private CollectiveSchedule::Wire {
   bool NeedFrom(uint64_t completed) const {
     return !schedule_.idle() && schedule_.started() > completed;
   }
-  // The worker that the oldest operation waits for; -1: none.
+  // The worker that the oldest operation waits for; -1 if there is none.
   int waiting_on() const;
 
   // The sum of all times of 1 ms or more in which this worker's operations made

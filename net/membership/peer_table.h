@@ -26,7 +26,7 @@ class PeerTable {
   const std::vector<int>& linked() const { return linked_; }
   // From now on all other workers are linked.
   void LinkAll();
-  // A linked worker's link, up or in its handshake; null: none.
+  // A linked worker's link, up or in its handshake; null if there is none.
   FramedLink* link(int peer) const { return peers_[peer].link.get(); }
   // A linked worker's link if it is up; else null.
   FramedLink* up_link(int peer) const;

@@ -25,8 +25,8 @@ class ProbeSchedule {
   // The first round of probes is after 3 s. Without Begin there is none.
   void Begin(int64_t now) { next_round_ = now + kFirstRound; }
 
-  // The worker of `linked` (ascending) that is to be probed now; -1: none.
-  // It is the same until Done.
+  // The worker of `linked` (ascending) that is to be probed now; -1 if there is
+  // none. It is the same until Done.
   int Next(const std::vector<int>& linked, int64_t now) {
     if (now < next_round_) return -1;
     const auto next = std::upper_bound(linked.begin(), linked.end(), probed_);

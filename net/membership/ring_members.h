@@ -35,7 +35,7 @@ class RingMembers {
 
   // Sets the members of a proposed, acknowledged or formed view.
   void SetView(const View& view);
-  // The view's generation; 0: none.
+  // The view's generation; 0 if there is none.
   uint32_t generation() const { return generation_; }
 
   // Records that the ring has formed with this generation; 0: not yet.
@@ -81,7 +81,7 @@ class RingMembers {
   // Records whether the others have continued without this worker.
   void SetLeftBehind(bool left_behind) { left_behind_ = left_behind; }
   // If a process has ended: the other members and the joining workers, as bits.
-  // 0: none has, or this worker is left behind.
+  // Returns 0 if none has ended, or if this worker is left behind.
   uint64_t remaining_workers() const;
 
  private:

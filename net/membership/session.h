@@ -124,7 +124,8 @@ class Session final : private FramedLink::Owner,
   bool connecting() const { return state_.connecting(); }
   // The ring's generation; 0 until the ring has formed.
   uint32_t generation() const { return members_.formed(); }
-  // The generation of the proposed, acknowledged or formed view; 0: none.
+  // The generation of the proposed, acknowledged or formed view; 0 if there is
+  // none.
   uint32_t view_generation() const { return members_.generation(); }
   // The greatest generation so far; the next session proposes a greater one.
   uint32_t newest_generation() const;
@@ -179,7 +180,7 @@ class Session final : private FramedLink::Owner,
   void FailAsReported(int reporter, const AbortNotice& notice,
                       const Status& why);
   // Fails, and reports the error to the others if the ring had formed.
-  // `origin`: the worker that failed first; -1: none.
+  // `origin`: the worker that failed first; -1 if there is none.
   void Fail(const Status& status, int origin = -1);
 
   const RingOptions options_;

@@ -68,7 +68,7 @@ class SessionEvents {
   uint64_t step_ = 0;
   uint32_t view_ = 0;
   bool recorded_end_ = false;
-  Wait wait_;                          // peer -1: none
+  Wait wait_;                          // its peer is -1 if there is none
   int64_t waited_at_ = INT64_MIN / 2;  // the time of the last wait's event
   std::vector<bool> quiet_;            // by worker: its silence is recorded
 };

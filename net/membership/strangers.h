@@ -68,7 +68,7 @@ class Strangers {
   struct Refusal {
     Status why;
     sockaddr_storage from;
-    int peer = -1;  // its address is being looked up; -1: none
+    int peer = -1;  // its address is being looked up; -1 if there is none
   };
 
   const RingOptions& options_;

@@ -38,7 +38,7 @@ bool ViewAgreement::HasMinWorkers(uint64_t workers) const {
   return CountWorkers(workers) >= options_.min_workers;
 }
 
-// The lowest worker that waits for a view; -1: none.
+// The lowest worker that waits for a view; -1 if there is none.
 int ViewAgreement::LowestHeard() const {
   for (int w = 0; w < options_.size; ++w) {
     const uint64_t theirs = w == options_.worker ? heard_ : peers_[w].hears;

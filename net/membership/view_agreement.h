@@ -50,7 +50,7 @@ namespace ringlet {
 constexpr uint32_t kMaxCountsAhead = 1u << 20;
 
 struct View {
-  uint32_t generation = 0;  // 0: none
+  uint32_t generation = 0;  // 0 if there is none
   uint64_t members = 0;
   bool has(int worker) const { return (members >> worker & 1) != 0; }
 };
@@ -93,7 +93,7 @@ class ViewAgreement {
   bool running() const { return state_ == State::kRunning; }
   // In a view: true if a joining worker waits, so a larger view could form.
   bool has_joiner() const;
-  // In a view: a member that takes no part in it; -1: none.
+  // In a view: a member that takes no part in it; -1 if there is none.
   int departed_member() const { return departed_member_; }
   // Not in a view: true if this worker waits to join a running one.
   bool join_pending() const;

@@ -14,7 +14,7 @@ namespace ringlet {
 
 class RendezvousTable {
  public:
-  // Connections, as the caller names them; null: none.
+  // Connections, as the caller names them; null if there is none.
   struct Match {
     // The other worker's connection; it has waited until now.
     void* other = nullptr;

@@ -103,7 +103,8 @@ class RingNode final : private Transport,
   const bool shares_;  // memory with those on this host
   Owner* const owner_;
   UvHandles handles_;
-  std::vector<std::unique_ptr<NameLookup>> lookups_;  // by worker; null: none
+  // The lookup of each worker's name; null if there is none.
+  std::vector<std::unique_ptr<NameLookup>> lookups_;
   Listeners listeners_;
   const bool forms_again_;
   std::unique_ptr<RelayWaits> waits_;  // null: no relay

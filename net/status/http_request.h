@@ -15,8 +15,8 @@ namespace ringlet {
 struct HttpRequest {
   std::string method;
   std::string path;           // without "?" and what follows it
-  std::string host;           // the field Host; "" if there is none
-  std::string authorization;  // the field Authorization; "" if there is none
+  std::string host;           // the field Host; empty if there is none
+  std::string authorization;  // the field Authorization; empty if there is none
 };
 
 class HttpRequestReader {

@@ -18,8 +18,8 @@ struct StatusServerOptions {
   // "port" or "host:port". A port alone is on 127.0.0.1; "*:port" is on all of
   // this host's addresses.
   std::string address;
-  // Requests must have it ("Authorization: Bearer TOKEN"). "": none, which is
-  // allowed on a loopback address only.
+  // Requests must have it ("Authorization: Bearer TOKEN"). It may be empty
+  // on a loopback address only.
   std::string token;
   int connections = 16;  // the most at a time
   double seconds = 5;    // for a request and its answer

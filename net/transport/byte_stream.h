@@ -52,7 +52,7 @@ class DescriptorSocket {
  public:
   // Sends the descriptor with the first written byte.
   virtual void SendDescriptor(int descriptor) = 0;
-  // The received descriptor, which the caller closes; -1: none.
+  // The received descriptor, which the caller closes; -1 if there is none.
   virtual int TakeDescriptor() = 0;
 
  protected:

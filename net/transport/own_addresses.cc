@@ -44,9 +44,9 @@ bool AllLoopback(const std::vector<sockaddr_storage>& addresses) {
   return std::all_of(addresses.begin(), addresses.end(), IsLoopbackAddress);
 }
 
-// Returns the first worker on another host, with its addresses; -1: none.
-// *all_known becomes true if the resolver answered for every worker in time. If
-// this worker's own address is numeric, names are not looked up.
+// Returns the first worker on another host, with its addresses; -1 if there is
+// none. *all_known becomes true if the resolver answered for every worker in
+// time. If this worker's own address is numeric, names are not looked up.
 int FindRemoteWorker(const std::vector<Address>& hosts, int worker,
                      double seconds, std::vector<sockaddr_storage>* addresses,
                      bool* all_known) {

@@ -120,7 +120,7 @@ class SealedStream final : public LayeredStream {
 
   const std::shared_ptr<const JobKeys> keys_;
   const ListenerIdentity listener_;
-  SeenGreetings* const answered_;  // null: none are known
+  SeenGreetings* const answered_;  // null if none are known
   const bool connects_;
   bool open_ = false;
   bool broken_ = false;  // writing has failed

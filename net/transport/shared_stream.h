@@ -57,7 +57,7 @@ class SharedStream final : public LayeredStream, private SharedMemory {
   bool ReadPiece(int64_t now);
   void Wake();
 
-  std::unique_ptr<SharedSegment> segment_;  // null: none, or none yet
+  std::unique_ptr<SharedSegment> segment_;  // null if there is none (yet)
   SharedLane in_{nullptr, nullptr};
   SharedLane out_{nullptr, nullptr};
   bool output_shared_ = false;

@@ -18,7 +18,7 @@ namespace ringlet {
 struct AbortNotice {
   Code code = Code::kInternal;
   int worker = -1;  // with kPeerLost: the lost worker; -1: the sender
-  int origin = -1;  // the worker that failed first; -1: none
+  int origin = -1;  // the worker that failed first; -1 if there is none
   std::string text;
   bool ended = false;  // the process of the lost worker has ended
 };

@@ -10,7 +10,7 @@ namespace ringlet {
 
 // `in` has the first four bytes from a peer. Returns the end of an error
 // message that names the protocol and the remedy: "; that is HTTP: …". Returns
-// "" if the protocol is not known.
+// Empty if the protocol is not known.
 inline const char* OtherProtocol(const uint8_t* in) {
   const auto begins = [in](const char* text) {
     return std::memcmp(in, text, 4) == 0;

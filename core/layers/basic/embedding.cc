@@ -175,7 +175,7 @@ class EmbeddingOp final : public Op {
   static int64_t RowOf(float number) { return static_cast<int64_t>(number); }
 
   const int64_t rows_, width_;
-  const int64_t rank_;  // the rank of LoRA; 0: none
+  const int64_t rank_;  // the rank of LoRA; 0 if there is none
   const float scale_;   // LoRA's alpha / rank
 };
 

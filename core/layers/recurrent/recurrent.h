@@ -98,7 +98,7 @@ class RecurrentOp : public Op {
   int64_t GateFloats() const { return steps_ * kind_.gates * units_; }
   int64_t StateFloats() const { return steps_ * units_; }
   int64_t Rows(const OpCall& call) const { return call.batch * steps_; }
-  // The mask of the state for a gate; null: none.
+  // The mask of the state for a gate; null if there is none.
   const float* StateMask(const float* masks, int64_t example,
                          int64_t gate) const;
 

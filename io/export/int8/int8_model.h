@@ -83,7 +83,7 @@ class Int8Model {
     float least = 0, most = 0;
   };
   // The place of an input's tokens in the memory; the constants with its
-  // factors and shifts, in the steps of its int8 numbers; -1: none.
+  // factors and shifts, in the steps of its int8 numbers; -1 if there is none.
   struct In {
     int64_t first_token = -1;
     int factors = -1, shifts = -1;
@@ -101,7 +101,7 @@ class Int8Model {
   };
   static const Row kRows[];
   // `bytes`, `words` and `floats` are indices of int8, int32 and float
-  // constants; -1: none. `constant` replaces an input.
+  // constants; -1 if there is none. `constant` replaces an input.
   struct Step {
     int8::Kernel kernel;
     const Primitive* primitive;

@@ -12,7 +12,7 @@ namespace ringlet {
 
 struct ArrayPath {
   std::string file;
-  std::string name;  // "": none is given
+  std::string name;  // "" if none is given
 };
 
 // "mnist.npz" and "x_train" of "mnist.npz:x_train". A file that has the whole

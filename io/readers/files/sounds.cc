@@ -58,7 +58,7 @@ class SoundSource final : public LabelledFilesSource {
   }
 
   const AudioOptions options_;
-  const std::unique_ptr<SoundChanges> changes_;  // null: none
+  const std::unique_ptr<SoundChanges> changes_;  // null if there is none
 };
 
 // The frames of a file, which are read when they are needed.

@@ -46,8 +46,8 @@ class CsvColumns {
   size_t count() const { return columns_.size(); }
   // With the names of the training data if the file has none.
   const std::vector<TableColumn>& columns() const { return columns_; }
-  int64_t label() const { return label_; }    // -1: none
-  int64_t weight() const { return weight_; }  // -1: none
+  int64_t label() const { return label_; }    // -1 if there is none
+  int64_t weight() const { return weight_; }  // -1 if there is none
   // The column's index among the values; -1 if it is not a value.
   int64_t value_index(size_t column) const { return columns_[column].value; }
   int64_t num_values() const { return num_values_; }
@@ -121,7 +121,7 @@ class CsvColumns {
   CsvHeader header_;
   std::vector<TableColumn> columns_;
   bool named_ = false;  // the file has names
-  std::string absent_;  // columns of the training data; "": none
+  std::string absent_;  // columns of the training data; empty if all are there
   std::multimap<std::string_view, size_t> by_name_;
   int64_t label_ = -1, weight_ = -1;
   int64_t num_values_ = 0;

@@ -21,7 +21,7 @@ class CsvHeader {
   // The columns as they are if the first record is a row.
   struct Assigned {
     const std::vector<TableColumn>& columns;
-    int64_t label, weight;  // -1: none
+    int64_t label, weight;  // -1 if there is none
 
     bool IsLabel(size_t i) const { return static_cast<int64_t>(i) == label; }
     bool IsUsed(size_t i) const {

@@ -285,7 +285,7 @@ bool ParsePoint(std::string_view field, float* value) {
   return parsed.ec == std::errc() && parsed.ptr == end;
 }
 
-// "1.5" of "1,5"; "" of a field with a point.
+// "1.5" of "1,5"; empty for a field with a point.
 std::string WithPoint(std::string_view field, char decimal) {
   if (field.find('.') != std::string_view::npos) return "";
   std::string text(field);

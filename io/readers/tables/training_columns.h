@@ -39,9 +39,9 @@ class TrainingColumns {
   const TableColumn& operator[](int64_t column) const {
     return columns_[static_cast<size_t>(column)];
   }
-  // A column by its name or else its number; -1: none.
+  // A column by its name or else its number; -1 if there is none.
   int64_t Find(const std::string& key) const;
-  // The first column of this role; -1: none.
+  // The first column of this role; -1 if there is none.
   int64_t OfRole(Role role) const;
   int64_t Count(Role role) const;
   // True if the name, or the number if that is empty, is of a column of `role`.

@@ -13,7 +13,8 @@
 namespace ringlet {
 
 // The layers of a RUN.json, of a saved model or of Keras's configuration.
-// *compiled becomes the line with optimizer, loss and metrics; "": none.
+// *compiled becomes the line with optimizer, loss and metrics; empty if there
+// is none.
 Status SummarizeFile(const std::string& path, std::string* summary,
                      std::string* compiled);
 

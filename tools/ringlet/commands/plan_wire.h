@@ -24,7 +24,7 @@ struct WirePlan {
   WireFlags flags;
   WireDtype dtype = WireDtype::kFloat32;
   int64_t step_bytes = 0;       // the bytes of a step's gradients
-  int64_t round_steps = 0;      // in a round of local updates; 0: none
+  int64_t round_steps = 0;      // in a round of local updates; 0: no rounds
   bool measures_steps = false;  // instead: "auto"
   int64_t round_bytes = 0;
   int64_t round_hops = 0;  // from worker to worker, one after another

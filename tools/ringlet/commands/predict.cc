@@ -41,7 +41,7 @@ Examples: ringlet predict model.safetensors --x x.npy --out y.npy
           sensor | ringlet predict model.safetensors --csv - --no-header
 )";
 
-// The path of each picture's file, and a comma; "" for other examples.
+// The path of each picture's file, and a comma; empty for other examples.
 std::string FileField(const Dataset& data, int64_t example) {
   const std::string path = data.source()->ExamplePath(
       data.parts().first + example * data.parts().stride);

@@ -142,7 +142,7 @@ Status RunEnvironment::LoadState(WatchState* state) {
 
 // --- the loop ----------------------------------------------------------------
 
-// The signal that came; 0: none.
+// The signal that came; 0 if there is none.
 int SignalSoFar() {
   FitState fit;
   Interrupts::CopySignal(&fit);

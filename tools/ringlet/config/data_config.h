@@ -23,13 +23,13 @@ namespace ringlet {
 struct DataConfig {
   std::string images, labels;  // IDX
   bool in_memory = true;       // for all forms of data; false: read on request
-  int64_t memory = 0;          // Dataset::Memory; 0: none
+  int64_t memory = 0;          // Dataset::Memory; 0: no memory
   std::string x, y;            // NPY
   // Instead of x or y, for several inputs or outputs.
   std::vector<DataPart> inputs, targets;
   std::string csv;
   CsvOptions table;            // its `classes` are those of NPY too
-  std::string sample_weight;   // NPY, with IDX and NPY; "": none
+  std::string sample_weight;   // NPY, with IDX and NPY; empty if there is none
   TimeseriesConfig windows;    // with a single input and output
   TextConfig text;             // the text columns of a csv
   PictureConfig pictures;      // in folders, or of csv

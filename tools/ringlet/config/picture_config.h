@@ -25,7 +25,7 @@ struct PictureConfig {
   std::vector<std::string> files;  // files given on the command line
   // Set by --watch: these files of `directory`, instead of all.
   std::shared_ptr<const FileList> listed;
-  std::string column;    // the column of paths in a CSV; "": none
+  std::string column;    // the column of paths in a CSV; empty if there is none
   ImageOptions options;  // of sound too: its LabelledFilesOptions
   // Fields of the RUN.json. A field that is not given follows from the model
   // and its training. OpenPictures sets the same fields of `options`.

@@ -88,8 +88,9 @@ struct RunConfig {
   std::vector<std::shared_ptr<Callback>> callbacks;
   std::vector<std::string> logs;         // files that callbacks write rows to
   std::vector<std::string> checkpoints;  // paths of ModelCheckpoints
-  std::string backup;       // the folder of BackupAndRestore; "": none
-  std::string tensorboard;  // log_dir of TensorBoard; "": none
+  // The folder of BackupAndRestore; empty if there is none.
+  std::string backup;
+  std::string tensorboard;  // log_dir of TensorBoard; empty if there is none
   StrategyConfig strategy;
   // True if `strategy` was read, also if another part has an error.
   bool has_strategy = false;

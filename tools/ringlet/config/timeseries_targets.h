@@ -19,7 +19,8 @@ Status ResolveTargetsAndGroups(const Source& rows,
                                const std::string& csv, const CsvOptions& table,
                                TimeseriesOptions* options);
 
-// The name, or else the number, of the groups' column of a table; "": none.
+// The name, or else the number, of the groups' column of a table; empty if
+// there is none.
 std::string GroupColumn(const TimeseriesConfig& config, const Source& rows);
 
 }  // namespace ringlet

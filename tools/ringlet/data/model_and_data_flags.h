@@ -54,7 +54,7 @@ class ModelAndDataFlags {
   Status AddPictures(DataConfig* data) const;
   // `choice` is matched with the model's training data.
   Status OpenBatches(Choice choice, const Model& model, Dataset* batches) const;
-  // The RUN.json with the data; "": none.
+  // The RUN.json with the data; empty if there is none.
   std::string RunOf(const std::string& model_path) const;
   // --scale and --offset; none: neither is given.
   std::optional<Scale> GivenByFlags() const;

@@ -31,7 +31,7 @@ class PredictionText {
  public:
   explicit PredictionText(const Model& model);
 
-  // "class,probability" and a name for each value; "" without names.
+  // "class,probability" and a name for each value; empty without names.
   std::string HeaderLine() const;
   // "Gentoo,0.97,0.01,0.02,0.97".
   std::string RowLine(const std::vector<Output>& outputs,

@@ -19,7 +19,7 @@ namespace ringlet {
 struct ColumnSummary {
   static constexpr size_t kMaxKept = 256;
 
-  std::string name;  // "": none
+  std::string name;  // empty if there is none
   int64_t numbers = 0, texts = 0, missing = 0;
   double least = 0, largest = 0;  // the least and the largest number
   bool whole = true;              // all numbers are whole

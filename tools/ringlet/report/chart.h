@@ -45,7 +45,7 @@ struct LineChart {
   std::vector<ChartLine> lines;
   std::vector<ChartMark> marks;
 };
-// "" if no line has a value.
+// Empty if no line has a value.
 std::string LineChartHtml(const LineChart& chart);
 
 // Bars of counts between edges: edges.size() == counts.size() + 1.

@@ -61,7 +61,7 @@ void ToProbabilities(const Reading& reading, const float* output,
   for (double& each : *p) each /= sum;
 }
 
-// The class of a row's targets; -1: none, such as an ignored class.
+// The class of a row's targets; -1 if there is none, such as an ignored class.
 int64_t LabelOf(const Reading& reading, const void* y, int64_t row) {
   if (reading.takes_classes) {
     const int64_t label = static_cast<const int32_t*>(y)[row];

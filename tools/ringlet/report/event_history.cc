@@ -121,7 +121,7 @@ void EventHistory::TakeLine(const std::string& text) {
   TakeOther(event, line);
 }
 
-// The event of `key` that is nearest to the line's time; null: none is
+// The event of `key` that is nearest to the line's time; null if none is
 // near. A worker records each thing once. So the same again is another thing,
 // as the first view of a restarted job is.
 ListedEvent* EventHistory::FindListed(const Line& line,

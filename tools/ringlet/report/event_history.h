@@ -36,7 +36,8 @@ struct WorkerHistory {
   std::map<std::string, SampledCurve> logs;      // by epoch, of the newest run
   int64_t last_epoch = -1, epochs_recorded = 0;  // in `logs`
   double last_epoch_time = 0;                    // of the last line of an epoch
-  double run_began = 0;  // of the newest run that it has begun; 0: none
+  // The start of the newest run that it has begun; 0 if there is none.
+  double run_began = 0;
   // Of the last `fit`.
   double planned_bytes = 0;
   std::string model;
@@ -44,11 +45,12 @@ struct WorkerHistory {
   double epochs = 0, steps_per_epoch = 0, batch_size = 0, threads = 0,
          examples = 0;
   double peak_bytes = 0;  // of the process
-  // 1 + the place of its present view among EventHistory::views; 0: none.
+  // 1 + the place of its present view among EventHistory::views; 0 if there is
+  // none.
   size_t view = 0;
   int64_t saves = 0, failed_saves = 0, checks = 0;
   double save_seconds = 0, largest_save = 0;
-  // Of the end; "" if the log has none.
+  // Of the end; empty if the log has none.
   std::string status;
   double exit_code = 0;
   double last_time = 0;

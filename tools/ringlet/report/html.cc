@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kReplacement[] = "\xEF\xBF\xBD";  // U+FFFD
 
-// The bytes of the UTF-8 character at the start of `text`; 0: none.
+// The bytes of the UTF-8 character at the start of `text`; 0 if there is none.
 size_t CharacterBytes(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const size_t bytes = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;

@@ -41,7 +41,7 @@ class HtmlTable {
   HtmlTable(const std::vector<std::string>& headings, size_t first_number);
   void Row(const std::vector<std::string>& cells);
   size_t rows() const { return rows_; }
-  // `caption` is HTML; "": none.
+  // `caption` is HTML; empty if there is none.
   std::string Html(const std::string& caption = "") const;
 
  private:

@@ -19,7 +19,7 @@ constexpr char kEnd[] = ".events", kOld[] = ".1";
 // Of a log that another program has appended to.
 constexpr int64_t kMaxBytes = 64 << 20;
 
-// The first bytes of a file; "" if it cannot be read.
+// The first bytes of a file; empty if it cannot be read.
 std::string HeadOf(const std::string& path) {
   std::unique_ptr<File> file;
   char head[kEventLogHeadBytes] = {};

@@ -13,9 +13,9 @@
 
 namespace ringlet {
 
-// The file of this worker's event log; "" if it has none. `flag` is --events,
-// and `model` the file of --save; either may be "". In a job of several workers
-// the name has the worker's number.
+// The file of this worker's event log; empty if it has none. `flag` is
+// --events, and `model` the file of --save; either may be "". In a job of
+// several workers the name has the worker's number.
 std::string EventLogPath(const std::string& flag, const std::string& model,
                          const ClusterConfig& cluster);
 

@@ -19,7 +19,7 @@ struct JobToLaunch {
   std::vector<Address> hosts;        // of --hosts; empty: not given
   std::vector<std::string> command;  // not empty
   std::string folder;                // in which it is to run
-  std::string key_file;              // on each host; "": none
+  std::string key_file;              // on each host; empty if there is none
 };
 
 // `text`: a host, or a host and port, a line; "#" begins a comment. A host

@@ -29,7 +29,7 @@ struct FitFlags {
 
 // The initial weights, and their layout in their file.
 struct InitFlags {
-  std::string path;    // "": none
+  std::string path;    // empty if there is none
   std::string layout;  // "": Keras's
   bool by_name = false, skip_mismatch = false;
   void Add(CommandLine* flags, const char* help);

@@ -37,7 +37,8 @@ bool MayDiffer(const std::string& key) {
          EndsWith(key, "initializer");
 }
 
-// Returns "config.layers[1].config.units: is 32, but 64"; "" for equal models.
+// Returns "config.layers[1].config.units: is 32, but 64"; empty for equal
+// models.
 std::string FirstDifference(const Json& a, const Json& b,
                             const std::string& where) {
   const bool is_list = a.is_array() && b.is_array() && a.size() == b.size();

@@ -26,7 +26,7 @@ class WatchedModel {
   Status Open(const std::string& path, const InitFlags& init,
               std::unique_ptr<RunConfig> config);
 
-  // The id of the round of the model's file; "": none.
+  // The id of the round of the model's file; empty if there is none.
   const std::string& installed() const { return installed_; }
   Model* model() { return config_->model.get(); }
   // Trains a copy of the installed model, and keeps it for Install.
