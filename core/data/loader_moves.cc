@@ -103,7 +103,7 @@ void DatasetLoader::NextGroup(int64_t max_examples, bool needed,
     index->resize(static_cast<size_t>(count + plan.count));
     ahead_.Examples(dataset, plan, index->data() + count);
     ahead_.Advance(plan);
-    // (The last batch of a group may have been too much for it.)
+    // The last batch of a group may have been too much for it.
     if (count == 0 && plan.count > 0) number = number_of_group();
   } while (!ahead_.over() || (needed && index->empty()));
 }

@@ -161,7 +161,7 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
   add("the number of passes", dataset.parts().passes);
   add("batches across passes", int64_t{dataset.parts().batches_cross_passes});
   add("the shuffle's seed", dataset.parts().shuffle_seed());
-  // (The order of the shuffle depends on it.)
+  // The order of the shuffle depends on it.
   add("the memory of the examples", dataset.parts().memory);
   add("the sharding policy", static_cast<int64_t>(dataset.parts().policy));
   add("the scale's factor", dataset.scale().factor);

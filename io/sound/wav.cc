@@ -139,7 +139,7 @@ float FloatSample(const char* bytes, int bits) {
   const uint64_t word = Little(bytes, 8);
   double sample;
   std::memcpy(&sample, &word, sizeof(sample));
-  // (A cast of more than a float can have is undefined.)
+  // A cast of more than a float can have is undefined.
   return std::fabs(sample) <= FLT_MAX ? static_cast<float>(sample) : NAN;
 }
 

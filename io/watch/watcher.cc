@@ -212,7 +212,7 @@ Status Watcher::Advance(const Status& status, Phase next,
     return status;
   }
   if (!MayPass(status)) return status;
-  // (A message may name a temporary file, with another name each time.)
+  // A message may name a temporary file, with a different name each time.
   if (status.code() != problem_) {
     environment_->Note("warning: " + std::string(status.message()) +
                        "; the last model stays, and this is tried again");

@@ -54,7 +54,7 @@ void AddMelBins(const Layer& layer, double max_freq, SpectrogramPlan* plan) {
     const double low = edges[m], middle = edges[m + 1], high = edges[m + 2];
     const double peak = htk ? 1 : 2 / (high - low);
     SpectrogramPlan::MelBin bin;
-    // (HTK leaves out the frequency 0.)
+    // HTK leaves out the frequency 0.
     for (int64_t k = htk ? 1 : 0; k < count; ++k) {
       const double place = places[static_cast<size_t>(k)];
       const double weight = std::min((place - low) / (middle - low),

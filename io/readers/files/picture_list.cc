@@ -46,7 +46,7 @@ Status AppendFolders(const MediaKind& kind, const std::string& folder,
                      std::vector<std::string>* folders) {
   const size_t first = folders->size();
   folders->push_back(folder);
-  // (No recursion: a tree may be deep.)
+  // The loop does not recurse: a tree may be deep.
   for (size_t i = first; i < folders->size(); ++i) {
     const std::string parent = (*folders)[i];
     std::vector<std::string> names;

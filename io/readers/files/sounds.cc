@@ -155,7 +155,7 @@ Status FindRate(const LabelledFiles& files, AudioOptions* options) {
 
 Dataset MakeDataset(AudioOptions options, Status status, LabelledFiles files) {
   if (status.ok()) status = CheckLength(options);
-  // (Of all files: the subsets have the same.)
+  // The rate is that of all files, so the subsets have the same.
   if (status.ok() && options.sampling_rate == 0) {
     status = FindRate(files, &options);
   }

@@ -260,7 +260,7 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
     config->color_mode = options->color_mode;
     fields->Choice("color_mode", kImageColorModes, &*config->color_mode);
   }
-  // (null is a mode of its own.)
+  // The value null is a mode of its own.
   if (fields->Has("label_mode")) {
     config->label_mode = options->label_mode;
     fields->Choice("label_mode", kImageLabelModes, &*config->label_mode);

@@ -129,7 +129,7 @@ Status AddPictures(const DataConfig& data, const Model& model,
             (source.y().bytes() + (data.in_memory ? source.x().bytes() : 0));
   *bytes += static_cast<uint64_t>(std::min(fit.batch_size, listed.size())) *
             (source.y().bytes() + source.x().bytes());
-  // (With a memory several threads read ahead. A sound is read in place.)
+  // With a memory several threads read ahead. A sound is read in place.
   const int64_t decoders =
       data.memory > 0 ? std::max<int64_t>(1, fit.threads) : 1;
   if (!pictures.is_sound) {

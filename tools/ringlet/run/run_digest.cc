@@ -188,7 +188,7 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
     digest.Add(double{local.momentum});
     digest.Add(int64_t{local.nesterov});
     digest.Add(static_cast<int64_t>(local.delta));
-    // (Defaults add nothing, so that the digests of older files hold.)
+    // Defaults add nothing, so that the digests of older files hold.
     if (local.overlap) digest.Add("overlap");
     if (local.participation > 0 || local.quorum > 0) {
       digest.Add(int64_t{local.participation});

@@ -132,7 +132,7 @@ Status WatchedModel::Make() {
                  (configuration_.empty() && !saved_model_.empty());
   config_->model.reset();
   config_->fit.seed = seed_;  // of the initial weights
-  // (The file may have been removed since the last round.)
+  // The file may have been removed since the last round.
   config_->saved_model = is_installed ? path_ : saved_model_;
   config_->has_compile = !is_installed && has_compile_;
   config_->lora = is_installed ? std::nullopt : lora_;
