@@ -260,8 +260,8 @@ struct BackupAndRestoreOptions {
   // Another thread writes a copy of the state. False: training waits for the
   // disk, and needs no copy.
   bool background = true;
-  // Allow a resume from a backup with another optimizer (its class or a number;
-  // other slots are always an error), or with another seed.
+  // Allow a resume from a backup with a different optimizer (its class or a
+  // number; different slots are always an error), or with a different seed.
   bool other_optimizer = false;
   bool other_seed = false;
   FileSystem* files = PosixFiles();  // SealedFiles encrypts
@@ -277,10 +277,10 @@ inline BackupAndRestoreOptions SaveEvery(int64_t steps) {
 }
 
 // If a backup cannot be written, there is a warning on stderr, and the previous
-// one stays. Fit returns an error if a backup cannot be read, has another
+// one stays. Fit returns an error if a backup cannot be read, has a different
 // model, or is of a later epoch than the fit's last. Callbacks and metrics may
-// be added or removed. A backup with other data gives a warning, and an error
-// if its position is outside the data.
+// be added or removed. A backup with different data gives a warning, and an
+// error if its position is outside the data.
 std::shared_ptr<Callback> BackupAndRestore(
     const std::string& backup_dir, const BackupAndRestoreOptions& options = {});
 

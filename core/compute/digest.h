@@ -8,7 +8,7 @@
 // formula must not change.
 //
 // All NaNs count as the same NaN. Machines differ in the bits of a NaN, and so
-// do ranks that add two NaNs in another order.
+// do ranks that add two NaNs in a different order.
 
 #ifndef RINGLET_CORE_COMPUTE_DIGEST_H_
 #define RINGLET_CORE_COMPUTE_DIGEST_H_

@@ -128,7 +128,7 @@ class Op {
 
   const Shape& output() const { return output_; }
   const std::vector<WeightSpec>& weights() const { return weights_; }
-  // True if y is the memory of x[0] with another shape, so that nothing is
+  // True if y is the memory of x[0] with a different shape, so that nothing is
   // computed.
   virtual bool is_view() const { return false; }
   // The maxima that the op before this one may compute with its own output, if

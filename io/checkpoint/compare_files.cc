@@ -1,5 +1,5 @@
 // Elements are equal if their bytes are, so -0 and 0 differ, and so do two
-// NaNs with other bits. `largest` is by value: it may be 0 with differing
+// NaNs with different bits. `largest` is by value: it may be 0 with differing
 // elements. Both files come from elsewhere, so each tensor is checked by
 // WeightsFile before its memory is taken.
 

@@ -32,7 +32,7 @@ std::string RecordOf(const std::string& path, const std::string& check,
 }  // namespace
 
 // The best file is kept besides the `max_kept` newest. The size of the state
-// does not depend on `max_kept`, so that a run may resume with another number.
+// does not depend on `max_kept`, so that a run may resume with a different one.
 KeptFiles::KeptFiles(int max_kept, std::string pattern, FileSystem* files)
     : most_(static_cast<size_t>(std::clamp(max_kept, 0, kMax))),
       pattern_(std::move(pattern)),

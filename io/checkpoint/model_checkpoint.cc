@@ -193,7 +193,7 @@ class ModelCheckpointCallback final : public Callback {
     unsaved_[kUnsavedChecksum] = WeightsChecksum(model);
     unsaved_[kUnsavedBest] = best;
     // First the values in this worker's path, then others: the next chief's
-    // path may have other fields.
+    // path may have different fields.
     size_t at = kUnsavedLogs;
     const auto append = [&](const std::string& name, double value) {
       if (at == unsaved_.size()) return;
@@ -214,7 +214,7 @@ class ModelCheckpointCallback final : public Callback {
 
   // The logs of the failed save, as far as filepath_ has fields for them. False
   // if a value of a field is not known. The path of the worker that noted them
-  // may have other fields.
+  // may have different fields.
   bool UnsavedLogs(Logs* logs) const {
     bool has_all = true;
     for (const std::string& name : PathFieldNames(filepath_)) {

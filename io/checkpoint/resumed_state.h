@@ -36,7 +36,8 @@ class ResumedState final : public Saveable {
   void Match(const SafetensorsReader& file);
   // After Match: a line for the user for each callback or metric that differs.
   const std::vector<std::string>& notes() const { return notes_; }
-  // After Match: true if a callback was added, removed or has other options.
+  // After Match: true if a callback was added, removed or has different
+  // options.
   bool callbacks_differ() const { return callbacks_differ_; }
   // The tensors of the file that no callback or metric here takes.
   const std::set<std::string>& others() const { return others_; }

@@ -41,7 +41,7 @@ struct Primitive {
   enum class Kind : uint8_t {
     kInput,
     kIdentity,        // its input
-    kReshape,         // its input, in another shape
+    kReshape,         // its input, in a different shape
     kMatMul,          // x kernel + bias over the last axis; activation
     kConv,            // of images with `window`; groups, kernel, bias,
                       // activation, depthwise

@@ -212,7 +212,7 @@ Status ReadNested(const Json& json, const KerasObject& object,
 namespace {
 
 // True for a file of Keras 2 or TensorFlow.js. They store their version, and
-// have another name for the input's shape; Keras 3 stores modules.
+// have a different name for the input's shape; Keras 3 stores modules.
 bool IsOfKeras2(const Json& json, const std::string& version) {
   if (!version.empty()) {
     return StartsWith(version, "1.") || StartsWith(version, "2.") ||

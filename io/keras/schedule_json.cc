@@ -215,7 +215,7 @@ void WriteLearningRate(JsonWriter* w, const LearningRate& rate) {
       w->Key(StepsKey(rate.kind)).Int(rate.decay_steps);
       WriteOwn(w, rate);
     }
-    // CosineDecayRestarts has another name in Keras.
+    // CosineDecayRestarts has a different name in Keras.
     w->Key("name").String(rate.kind == LearningRate::Kind::kCosineDecayRestarts
                               ? "SGDRDecay"
                               : name);

@@ -1,5 +1,5 @@
-// What is held out and replayed depends on NameHash: another function would
-// divide every existing folder in another way.
+// What is held out and replayed depends on NameHash: a different function
+// would divide every existing folder in a different way.
 
 #include "watched_files.h"
 

@@ -78,8 +78,8 @@ void FindSlopes(TorchWeight* weight) {
   }
 }
 
-// gamma, beta and statistics. PyTorch has flattened elements in another order,
-// and whole images as (channels, height, width).
+// gamma, beta and statistics. PyTorch has flattened elements in a different
+// order, and whole images as (channels, height, width).
 Status FindNormalizations(const Model& model, const TorchImages& images,
                           int node, bool onnx, TorchWeight* weight) {
   const Layer::Kind kind = model.layer(node).kind;

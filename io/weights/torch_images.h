@@ -1,5 +1,5 @@
 // Finds the outputs of a model that are images or flattened images. PyTorch has
-// the channels first, so its flattened images have another order.
+// the channels first, so its flattened images have a different order.
 
 #ifndef RINGLET_IO_WEIGHTS_TORCH_IMAGES_H_
 #define RINGLET_IO_WEIGHTS_TORCH_IMAGES_H_

@@ -48,7 +48,7 @@ struct PeerReport {
     kSilent,   // connected, and no answer
     kForeign,  // another program answers
     kSealed,   // it closes the connection while the key is being proved
-    kRefused,  // a worker with another list or version; `reason` has its text
+    kRefused,  // a different list or version; `reason` has its text
     kJob,      // a job of the same list
     kDoctor,   // a doctor of the same list
   };

@@ -53,8 +53,8 @@ uint64_t StatIn(const std::string& path, const std::string& name) {
   return value;
 }
 
-// The files have other names in version 1 of control groups, and a great number
-// in place of "max".
+// The files have different names in version 1 of control groups, and a great
+// number in place of "max".
 uint64_t LeftIn(const std::string& folder) {
   const uint64_t limit = std::min(NumberIn(folder + "/memory.max"),
                                   NumberIn(folder + "/memory.limit_in_bytes"));

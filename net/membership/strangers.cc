@@ -53,7 +53,7 @@ void Strangers::PrintRefusedBy(int peer, const std::string& text, int64_t now) {
 }
 
 // Workers with different options can never form a ring, so both waits end. The
-// same is true of a worker that rejoins a job with other options. Only a
+// same is true of a worker that rejoins a job with different options. Only a
 // refusal over TCP counts. After a refusal over a local socket the peer tries
 // TCP.
 Status Strangers::RefuseOther(FramedLink* link, const Identity& peer,

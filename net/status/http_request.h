@@ -39,9 +39,9 @@ class HttpRequestReader {
   HttpRequest request_;
 };
 
-// True if the field Host names an address, or localhost. It has another name in
-// the request of a page of another site, also if this name resolves to this
-// machine.
+// True if the field Host names an address, or localhost. It has a different
+// name in the request of a page of another site, also if this name resolves to
+// this machine.
 bool IsHostOfThisMachine(const std::string& host);
 
 }  // namespace ringlet

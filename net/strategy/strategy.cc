@@ -159,7 +159,7 @@ Status OpenRingPatiently(const RingOptions& options,
 Status MakeKeys(const ClusterConfig& cluster, const StrategyOptions& options,
                 JobKeysPtr* keys) {
   RINGLET_RETURN_IF_ERROR(FindKeys(options.key_file, keys));
-  // On another host another launcher would have another key.
+  // On a different host the launcher would have a different key.
   if (*keys == nullptr && SecureStart().ok() &&
       std::all_of(cluster.addresses.begin(), cluster.addresses.end(),
                   IsLoopback)) {

@@ -16,7 +16,7 @@ namespace ringlet {
 namespace {
 
 // Magic and version. They also begin the handshake's prologue, so the handshake
-// fails with a changed greeting, or one of another version.
+// fails with a changed greeting, or one of a different version.
 constexpr uint8_t kGreeting[SealedStream::kGreetingBytes] = {'R', 'G', 'L', 'S',
                                                              1};
 constexpr uint8_t kPlain[] = {'R', 'G', 'L', 'T'};  // a frame's magic

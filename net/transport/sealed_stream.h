@@ -44,7 +44,7 @@ class SeenGreetings {
 };
 
 // The listening worker. Several jobs may have one key. A peer that meant to
-// reach another worker gets no answer, like a peer with another key.
+// reach another worker gets no answer, like a peer with a different key.
 struct ListenerIdentity {
   uint64_t cluster_hash = 0;  // handshake.h
   uint16_t size = 0;          // the workers in the job's list

@@ -137,8 +137,8 @@ inline uint64_t RefusalCodeOf(const FrameHeader& header) {
 
 void EncodeHeader(const FrameHeader& header, uint8_t* out);
 // kCorruption names the wrong field: magic, checksum, type, root or length.
-// kUnimplemented is another version of the wire. If it returns OK, EncodeHeader
-// makes the same bytes of the header.
+// kUnimplemented is a different version of the wire. If it returns OK,
+// EncodeHeader makes the same bytes of the header.
 Status DecodeHeader(const uint8_t* in, FrameHeader* header);
 
 }  // namespace ringlet

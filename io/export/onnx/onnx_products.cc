@@ -10,7 +10,8 @@ namespace ringlet {
 
 // --- weights -----------------------------------------------------------------
 
-// A shared layer's weight is added once, unless it is needed in another order.
+// A shared layer's weight is added once, unless it is needed in a different
+// order.
 int OnnxConverter::Weight(const Variable* v, const OnnxInts& dims,
                           const OnnxGraph::StridedLayout& order) {
   for (const AddedWeight& added : weights_) {

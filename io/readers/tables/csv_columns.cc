@@ -415,8 +415,8 @@ Status CsvColumns::LayoutError(bool ambiguous) const {
 
 // --- by the options ----------------------------------------------------------
 
-// Assigns the columns of a file without training data, or with other columns of
-// x than the training data had.
+// Assigns the columns of a file without training data, or with different
+// columns of x than the training data had.
 Status CsvColumns::AssignColumnsByOptions() {
   RINGLET_RETURN_IF_ERROR(
       FindGivenColumns(options_.has_label && label_is_given(), has_weight()));

@@ -80,7 +80,7 @@ bool CsvHeader::MayPermitMissing() const {
          (options_.encoding && !options_.encoding->columns.empty());
 }
 
-// Names "0", "1" and so on, in another order, look as a row does.
+// Names "0", "1" and so on, in a different order, look like a row.
 Status CsvHeader::Begin(const Fields& first, int64_t line) {
   line_ = line;
   const std::vector<std::string> columns = trained_.ValueNames();

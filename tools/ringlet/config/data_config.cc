@@ -242,7 +242,7 @@ Status ReadData(const Json& json, const std::string& path,
 }
 
 // The texts of training and validation become numbers by the same vocabulary,
-// that of the training data. Validation may have them in another column.
+// that of the training data. Validation may have them in a different column.
 void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
                  FieldReader* fields) {
   TextConfig* const text = &data->text;

@@ -170,8 +170,8 @@ Dataset OpenText(const std::string& csv, const CsvOptions& table,
   const Status status = OpenVocabulary(csv, config, &vectorization);
   if (!status.ok()) return Dataset(status.Annotate("text"));
   CsvOptions options = table;
-  // For a number the model's columns decide: in another file the same column
-  // may have another number.
+  // For a number the model's columns decide: in a different file the same
+  // column may have a different number.
   const bool as_trained =
       config.column == config.trained_column || IsNumber(config.column);
   if (!config.trained || !as_trained) options.training_columns.clear();

@@ -201,7 +201,7 @@ Status WatchedModel::Train(const WatchRound& round,
   RINGLET_RETURN_IF_ERROR(Make());
   config_->train.pictures = training;
   config_->validation.pictures = held_out;
-  // Each round has another order of its examples.
+  // Each round has a different order of its examples.
   config_->fit.seed = seed_ + round.number;
   RunData data;
   RINGLET_RETURN_IF_ERROR(OpenRunData(*config_, ReplicasOf(*config_), &data));

@@ -22,7 +22,8 @@ namespace ringlet {
 class WatchedModel {
  public:
   // Takes the content of RUN.json, and makes the model of the file `path` if
-  // there is one, else that of RUN.json. An error if the two have other layers.
+  // there is one, else that of RUN.json. An error if the two have different
+  // layers.
   Status Open(const std::string& path, const InitFlags& init,
               std::unique_ptr<RunConfig> config);
 
