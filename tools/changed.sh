@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints the commit that changes are counted from: BASE, else where this branch
-# left origin/main, else the commit before. Exits 77 where there is none, and 1
+# left origin/main, else the previous commit. Exits 77 where there is none, and 1
 # where BASE is no commit.
 set -u
 cd "$(dirname "$0")/.."

@@ -89,7 +89,7 @@ def remarks(name):
     before, last = "", (0, "")
     for number, kind, text in lines_of(name):
         near = before + " " + text
-        # A phrase may begin on the line before, of the same comment or message.
+        # A phrase may begin on the previous line, of the same comment or message.
         follows = last == (number - 1, kind)
         start = len(before.rstrip()) + 1 if follows else 0
         joined = before.rstrip() + " " + text.lstrip() if follows else text
@@ -97,7 +97,7 @@ def remarks(name):
         for pattern, better in BANNED:
             for found in pattern.finditer(joined):
                 if found.end() <= start:
-                    continue  # reported with the line before
+                    continue  # reported with the previous line
                 person = WHO.fullmatch(found[0]) and PEOPLE.search(near)
                 if not person:
                     yield number, found[0], better

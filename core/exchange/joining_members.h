@@ -1,5 +1,5 @@
-// JoiningMembers: which workers of a new view took part in the run before, and
-// which join it.
+// JoiningMembers: which workers of a new view took part in the previous run,
+// and which join it.
 //
 // A joining worker must not end the run of the others. If it cannot take part,
 // or its model differs, it ends, and the others form a view without it. A job

@@ -56,7 +56,7 @@ class FitMessages {
   // cause is a scale that was meant as a divisor, or images as targets, which a
   // scale does not change.
   void ReportRange(const FitState& fit, const Batch& batch);
-  // Reports that this fit has the same orders of examples as the fit before.
+  // Reports that this fit has the same orders of examples as the previous fit.
   void ReportSameOrder(const FitState& fit) const;
   // Reports once, at an epoch's end, that the training has diverged.
   void ReportDivergence(const FitState& fit, const Logs& logs);

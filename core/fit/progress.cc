@@ -1,7 +1,7 @@
 // The texts equal Keras 3's progress bar, byte for byte
 // (tests/core/fit/progress_test.cc). Update runs after every step, so nothing
 // is allocated after the first: line_ keeps its capacity. A drawing that is
-// shorter than the one before is padded with blanks.
+// shorter than the previous one is padded with blanks.
 
 #include "progress.h"
 

@@ -423,7 +423,7 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
     const Layer::Kind kind = StepLayer(layer).kind;
     const bool recurrent = IsRecurrent(kind);
     const bool attends = kind == Layer::Kind::kMultiHeadAttention;
-    // True if the module before has both directions.
+    // True if the previous module has both directions.
     const bool backward =
         layer.keeps_order && (!file.is_onnx() || HasBackward(modules, module));
     if (!backward) module = modules.end();

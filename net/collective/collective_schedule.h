@@ -58,7 +58,7 @@ class CollectiveSchedule {
   // Drops all operations, and no longer uses the memory of any call.
   void Clear();
   // Call it when another process takes the peer's place: it drops the
-  // unexpected frames of the process before. Only before the ring has formed.
+  // unexpected frames of the previous process. Only before the ring has formed.
   void DropUnexpected(int peer);
 
   // Takes a frame from a peer, in FrameReader's two parts. kInvalidArgument:

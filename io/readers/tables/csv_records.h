@@ -84,7 +84,7 @@ class RecordReader {
   std::string buffer_;
   size_t at_ = 0;       // the index of the buffer's next byte
   size_t newline_ = 0;  // the next LF at or after at_, or the buffer's end
-  bool skip_newline_ = false;  // the line before ended by CR
+  bool skip_newline_ = false;  // the previous line ended by CR
   int64_t lines_ = 0, line_ = 0;
   std::string record_;
   // The ranges of the fields in record_.
