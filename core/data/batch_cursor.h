@@ -37,8 +37,8 @@ class BatchCursor {
   void Examples(const Dataset& dataset, const BatchPlan& plan,
                 int64_t* index) const;
   void Advance(const BatchPlan& plan);
-  // Returns to the begin of its round; without rounds, to the first part of its
-  // global batch.
+  // Returns to the beginning of its round; without rounds, to the first part of
+  // its global batch.
   void Rewind();
 
  private:

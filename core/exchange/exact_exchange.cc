@@ -76,7 +76,7 @@ class ExactExchange final : public RankExchange {
   std::vector<uint8_t> exponents_;
   std::vector<uint8_t> gathered_;
   std::vector<uint32_t> greatest_;  // of the sums that have arrived, in units
-  std::vector<int64_t> begins_;     // the begins of the started buckets
+  std::vector<int64_t> begins_;     // where the started buckets begin
   int32_t flags_[kFlags] = {};
   bool only_measures_ = false;    // the pass gives only exponents
   bool adds_to_earlier_ = false;  // the pass adds to earlier ones of the step

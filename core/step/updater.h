@@ -89,7 +89,7 @@ class Updater final : public Saveable {
   const StepTimer& timer_;
 
   int64_t iterations_ = 0;  // steps, with or without an update
-  // Iterations at the begin of a round of local updates.
+  // Iterations at the beginning of a round of local updates.
   int64_t round_begin_ = 0;
   float learning_rate_ = -1;        // < 0: the schedule's
   int64_t saved_accumulation_ = 0;  // gradient_accumulation_steps, as saved

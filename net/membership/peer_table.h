@@ -49,7 +49,7 @@ class PeerTable {
   // Drops the links without an accepted handshake that were opened before this
   // time.
   void DropUnauthenticated(int64_t before);
-  // Call it at the begin of an event, when no call of a link runs.
+  // Call it at the beginning of an event, when no call of a link runs.
   void DeleteDropped() { dropped_.clear(); }
 
   void SetStep(uint64_t step) { step_ = step; }

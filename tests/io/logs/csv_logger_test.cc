@@ -372,8 +372,8 @@ TEST(StepLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
   }
 }
 
-// A job of several workers has a backup of its begin, from before the log was
-// opened. All workers may be lost before the next one.
+// A job of several workers has a backup of its beginning, from before the log
+// was opened. All workers may be lost before the next one.
 TEST(StepLoggerTest, Resume_StateWithoutTheLog_KeepsRowsOfTrainedSteps) {
   TempFolder folder;
   const std::string path = folder / "log.csv";
