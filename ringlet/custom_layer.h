@@ -111,7 +111,8 @@ class CustomLayer {
                        LayerPlan* plan) const = 0;
   // An error ends the step and the Fit.
   virtual Status Forward(const LayerCall& call) const = 0;
-  // Not called if neither the layer nor one before it is trained.
+  // Computes gradients. It is not called if neither the layer nor one before
+  // it is trained.
   virtual Status Backward(const LayerCall& call) const = 0;
 };
 

@@ -126,7 +126,7 @@ struct CompileOptions {
   int replicas = 0;
   // Threads that compute, with the caller's. No bit depends on their number.
   int threads = 1;
-  // For initial weights and dropout.
+  // The seed of the initial weights and of dropout.
   uint64_t seed = 1;
   // Keeps few of the layers' outputs and computes the others again, with the
   // same bits, in less memory and more time (see PlanMemory).

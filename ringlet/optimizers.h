@@ -88,7 +88,7 @@ LearningRate CosineDecayRestarts(float initial_learning_rate,
 // --- optimizers --------------------------------------------------------------
 
 struct Optimizer {
-  // In the order of the table of optimizers (internal).
+  // The kinds are in the order of the table of optimizers (internal).
   enum class Kind : uint8_t {
     kSgd,
     kRmsprop,

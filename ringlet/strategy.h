@@ -63,8 +63,8 @@ struct CommunicationOptions {
       CommunicationImplementation::kAuto;
   // Gradients are summed in pieces of about this size; 0: the library chooses.
   int64_t bytes_per_pack = 0;
-  // The type of gradients in messages (collective.h). 16-bit types round them.
-  // Not with kTree or kMpi.
+  // The type of gradients in messages (collective.h). 16-bit types round them,
+  // and are not available with kTree or kMpi.
   WireDtype wire_dtype = WireDtype::kFloat32;
 };
 

@@ -8,7 +8,7 @@
 namespace ringlet {
 namespace {
 
-// With it no other use of the seed gives the same random numbers.
+// Separates these random numbers from those of other uses of the seed.
 constexpr uint64_t kStream = 0x726f756e64730000;
 
 // The higher bits are random, the lower ones are the replica's index.

@@ -136,7 +136,7 @@ struct LayerField {
   constexpr LayerField UnlessZero() const {
     return WithMember(&LayerField::unless_zero, true);
   }
-  // For a FloatRange.
+  // Sets the form of a FloatRange.
   constexpr LayerField Form(RangeForm range_form) const {
     return WithMember(&LayerField::form, range_form);
   }

@@ -17,7 +17,8 @@ int64_t DaysToMarch(int64_t year) {
   return 365 * year + year / 4 - year / 100 + year / 400 - 719468;
 }
 
-// From the first of March to the first of the month after `months` months.
+// Counts the days from the first of March to the first of the month after
+// `months` months.
 int64_t DaysOfMonths(int64_t months) { return (153 * months + 2) / 5; }
 
 void WriteDigits(int64_t number, int digits, char* out) {

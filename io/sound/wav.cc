@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kHeadBytes = 12;       // "RIFF", a length, "WAVE"
 constexpr size_t kMostFormatBytes = 40;  // that are read
 constexpr int kMaxChunks = 4096;
-// From here on a length is that of a recorder that does not know it yet.
+// A length from here on is that of a recorder that does not know it yet.
 constexpr uint32_t kUnknownLength = 0x7FFFF000;
 constexpr uint32_t kIntegers = 1, kFloats = 3, kExtensible = 0xFFFE;
 

@@ -98,7 +98,7 @@ class DoctorExchange final : private FramedLink::Owner {
   bool done() const;
   // Closes all connections.
   void Close();
-  // By worker.
+  // Returns the reports by worker.
   const std::vector<PeerReport>& reports() const { return reports_; }
   // Reasons for which connections to this worker were refused; at most 8.
   const std::vector<std::string>& refusals() const { return refusals_; }

@@ -24,7 +24,7 @@ class PeerTable {
             FramedLink::Owner* owner);
 
   const std::vector<int>& linked() const { return linked_; }
-  // From now on all other workers are linked.
+  // Makes all other workers linked from now on.
   void LinkAll();
   // A linked worker's link, up or in its handshake; null if there is none.
   FramedLink* link(int peer) const { return peers_[peer].link.get(); }

@@ -21,7 +21,7 @@ class RendezvousTable {
     // The same worker's older connection; it waits no more.
     void* displaced = nullptr;
   };
-  // Without a partner (`other`) the connection waits.
+  // If there is no partner (`other`), the connection waits.
   Match Arrive(void* connection, const RelayHello& hello);
   void Leave(const void* connection);
   size_t waiting() const { return waiting_.size(); }

@@ -42,7 +42,7 @@ constexpr size_t kChainEndBytes = 36;  // in addition, if there is an end
 // `payload` has room for both.
 void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
                      uint8_t* payload, const ChainEnd& end = ChainEnd());
-// Without `end` a heartbeat with a chain end is an error.
+// If `end` is null, a heartbeat with a chain end is an error.
 Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
                        int size, Activity* out, ChainEnd* end = nullptr);
 

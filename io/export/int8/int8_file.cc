@@ -235,7 +235,7 @@ std::string Int8Model::Calls() const {
          "}\n";
 }
 
-// For each a function from its samples to `features`.
+// Returns a function for each front end, from its samples to `features`.
 std::string Int8Model::FrontEnds() const {
   std::string text;
   for (const auto& [i, front_end] : plain_.front_ends) {

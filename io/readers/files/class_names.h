@@ -17,7 +17,7 @@ namespace ringlet {
 
 class ClassNumbers {
  public:
-  // With more names the labels are not classes.
+  // If there are more names, the labels are not classes.
   static constexpr size_t kMax = 65536;
 
   // Returns a number that is valid until Sort; -1 if there are too many names.

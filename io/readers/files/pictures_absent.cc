@@ -1,4 +1,4 @@
-// In place of the decoders and readers of pictures in a build without them.
+// Replaces the decoders and readers of pictures in a build without them.
 
 #include "../../../core/base/left_out.h"
 #include "../../pictures/picture.h"

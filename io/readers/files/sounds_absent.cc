@@ -1,4 +1,4 @@
-// In place of the reader of sound in a build without it.
+// Replaces the reader of sound in a build without it.
 
 #include "../../../core/base/left_out.h"
 #include "../../sound/wav.h"

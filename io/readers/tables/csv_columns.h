@@ -44,7 +44,7 @@ class CsvColumns {
 
   bool begun() const { return !columns_.empty(); }
   size_t count() const { return columns_.size(); }
-  // With the names of the training data if the file has none.
+  // The columns have the names of the training data if the file has none.
   const std::vector<TableColumn>& columns() const { return columns_; }
   int64_t label() const { return label_; }    // -1 if there is none
   int64_t weight() const { return weight_; }  // -1 if there is none
@@ -94,19 +94,19 @@ class CsvColumns {
   Status CheckWeight() const;
   void AddValue(size_t column, int64_t value);
 
-  // By the names of the training data.
+  // Assigns the columns by the names of the training data.
   Status AssignColumnsByName();
   Status FindTrainingColumn(int64_t index, const char* what,
                             size_t* column) const;
   Status FindLabelByName();
   Status CheckChoice() const;
   void PrintIgnoredColumns() const;
-  // By the places of the training data.
+  // Assigns the columns by their places in the training data.
   Status AssignColumnsAsInTraining();
   void PrintAbsent(Role role, const char* what,
                    const std::vector<TableColumn>& layout);
   Status LayoutError(bool ambiguous) const;
-  // By the options.
+  // Assigns the columns by the options.
   Status AssignColumnsByOptions();
   Status AssignListedColumns();
   Status AssignRemainingColumns();

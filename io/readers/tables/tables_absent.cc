@@ -1,4 +1,4 @@
-// In place of the readers of CSV files in a build without them.
+// Replaces the readers of CSV files in a build without them.
 
 #include "../../../core/base/left_out.h"
 #include "../memory_sizes.h"

@@ -53,7 +53,7 @@ class Digests final : public Callback {
     if (verbose_) Print("step %" PRId64 ": %s", step, last_.c_str());
     return Status();
   }
-  // With overlap the last round's change is in the weights only now.
+  // If rounds overlap, the weights have the last round's change only now.
   Status OnEpochEnd(FitState& fit, Logs*) override {
     last_ = HexText(fit.model->DigestWeights());
     return Status();

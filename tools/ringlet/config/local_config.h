@@ -13,7 +13,7 @@ namespace ringlet {
 
 constexpr int64_t kMaxLocalSteps = 1000000;
 
-// Without mode "local" they may only have their defaults.
+// If `is_local` is false, they may only have their defaults.
 void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local);
 
 }  // namespace ringlet

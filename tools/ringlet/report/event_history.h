@@ -38,7 +38,7 @@ struct WorkerHistory {
   double last_epoch_time = 0;                    // of the last line of an epoch
   // The start of the newest run that it has begun; 0 if there is none.
   double run_began = 0;
-  // Of the last `fit`.
+  // The plan, the model and the options of the last `fit`.
   double planned_bytes = 0;
   std::string model;
   double parameters = 0, trainable = 0, layers = 0;
@@ -50,7 +50,7 @@ struct WorkerHistory {
   size_t view = 0;
   int64_t saves = 0, failed_saves = 0, checks = 0;
   double save_seconds = 0, largest_save = 0;
-  // Of the end; empty if the log has none.
+  // The status and the exit code of the end; "" and 0 if the log has no end.
   std::string status;
   double exit_code = 0;
   double last_time = 0;
@@ -108,7 +108,7 @@ class EventHistory {
   void Finish();
 
   bool empty() const { return workers_.empty(); }
-  // By the workers' numbers.
+  // Returns the workers by their numbers.
   const std::vector<const WorkerHistory*>& workers() const { return ordered_; }
   const std::vector<ViewChange>& views() const { return views_; }
   const std::vector<ListedEvent>& listed() const { return listed_; }

@@ -16,7 +16,7 @@ namespace ringlet {
 namespace {
 
 constexpr char kEnd[] = ".events", kOld[] = ".1";
-// Of a log that another program has appended to.
+// The most bytes that are read: another program may have appended to the log.
 constexpr int64_t kMaxBytes = 64 << 20;
 
 // The first bytes of a file; empty if it cannot be read.

@@ -312,7 +312,7 @@ Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
 
 namespace {
 
-// For data in groups `share` is the part of the groups.
+// If the data has groups, `share` is the part of the groups.
 int64_t SplitAt(int64_t count, double share) {
   return static_cast<int64_t>(
       std::floor(static_cast<double>(count) * (1 - share)));

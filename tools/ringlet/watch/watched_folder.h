@@ -21,7 +21,7 @@ class WatchedFolder {
   // `data` has a directory and class_names.
   explicit WatchedFolder(const PictureConfig& data);
 
-  // Without a slash at its end.
+  // The path has no slash at its end.
   const std::string& path() const { return data_.directory; }
   const std::vector<std::string>& classes() const {
     return data_.options.class_names;
