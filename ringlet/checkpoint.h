@@ -58,7 +58,7 @@ struct LoadOptions {
 
 struct LoadedCheckpoint {
   Metadata metadata;
-  bool verified = false;  // by checksums
+  bool verified = false;  // true if checksums verified the file
 };
 
 // Reads the file into the spans of `state`, then calls StateLoaded of each. The
@@ -89,7 +89,7 @@ struct CheckpointManagerOptions {
   int64_t checkpoint_interval = 0;
   // Called by RestoreOrInitialize if there is no checkpoint.
   std::function<Status()> init_fn;
-  Metadata metadata;  // for every save
+  Metadata metadata;  // the metadata of every save
   Storage weights = Storage::kF32;
   FileSystem* files = PosixFiles();
   Clock* clock = Clock::System();
@@ -157,7 +157,7 @@ struct SaveModelOptions {
   bool include_optimizer = true;
   // kF16 and kBF16: training continues from rounded weights.
   Storage weights = Storage::kF32;
-  Metadata metadata;                 // the caller's
+  Metadata metadata;                 // the caller's metadata
   FileSystem* files = PosixFiles();  // SealedFiles encrypts
   bool replace = true;               // false: kAlreadyExists if `path` exists
 };
@@ -211,10 +211,10 @@ struct LoadWeightsOptions {
 
 // The lists have names of weights, such as "dense/kernel".
 struct WeightsReport {
-  bool verified = false;                // by checksums
-  std::vector<std::string> loaded;      // in the model's order
-  std::vector<std::string> missing;     // in the model, not in the file
-  std::vector<std::string> unexpected;  // in the file, not in the model
+  bool verified = false;                // true if checksums verified the file
+  std::vector<std::string> loaded;      // the names, in the model's order
+  std::vector<std::string> missing;     // names in the model, not in the file
+  std::vector<std::string> unexpected;  // names in the file, not in the model
   // "dense/kernel: F32 (2, 16) in the file, F32 (2, 8) here"
   std::vector<std::string> mismatched;
   // Weights that fit, in a layer with another one that does not.
@@ -285,7 +285,7 @@ std::shared_ptr<Callback> BackupAndRestore(
     const std::string& backup_dir, const BackupAndRestoreOptions& options = {});
 
 // ModelCheckpoint: saves the model, or its weights, after epochs or batches.
-// Options, rules and messages are those of Keras 3's
+// Options, rules and messages are as in Keras 3's
 // callbacks/model_checkpoint.py. The file is durable when the message appears.
 //
 //   ModelCheckpointOptions best;
@@ -335,7 +335,7 @@ std::shared_ptr<Callback> ModelCheckpoint(
 //   options.callbacks = {SaveWhenTrained("mnist.safetensors")};
 
 struct SaveWhenTrainedOptions {
-  Metadata metadata;  // the caller's, beside SaveModel's
+  Metadata metadata;  // the caller's metadata, beside that of SaveModel
   // True: a file at `path` that lacks a part of `metadata` stays, and the model
   // gets the first free name of "m-1.safetensors" and so on.
   bool keep_others = false;

@@ -69,8 +69,8 @@ struct LayerCall {
   const Shape* output = nullptr;    // the shape that Build has set
   const float* const* x = nullptr;  // one for each input: (batch, inputs[i])
   float* y = nullptr;               // (batch, output). Forward writes all of it
-  const float* const* weights = nullptr;  // in the order of the plan
-  float* scratch = nullptr;  // of the planned size, any content; null for none
+  const float* const* weights = nullptr;  // the weights, in the plan's order
+  float* scratch = nullptr;  // as large as planned, any content; or null
   // For random numbers: Philox(seed, counter) of compute.h. They are the
   // layer's own, differ in each step, and are the same in Backward as in
   // Forward.
@@ -122,8 +122,9 @@ Layer Custom(std::shared_ptr<const CustomLayer> layer);
 struct GradientCheck {
   int64_t batch = 3;
   int threads = 1;
-  uint64_t seed = 1;       // for inputs, weights and gradients in [-1, 1)
-  float distance = 1e-2f;  // between the two points of a difference
+  // The seed of inputs, weights and gradients in [-1, 1).
+  uint64_t seed = 1;
+  float distance = 1e-2f;  // from a number to each point of a difference
   // The permitted difference of gradient and difference quotient; relative to
   // slopes above 1.
   double tolerance = 2e-2;

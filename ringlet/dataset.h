@@ -33,7 +33,7 @@ struct TableColumn {
   enum class Role : uint8_t { kDropped, kValue, kLabel, kWeight };
   std::string name;  // empty: none
   Role role = Role::kDropped;
-  int64_t value = -1;  // for kValue: its index among the values
+  int64_t value = -1;  // the index among the values, for a kValue
 };
 
 // The names of the values, in their order; empty if they have none.
@@ -50,7 +50,7 @@ struct TableEncoding {
     // category's index.
     bool one_hot = true;
     bool has_unknown_category = false;  // the last one has all unknown texts
-    std::optional<float> fill;          // in place of a missing number
+    std::optional<float> fill;          // replaces a missing number
     bool drop = false;  // rows with a missing value are left out
 
     int64_t num_categories() const {
@@ -61,7 +61,7 @@ struct TableEncoding {
       return categories.empty() || !one_hot ? 1 : num_categories();
     }
   };
-  std::map<int64_t, Column> columns;   // by TableColumn::value
+  std::map<int64_t, Column> columns;   // the key is TableColumn::value
   std::vector<std::string> na_values;  // missing, beside "", "NA", "nan" ...
   // The decimal point of numbers among na_values; 0: unknown.
   char decimal = '\0';
@@ -102,8 +102,8 @@ struct TextVectorization {
 // apart.
 struct TimeseriesOptions {
   int64_t sequence_length = 0;  // rows of a window, >= 1
-  int64_t sequence_stride = 1;  // from a window's first row to the next one's
-  int64_t sampling_rate = 1;    // from a row of a window to its next
+  int64_t sequence_stride = 1;  // rows from a window's start to the next start
+  int64_t sampling_rate = 1;    // rows from one row of a window to the next
   // Only rows from start_index to before end_index are used; -1: the last too.
   int64_t start_index = 0;
   int64_t end_index = -1;
@@ -122,7 +122,7 @@ struct TimeseriesOptions {
   std::vector<int64_t> groups;
 };
 
-// How pictures get the size of x. Names and defaults are Keras's.
+// How pictures get the size of x. Names and defaults are as in Keras.
 struct ImageResizing {
   Interpolation interpolation = Interpolation::kBilinear;
   // First cuts out the largest middle part with the new aspect ratio.
@@ -143,7 +143,7 @@ struct DataDescription {
   Scale scale;  // the training's Map
   // The columns of a table, and how they became the values.
   std::vector<TableColumn> columns;
-  std::vector<std::string> classes;  // of each number; empty: numbers
+  std::vector<std::string> classes;  // the class of each number; empty: numbers
   TableEncoding encoding;
   // How text became x. A vocabulary that is too large for a model's file is
   // empty when the model is loaded, and has a digest.
@@ -157,7 +157,8 @@ struct DataDescription {
   // True for older files: the training data may have had more columns at the
   // end.
   bool may_have_more_columns = false;
-  std::optional<ImageResizing> resizing = std::nullopt;  // of pictures
+  // How pictures are resized.
+  std::optional<ImageResizing> resizing = std::nullopt;
   int64_t sampling_rate = 0;  // the samples of a second of sound; else 0
 };
 

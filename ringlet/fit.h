@@ -240,7 +240,7 @@ struct FitOptions {
   int64_t steps_per_epoch = 0;   // 0: one pass over the dataset
   Dataset validation_data;       // none: no validation
   int64_t validation_steps = 0;  // 0: all of it
-  int64_t validation_freq = 1;   // in epochs
+  int64_t validation_freq = 1;   // epochs between validations
   // If not empty: validation after these epochs, from 1 on.
   std::vector<int64_t> validation_epochs;
   // Weights in the loss and in weighted metrics in training. The class is the

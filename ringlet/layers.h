@@ -168,7 +168,7 @@ enum class WindowScaling : uint8_t { kDensity, kSpectrum, kNone };
 struct FloatRange {
   FloatRange() = default;        // none
   FloatRange(float number);      // NOLINT: implicit; from -|number| to |number|
-  FloatRange(float a, float b);  // from the lesser to the greater
+  FloatRange(float a, float b);  // the range from the lesser to the greater
   bool is_none = true;
   float lower = 0, upper = 0;
 };
@@ -305,8 +305,8 @@ struct Layer {
   Layer& AlphaConstraint(const Constraint& constraint);
 
   // BatchNormalization, LayerNormalization.
-  Layer& Center(bool center);  // with beta
-  Layer& Scale(bool scale);    // with gamma
+  Layer& Center(bool center);  // true: the layer has beta
+  Layer& Scale(bool scale);    // true: the layer has gamma
   Layer& GammaInitializer(const Initializer& initializer);
   Layer& BetaInitializer(const Initializer& initializer);
   Layer& GammaRegularizer(const Regularizer& regularizer);
@@ -447,7 +447,7 @@ struct Layer {
 
   // BatchNormalization, LayerNormalization.
   float momentum = 0.99f, epsilon = 1e-3f;
-  bool center = true, scale = true;  // with beta, with gamma
+  bool center = true, scale = true;  // it has beta, it has gamma
   bool synchronized = false;
   Initializer gamma_initializer = Ones(), beta_initializer = Zeros();
   Initializer moving_mean_initializer = Zeros();
@@ -468,9 +468,9 @@ struct Layer {
   int64_t sampling_rate = 16000;  // samples of a second
   int64_t fft_length = 2048;      // 0, unless Mel: the next power of 2
   int64_t sequence_length = 0;    // samples of a frame; 0: fft_length
-  int64_t sequence_stride = 512;  // from one frame to the next
+  int64_t sequence_stride = 512;  // samples from a frame's start to the next
   int64_t num_mel_bins = 128;
-  float min_freq = 20;  // in Hz, of the first mel bin
+  float min_freq = 20;  // the start of the first mel bin, in Hz
   float max_freq = std::numeric_limits<float>::infinity();  // at most rate / 2
   float mag_exp = 2;         // the power of a magnitude
   bool power_to_db = true;   // MFCC: else natural logarithms
@@ -694,7 +694,7 @@ Layer RepeatVector(int64_t n);  // (features) to (n, features)
 // From sound. They are not trained, and a layer before them cannot be.
 //
 // Keras's MelSpectrogram: (samples) to (num_mel_bins, frames). In Keras top_db
-// is below the maximum of the batch, here below the example's.
+// is below the maximum of the batch, here below that of the example.
 Layer MelSpectrogram();
 // (samples) to (frames, num_mfcc): mel-frequency cepstral coefficients as
 // tf.signal.stft, linear_to_mel_weight_matrix and

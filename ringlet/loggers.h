@@ -69,7 +69,7 @@ struct TensorBoardOptions {
   static constexpr int64_t kBatch = 1;
 
   std::string log_dir = "logs";
-  int64_t histogram_freq = 0;  // in epochs; 0: no histograms
+  int64_t histogram_freq = 0;  // epochs between histograms; 0: no histograms
   bool write_steps_per_second = false;
   // kEpoch, kBatch, or N > 1: an event every N batches. A round of local
   // updates that passes a multiple of N records its last batch.

@@ -67,7 +67,7 @@ struct Metric {
 
   Kind kind = Kind::kAccuracy;
   std::string name = "accuracy";
-  bool weighted = false;   // in weighted_metrics: examples have weights
+  bool weighted = false;   // true: in weighted_metrics, examples have weights
   float threshold = 0.5f;  // a greater prediction is a 1; < 0: not set
   int k = 5;               // the number of top predictions
   int top_k = 0;           // Precision, Recall; < 1: not set
@@ -87,7 +87,7 @@ struct Metric {
   bool sparse_targets = false;
   // Rows of this class add nothing. Only SparseCategoricalCrossentropy counts
   // them as 0, as in Keras, if there are no weights. Metrics for which Compile
-  // sets sparse_targets take the loss's.
+  // sets sparse_targets take the class from the loss.
   std::optional<int> ignore_class;
   Aggregation aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;

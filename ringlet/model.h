@@ -42,7 +42,7 @@ struct MemoryPlan {
   uint64_t weights = 0;
   // Also changes of layer state; twice for a worker with several replicas.
   uint64_t gradients = 0;
-  uint64_t slots = 0;  // the optimizer's
+  uint64_t slots = 0;  // the optimizer's slots
   // For local updates: first weights, momentum, changes, error feedback.
   uint64_t local = 0;
   uint64_t batches = 0;      // examples and labels of this step and the next
@@ -340,14 +340,15 @@ class Model {
   const std::vector<OutputLoss>& losses() const;
   // The number of steps; see Optimizer::Updates.
   int64_t iterations() const;
-  // The learning rate of the next step: the schedule's, or SetLearningRate's.
+  // The learning rate of the next step: that of the schedule or of
+  // SetLearningRate.
   float LearningRate() const;
   void SetLearningRate(float learning_rate);
   Collective* collective() const;
-  int num_replicas() const;  // from Compile
+  int num_replicas() const;  // set by Compile
   int threads() const;
   uint64_t seed() const;
-  const LocalUpdates& local_updates() const;  // from Compile
+  const LocalUpdates& local_updates() const;  // set by Compile
 
   // Weights as "model/<layer>/<weight>", and the optimizer's slots, iterations
   // and learning rate as "optimizer/…".

@@ -205,7 +205,7 @@ struct LabelledFilesOptions {
   // names, sorted.
   std::vector<std::string> class_names;
   Subset subset = Subset::kAll;
-  double validation_split = 0;  // for a subset; below 1
+  double validation_split = 0;  // the part for validation; below 1
   uint32_t seed = 0;
   // Beyond Keras. A damaged file is left out, and a line on stderr has the
   // number of such files; all files are read at the start to find them. Another

@@ -159,7 +159,7 @@ class MultiWorkerMirroredStrategy {
   Status status_;
   Reduction reduction_ = Reduction::kRing;
   LocalUpdates local_;
-  int replicas_ = 0;  // as StrategyOptions
+  int replicas_ = 0;  // as in StrategyOptions
   ClusterConfig cluster_;
   std::unique_ptr<Collective> collective_;
   std::shared_ptr<Withdrawal> withdrawal_;  // after an error, or null
