@@ -40,7 +40,7 @@ class BackgroundSaver {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool busy_ = false, stop_ = false;
-  Thread thread_;  // from the first save on
+  Thread thread_;  // the thread runs from the first save on
 };
 
 }  // namespace ringlet

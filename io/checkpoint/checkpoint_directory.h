@@ -88,7 +88,7 @@ class CheckpointDirectory {
   const std::string directory_;
   CheckpointDirectoryOptions options_;
   std::unique_ptr<HeldLock> lock_;
-  std::vector<Kept> kept_;  // in the order they were saved in
+  std::vector<Kept> kept_;  // the kept ones, in the order of saving
   int64_t latest_ = 0;
   int64_t last_number_ = 0;  // the highest ever seen
   double last_preserved_ = 0;

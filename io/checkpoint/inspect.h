@@ -38,7 +38,7 @@ enum class Verification : uint8_t {
   kUnverified,  // a plain file: it has none
   kDamaged,     // a checksum differs
 };
-const char* NameOf(Verification verification);  // as "verified"
+const char* NameOf(Verification verification);  // such as "verified"
 
 struct FileInfo {
   std::string path;
@@ -56,7 +56,7 @@ struct FileInfo {
   // loss and metrics ("" if it is not compiled).
   std::string summary, compiled;
   std::string text;  // a line with the text that the model was trained on
-  std::vector<TensorInfo> tensors;  // in the order of their bytes
+  std::vector<TensorInfo> tensors;  // the tensors, in the order of their bytes
 };
 
 // `path` may name an array of an npz or a field of an npy: "a.npz:x". Continues
@@ -93,7 +93,7 @@ struct FileDifference {
   // The largest |a - b|; infinite if only one of a and b is finite.
   double largest = 0;
 };
-const char* NameOf(FileDifference::Kind kind);  // as "only in A"
+const char* NameOf(FileDifference::Kind kind);  // such as "only in A"
 
 struct FileComparison {
   static constexpr size_t kMaxListed = 20;

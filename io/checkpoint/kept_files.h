@@ -56,7 +56,7 @@ class KeptFiles {
   const size_t most_;
   const std::string pattern_;
   FileSystem& files_;
-  std::vector<Written> written_;      // from the oldest on
+  std::vector<Written> written_;      // the files, the oldest first
   std::vector<unsigned char> state_;  // written_ in records; empty: keeps all
 };
 

@@ -91,7 +91,7 @@ struct Primitive {
   };
 
   Kind kind = Kind::kInput;
-  const Layer* layer = nullptr;  // for names and messages
+  const Layer* layer = nullptr;  // the layer it belongs to
   std::vector<int> inputs;       // indices of primitives
   Shape output;
   // If not 0, the primitive is of a layer that a TimeDistributed applies. It is
@@ -152,7 +152,7 @@ struct Lowering {
 Status Lower(Model* model, const char* target, Lowering* lowering);
 
 // The center, scale and offset of a kAffine or a kBatchNormalize. `weights` are
-// the model's.
+// those of the model.
 struct Affine {
   std::vector<float> center, scale, offset;
 };

@@ -370,7 +370,7 @@ Status WrongKindError(FileSystem* files, const std::string& path,
   for (const Format format : expected) {
     if (format == Format::kGzip) continue;
     if (kind.content == format && !packed) return error;
-    if (format == Format::kSafetensorsIndex) continue;  // as safetensors
+    if (format == Format::kSafetensorsIndex) continue;  // named as safetensors
     names += (names.empty() ? "" : " or ") + std::string(NameOf(format));
   }
   return InvalidArgument("%s: is %s, not %s%s%s", path.c_str(),

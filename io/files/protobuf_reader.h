@@ -52,7 +52,7 @@ class ProtobufReader {
   File* const file_;
   int64_t at_, end_;
   unsigned char window_[256];
-  int64_t window_begin_ = 0, window_end_ = 0;  // in the file
+  int64_t window_begin_ = 0, window_end_ = 0;  // places in the file
 };
 
 }  // namespace ringlet

@@ -250,7 +250,7 @@ Status ReadCalls(const Json& json, LayerEntry* entry) {
     return Status();
   }
   bool& causal = entry->layer.use_causal_mask;
-  const bool always = causal;  // by Keras 2's field of the layer
+  const bool always = causal;  // set by the layer's field of Keras 2
   bool first = causal;
   int64_t i = 0;
   for (Json node = nodes.first(); node; node = node.next(), ++i) {

@@ -259,7 +259,7 @@ Status ReadMetric(const KerasObject& object, Metric* metric) {
   RINGLET_RETURN_IF_ERROR(
       ChooseRow(MetricNames(), object.path, "metric", object.name, &row));
   Metric new_metric = MetricOf(static_cast<Metric::Kind>(row));
-  if (object.name_only) new_metric.name = object.name;  // as in Keras 3
+  if (object.name_only) new_metric.name = object.name;  // Keras 3 does so too
   FieldReader fields(object.config, object.config_path);
   if (fields.Has("name")) fields.Text("name", "a string", &new_metric.name);
   ReadDType(&fields);

@@ -68,7 +68,7 @@ struct LayerEntry {
   std::string class_name;
   std::string path;        // the layer's path
   bool keras2 = false;     // written by Keras 2 or TensorFlow.js
-  int64_t axis = -1;       // for Concatenate, …; counts the batch
+  int64_t axis = -1;       // the axis of Concatenate, …; counts the batch
   bool has_adapt = false;  // "adapt", of a Normalization, is in the file
   bool has_input = false;  // batch_input_shape, or a model's input
   Shape input;             // a size may be kOpenSize

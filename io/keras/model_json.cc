@@ -86,7 +86,7 @@ Status BuildSequential(std::vector<LayerEntry>* entries, FieldReader* fields,
       input.layer = Input(first->input);
       const std::string& name = first->layer.name;
       if (!name.empty() && name.size() < kMaxLayerName - 6) {
-        input.layer.Name(name + "_input");  // as Keras 2
+        input.layer.Name(name + "_input");  // Keras 2 names it so
       }
     } else if (fields->Has("build_input_shape")) {
       input.layer = Input({});

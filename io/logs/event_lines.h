@@ -14,7 +14,7 @@
 
 namespace ringlet {
 
-constexpr size_t kMaxEventLine = 4096;  // with its newline
+constexpr size_t kMaxEventLine = 4096;  // the bytes of a line with its newline
 
 // Writes a line and its newline to `out`, which has room for kMaxEventLine
 // bytes, and returns its length. `fields` are those of an Event. `nanos` have
@@ -53,7 +53,7 @@ struct EventRecord {
 
 struct EventLogContent {
   int worker = 0, workers = 1;
-  std::vector<EventRecord> records;  // in the file's order
+  std::vector<EventRecord> records;  // the records, in the file's order
   int damaged = 0;                   // lines that are skipped
 };
 

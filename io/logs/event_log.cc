@@ -150,7 +150,7 @@ class FileEventLog final : public EventLog, private EventSink {
   const int fd_;
   const std::string path_, old_path_;
   const int worker_;
-  const int64_t max_bytes_;  // of one file
+  const int64_t max_bytes_;  // the limit of one file
   Clock* const clock_;
   const int64_t begin_;
   const std::string warning_;

@@ -170,7 +170,7 @@ class EventLoggerCallback final : public Callback {
   StepTimes times_;
   int64_t window_begin_ = 0;  // the time at which times_ began
   int64_t every_ = kFirst;
-  int64_t nanos_ = 0;  // of the steps in times_
+  int64_t nanos_ = 0;  // the time of the steps in times_
   int64_t parts_[EventSink::kNumParts] = {};
   int64_t first_step_ = 0;
   int64_t last_end_ = 0;  // the time at which the last step ended

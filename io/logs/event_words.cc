@@ -10,7 +10,8 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMilli = 1000000, kDay = 86400000;  // in milliseconds
+// A millisecond in nanoseconds, and a day in milliseconds.
+constexpr int64_t kMilli = 1000000, kDay = 86400000;
 
 // The days since 1970 of a year's first day of March.
 int64_t DaysToMarch(int64_t year) {

@@ -47,7 +47,7 @@ class ExampleAudit {
   static Status CheckStream(const std::string& replica, const Steps& steps,
                             Passes* passes);
 
-  std::map<std::string, Steps> streams_;  // by replica
+  std::map<std::string, Steps> streams_;  // keys: the replicas
 };
 
 }  // namespace ringlet

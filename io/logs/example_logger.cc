@@ -99,7 +99,7 @@ class ExampleLoggerCallback final : public RowLogger {
     if (data.parts().drop_remainder && !data.parts().batches_cross_passes) {
       size -= size % data.batch_size();
     } else if (data.parts().drop_remainder && !data.parts().endless()) {
-      size = 0;  // of the last pass less is used
+      size = 0;  // the last pass uses less
     }
     rows_ += replica;
     for (const int64_t number :

@@ -35,18 +35,18 @@ struct LiveProgress {
   };
 
   std::string run;      // the path of RUN.json
-  std::string address;  // of --status; empty if there is none
+  std::string address;  // the address of --status, or ""
   int64_t process = 0;
   int worker = 0, workers = 1, replicas = 1;
   Phase phase = Phase::kStarting;
   // `epoch` counts from 1; it is 0 before the first.
   int64_t epoch = 0, epochs = 0;
-  int64_t step = 0, steps_per_epoch = 0;  // done in the epoch; 0: unknown
-  int64_t iterations = 0;                 // of the model
+  int64_t step = 0, steps_per_epoch = 0;  // steps done in the epoch; 0: unknown
+  int64_t iterations = 0;                 // the steps of the model
   double steps_per_second = -1;           // below 0: unknown, as the next two
   double epoch_seconds_left = -1, seconds_left = -1;
   int64_t last_step_at = 0;  // monotonic nanoseconds; 0: no step yet
-  LongWait wait;             // for other workers
+  LongWait wait;             // a wait for other workers
   std::vector<std::pair<std::string, double>> logs;  // loss and metrics
 };
 

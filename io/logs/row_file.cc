@@ -31,7 +31,7 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
     }
   }
   const int64_t file = writer_.is_open() ? writer_.Identity() : 0;
-  int64_t opened[] = {own.ok() ? offset_ : -1, file};  // rank 0's
+  int64_t opened[] = {own.ok() ? offset_ : -1, file};  // the values of rank 0
   const Status shared =
       BroadcastNumbers(collective, opened, sizeof(opened[0]), 2, /*root=*/0);
   RINGLET_RETURN_IF_ERROR(own);

@@ -164,7 +164,7 @@ class RowFile {
   // file. A joining worker gets it from the donor's state. If a worker becomes
   // chief before any row was written, its file's offset is used.
   RunStart run_start_;
-  RunStart saved_run_start_;  // in a state's form
+  RunStart saved_run_start_;  // run_start_ in the form of a state
   // The same place in this process's file; -1: this process has not opened it
   // there.
   int64_t own_run_start_ = -1;

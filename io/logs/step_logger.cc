@@ -64,7 +64,7 @@ class StepLoggerCallback final : public RowLogger {
   }
 
   // Reads the columns of the file. They may be of metrics that the model lacks.
-  // Without a header that can be read they are the model's.
+  // If no header can be read, they are the columns of the model.
   Status ReadColumns(const FitState& fit) {
     const Model& model = *fit.model;
     RINGLET_RETURN_IF_ERROR(

@@ -12,7 +12,8 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kHeadBytes = size_t{64} << 10;  // for a size
+// Bytes that are read for a size.
+constexpr size_t kHeadBytes = size_t{64} << 10;
 
 Status Decode(std::string_view bytes, bool size_only, int channels,
               Picture* picture) {

@@ -142,7 +142,7 @@ class PngReader {
                       : header_.type == kRgb     ? size == 6
                       : header_.type == kPalette ? size <= colors
                                                  : false;
-    if (!fits) transparency_ = {};  // as libpng
+    if (!fits) transparency_ = {};  // libpng does so too
     return Status();
   }
 

@@ -17,7 +17,7 @@ namespace ringlet {
 const char* NameOf(Storage storage);  // "F32"
 size_t SizeOf(Storage storage);
 Storage StorageOf(DType dtype);  // the exact one
-DType DTypeOf(Storage storage);  // in memory
+DType DTypeOf(Storage storage);  // the type in memory
 
 // True if a file may use this name; *storage becomes its type.
 bool StorageNamed(const std::string& name, Storage* storage);
@@ -37,7 +37,7 @@ struct StoredTensor {
   std::string name;
   Storage storage = Storage::kF32;
   Shape shape;
-  int64_t offset = 0;  // in the file
+  int64_t offset = 0;  // the place in the file
   int64_t bytes = 0;
   uint32_t crc = 0;    // CRC32C from the footer; 0 in a plain file
   std::string unread;  // the type, if it cannot be read: "I8"

@@ -34,7 +34,7 @@ uint64_t Little(const char* bytes, size_t count) {
 // A part of the file.
 struct Chunk {
   std::string name;
-  uint32_t bytes = 0;  // as the file says
+  uint32_t bytes = 0;  // the length that the file gives
   int64_t begin = 0;
 
   // An odd length is padded.

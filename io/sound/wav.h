@@ -21,10 +21,10 @@ constexpr int kMaxSoundChannels = 256;
 struct WavFormat {
   int64_t rate = 0;  // frames of a second
   int channels = 0;
-  int bits = 0;  // of a sample
+  int bits = 0;  // bits of a sample
   bool is_float = false;
-  int64_t begin = 0;   // of the samples in the file
-  int64_t frames = 0;  // of a sample for each channel
+  int64_t begin = 0;   // the place of the samples in the file
+  int64_t frames = 0;  // a frame has a sample for each channel
 
   int64_t frame_bytes() const { return int64_t{channels} * (bits / 8); }
 };

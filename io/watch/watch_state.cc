@@ -65,7 +65,7 @@ Status ReadWatchKeys(const SafetensorsReader& file, const char* name,
     return Corruption("%s: '%s' is no list of numbers", file.path().c_str(),
                       name);
   }
-  // The file's length bounds the tensor's.
+  // The length of the file bounds the length of the tensor.
   keys->resize(static_cast<size_t>(tensor->shape[0]));
   RINGLET_RETURN_IF_ERROR(file.Read(*tensor, keys->data()));
   const auto twice = std::adjacent_find(keys->begin(), keys->end(),

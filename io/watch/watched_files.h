@@ -21,7 +21,7 @@ namespace ringlet {
 struct WatchOptions {
   uint64_t seed = 0;
   double validation_split = 0;  // the part of the examples that is held out
-  int64_t round_examples = 32;  // as many new examples begin a round
+  int64_t round_examples = 32;  // so many new examples begin a round
   // After this time a round begins with fewer new examples. 0: never.
   double round_seconds = 0;
   // The most examples of earlier rounds that a round trains on. It evaluates at
@@ -42,7 +42,7 @@ struct WatchedFile {
   int64_t bytes = 0;
   // Compared with themselves only: the clock may be wrong.
   int64_t written_ns = 0;
-  int64_t changed_ns = 0;  // of its permissions too
+  int64_t changed_ns = 0;  // the last change, also of its permissions
 
   // Differs for a file that has been written to since, or that has other
   // permissions.
@@ -89,7 +89,7 @@ class FolderScan {
   const KnownFiles& known_;
   KnownFiles found_;
   std::vector<OrderedFile> first_;           // a heap
-  std::vector<OrderedFile> first_held_out_;  // at most one
+  std::vector<OrderedFile> first_held_out_;  // has at most one file
   int64_t complete_ = 0;
   bool has_held_out_ = false;  // among the examples seen
   std::vector<bool> is_there_;

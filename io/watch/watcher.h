@@ -33,7 +33,7 @@ namespace ringlet {
 struct WatchScores {
   bool has_before = false;  // false: there is no trained model yet
   double before = 0, after = 0;
-  std::string metrics;  // for the log: "; accuracy 0.5 -> 0.7", or ""
+  std::string metrics;  // text for the log: "; accuracy 0.5 -> 0.7", or ""
 };
 
 // True if the new model replaces the last one.
@@ -113,7 +113,7 @@ class Watcher {
   int64_t last_round_ns_;  // when the last round ended, or the start
   KnownFiles known_;
   Code problem_ = Code::kOk;    // the last one noted; kOk: it has passed
-  bool noted_waiting_ = false;  // for an example to hold out
+  bool noted_waiting_ = false;  // it noted a wait for an example to hold out
 };
 
 }  // namespace ringlet

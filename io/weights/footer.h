@@ -22,7 +22,7 @@ constexpr char kFooterMagic[] = "rgltftr1";  // 8 bytes; the 1 is its version
 constexpr char kFormatVersion[] = "1";
 constexpr size_t kFooterFixedBytes = 20;  // before the tensors' checksums
 
-constexpr size_t kPieceBytes = 256 << 10;  // in one read or write
+constexpr size_t kPieceBytes = 256 << 10;  // the bytes of one read or write
 
 }  // namespace ringlet
 

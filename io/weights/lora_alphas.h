@@ -16,7 +16,8 @@ namespace ringlet {
 
 constexpr char kLoraAlphasKey[] = "lora_alphas";  // a key of the metadata
 
-using LoraAlphas = std::map<std::string, int64_t>;  // by the layers' names
+// The keys are the layers' names.
+using LoraAlphas = std::map<std::string, int64_t>;
 
 LoraAlphas LoraAlphasOf(const Model& model);
 

@@ -22,7 +22,7 @@ constexpr char kMonitorKey[] = "monitor", kMonitorValueKey[] = "monitor_value";
 // A file with only the weights that training changes. The value is the digest
 // of all others, by which the right ones can be recognized.
 constexpr char kTrainableOnlyKey[] = "trainable_only";
-constexpr char kDataDescriptionKey[] = "data_description";  // as JSON
+constexpr char kDataDescriptionKey[] = "data_description";  // its value is JSON
 
 // Fails if the model has no weights to save or load.
 Status CheckCompiled(const Model* model);

@@ -42,7 +42,7 @@ Status ForEachField(ProtobufReader* reader, const Take& take) {
 struct Floats {
   int64_t begin = 0, end = 0, count = 0;
   bool are_fields = false;
-  bool in_one_piece = true;  // in one place, without other fields between them
+  bool in_one_piece = true;  // no other fields are between them
 
   void Add(const Field& f) {
     const bool is_field = f.type == ProtobufType::kFixed32;
@@ -93,7 +93,7 @@ Status ReadShortFloats(const ProtobufReader& reader, const Field& f,
 }
 
 // Reads one attribute of a node. *value becomes the attribute's tensor or
-// floats if its name is one of a Constant's.
+// floats if its name is one that a Constant has.
 Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
                      ConstantValue* value) {
   std::string name, text;

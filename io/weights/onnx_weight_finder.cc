@@ -89,12 +89,12 @@ constexpr char kPackedBias[] =
 
 struct Value {
   const OnnxTensor* tensor = nullptr;
-  std::vector<int> axes;  // as in OnnxWeight
+  std::vector<int> axes;  // see OnnxWeight::axes
   enum Order : uint8_t { kUnknown, kFirst, kLast } order = kUnknown;
   // True if all elements are those of `sources`, or 0.
   bool is_copy = false;
   std::vector<const OnnxTensor*> sources;
-  bool time_may_be_reversed = false;  // by a Slice or a ReverseSequence
+  bool time_may_be_reversed = false;  // after a Slice or a ReverseSequence
   // The index of the module that gives this value and has no bias yet, so that
   // a following Add may be its bias; -1 if there is none.
   int module = -1;

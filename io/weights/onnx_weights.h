@@ -50,7 +50,7 @@ struct OnnxWeight {
 // A tensor in which every number must be 0.
 struct OnnxZeros {
   OnnxTensor tensor;
-  std::string error;  // for another number
+  std::string error;  // the error if a number is not 0
 };
 
 class OnnxWeights : public TensorFile {
@@ -89,7 +89,8 @@ class OnnxWeights : public TensorFile {
     return weights_[IndexOf(tensor)];
   }
 
-  std::map<std::string, std::shared_ptr<File>> files_;  // by location
+  // The keys are locations.
+  std::map<std::string, std::shared_ptr<File>> files_;
   std::vector<OnnxWeight> weights_;  // a weight for each tensor
   bool is_from_pytorch_ = false;
 };

@@ -53,7 +53,7 @@ class TfjsWeights : public TensorFile {
   FileSystem* files_ = nullptr;
   std::vector<Shard> shards_;
   std::set<std::string> paths_;                    // the shards' paths
-  std::map<std::string, Quantization> quantized_;  // by name
+  std::map<std::string, Quantization> quantized_;  // keys: the tensors' names
 };
 
 }  // namespace ringlet

@@ -20,7 +20,7 @@ struct TorchWeight {
   // tensor[o][c][h][w] is the weight's [h][w][c][o].
   int64_t height = 0, width = 0, channels = 0, filters = 0;
   // The known order of the flattened images in the file. With channels_last it
-  // is the model's.
+  // is the order of the model.
   bool channels_first = false;
   bool channels_last = false;
   // The units of a GRU, with the reset gate before the update gate: the first

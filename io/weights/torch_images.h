@@ -55,7 +55,7 @@ class TorchImages {
   void TrackRowOrder(int node, Output* output);
 
   const Model& model_;
-  std::vector<Output> outputs_;  // by node
+  std::vector<Output> outputs_;  // the output of each node
   std::set<int> reshaped_;       // Dense layers, to images
 };
 

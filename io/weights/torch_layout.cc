@@ -46,8 +46,8 @@ constexpr Role kRecurrentRoles[] = {
     {"bias_ih_l0", "bias"},
 };
 // The roles of PyTorch's MultiheadAttention. Its own module has the weights of
-// query, key and value, which may be blocks of one tensor; `out_proj` has the
-// output's.
+// query, key and value, which may be blocks of one tensor; `out_proj` has those
+// of the output.
 constexpr struct {
   const char *torch, *keras;
   int64_t part, parts;
@@ -79,7 +79,7 @@ bool IsRole(const std::string& name) {
 // "bn1" of "bn1.weight", "bn1.bias", "bn1.running_mean".
 struct Module {
   std::string name;
-  std::map<std::string, const StoredTensor*> tensors;  // by role
+  std::map<std::string, const StoredTensor*> tensors;  // the keys are roles
   const StoredTensor* Find(const std::string& role) const {
     const auto found = tensors.find(role);
     return found == tensors.end() ? nullptr : found->second;

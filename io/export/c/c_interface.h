@@ -38,7 +38,8 @@ struct CInterface {
   std::vector<std::string> classes;
   // Scales raw values; none: the caller scales them.
   std::optional<Scale> scale;
-  std::optional<CTable> table;  // with `scale`, if raw values are not the input
+  // Set with `scale`, if raw values are not the input.
+  std::optional<CTable> table;
   // The number of floats in the first argument.
   int64_t num_inputs() const {
     return table ? table->num_columns() : in().elements();
@@ -46,7 +47,7 @@ struct CInterface {
   std::string InText() const {
     return table ? "columns of a table" : in().ToString();
   }
-  size_t row_bytes() const {  // bytes of memory beside the model's
+  size_t row_bytes() const {  // bytes beside the memory of the model
     return table ? sizeof(float) * static_cast<size_t>(in().elements()) : 0;
   }
   ReconstructionError anomaly_score = ReconstructionError::kNone;

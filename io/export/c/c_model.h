@@ -124,7 +124,7 @@ class CModel {
   std::string calls_, numbers_, indent_ = "  ";
   int num_numbers_ = 0;
   uint32_t helpers_ = 0;
-  bool too_large_ = false;  // for an int in C
+  bool too_large_ = false;  // true: some size is too large for an int in C
   std::string not_finite_;  // a layer with infinite or NaN constants
 
   // The present primitive.

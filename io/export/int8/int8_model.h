@@ -43,7 +43,7 @@ struct Int8Memory {
   std::vector<float> floats;    // the floats of one step
   std::vector<int16_t> state;   // a recurrence's state, for a product
   std::vector<int32_t> tokens;  // the inputs that Embeddings read
-  std::vector<float> features;  // of the front end of one input
+  std::vector<float> features;  // the features of the front end of one input
   std::unique_ptr<ThreadPool> pool;
 };
 
@@ -91,7 +91,7 @@ class Int8Model {
   struct BufferSpan {
     int buffer = 0;  // -1: tokens, which are not in the arena
     int64_t begin = 0;
-    int64_t stride = 0;  // from one repetition of the step to the next
+    int64_t stride = 0;  // the step's distance to its next repetition
   };
   struct Row {
     Primitive::Kind kind;
@@ -131,7 +131,7 @@ class Int8Model {
   const float* InputFrom(int i, const float* given, Int8Memory* memory) const;
   // Floats for the features of an input, and of its front end's scratch in C.
   int64_t FeatureFloats() const;
-  int64_t FrontEndFloats() const;  // of all constants
+  int64_t FrontEndFloats() const;  // the floats of all constants
   std::string FrontEnds() const;
   Status FindRanges(Model* model, const Dataset& data, int64_t examples);
   const float* ScaledInput(const Batch& batch, Int8Memory* memory);
@@ -264,7 +264,7 @@ class Int8Model {
   std::vector<In> inputs_;
   std::vector<Activation> functions_;
   size_t num_floats_ = 0, num_state_ = 0, num_tokens_ = 0;  // see Int8Memory
-  bool too_large_ = false;                                  // for an int in C
+  bool too_large_ = false;  // true: some size is too large for an int in C
 
   // The present node.
   int node_ = 0;

@@ -96,7 +96,7 @@ class PlainModelBuilder {
   const float* floats_ = nullptr;
   PlainModel& plain_;
   PlainGraph graph_;
-  std::vector<int> nodes_;  // by primitive
+  std::vector<int> nodes_;  // the node of each primitive
   // The weights of plain nodes, in their order.
   std::map<int, Weights> weights_;
   // The present primitive.
@@ -274,7 +274,7 @@ Status PlainModelBuilder::AddSoftmax() {
   return SetNode(Add(Reshape(shape), {node}));
 }
 
-// Weights are in the order of the layer's.
+// Weights are in the order of the layer's weights.
 Status PlainModelBuilder::CopyLayerWithWeights() {
   const int node = Add(LayerForInference(), InputNodes());
   Floats& all = weights_[node].kernel;

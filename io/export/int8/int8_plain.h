@@ -37,7 +37,7 @@ struct PlainModel {
   Functional model;        // compiled; its first nodes are the inputs
   std::vector<int> nodes;  // the nodes of the plain model's outputs, in order
   std::vector<InputScale> inputs;
-  std::map<int, FrontEnd> front_ends;  // by input
+  std::map<int, FrontEnd> front_ends;  // keys: the inputs
   std::vector<Output> outputs;
 };
 

@@ -48,7 +48,7 @@ class PlainGraph {
 
   Model* model_ = nullptr;
   Lowering lowering_;
-  std::vector<int> reads_;  // by primitive
+  std::vector<int> reads_;  // the reads of each primitive
   std::vector<bool> in_front_end_;
 };
 

@@ -47,7 +47,8 @@ class NpyInput {
   NpyLayout layout_;
   InputFile file_;
   NpzReader archive_;
-  const StoredTensor* array_ = nullptr;  // in the archive; null: in the file
+  // The array in the archive; null if the file itself is the array.
+  const StoredTensor* array_ = nullptr;
 };
 
 }  // namespace ringlet

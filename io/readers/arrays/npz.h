@@ -59,7 +59,7 @@ class NpzReader : public TensorFile {
   struct Entry {
     bool deflated = false;
     int64_t size = 0;     // inflated
-    int64_t data_at = 0;  // in the inflated NPY file
+    int64_t data_at = 0;  // a place in the inflated NPY file
     NpyLayout layout;
   };
   Status FindDirectory(int64_t file_bytes, int64_t* begin, int64_t* bytes,

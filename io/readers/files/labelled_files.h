@@ -18,10 +18,10 @@
 namespace ringlet {
 
 struct LabelledFiles {
-  std::string name;  // of the folder or table
+  std::string name;  // the name of the folder or table
   std::vector<std::string> paths;
   ExampleSpec y = {DType::kUint8, {0}};
-  std::vector<unsigned char> labels;  // as y
+  std::vector<unsigned char> labels;  // the values of y
   std::vector<std::string> classes;
   std::vector<float> weights;  // empty: none
   // True: a file that is gone is left out as a damaged one.
@@ -73,7 +73,8 @@ class LabelledFilesSource : public Source {
   LabelledFiles files_;
   const bool in_memory_, skip_damaged_;
   const char* const noun_;
-  std::vector<unsigned char> cache_;  // of all x; empty: read on request
+  // The bytes of all x; empty: read on request.
+  std::vector<unsigned char> cache_;
   // Without a cache: a hash of each file's size and time; 0: not read yet.
   std::vector<std::atomic<uint64_t>> versions_;
 };

@@ -25,7 +25,7 @@ extern const MediaKind kPictureFiles, kSoundFiles;
 struct FileList {
   std::vector<std::string> paths;
   std::vector<int32_t> labels;       // class numbers; empty: without labels
-  std::vector<std::string> classes;  // by their numbers
+  std::vector<std::string> classes;  // the names, by their numbers
 };
 
 // Calls `visit` with the path of every file of the kind in `folder` and below

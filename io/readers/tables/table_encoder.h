@@ -100,7 +100,7 @@ class TableEncoder {
   // numbers among the latter.
   std::set<std::string, std::less<>> na_values_, given_;
   std::set<float> na_numbers_;
-  std::vector<Rule> rules_;       // by place
+  std::vector<Rule> rules_;       // the rule of each place
   std::vector<size_t> learning_;  // places of categories and means
 };
 
