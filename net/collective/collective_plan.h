@@ -62,7 +62,7 @@ struct CollectivePlan {
 void MakePlan(const PlanOptions& options, const Call& call,
               CollectivePlan* plan);
 
-// OK if the frame `theirs` of `peer` belongs to the same call as this rank's.
+// OK if the frame `theirs` of `peer` belongs to the call of this rank.
 // Otherwise kInvalidArgument, which names both calls.
 Status CompareCalls(const Call& call, uint64_t sequence, int rank, int peer,
                     const FrameHeader& theirs);

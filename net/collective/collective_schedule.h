@@ -100,7 +100,7 @@ class CollectiveSchedule {
     int64_t receive_segment = 0;
     int unsent = 0;  // borrowed frames not yet written
     bool sent_ready = false;
-    std::vector<uint32_t> chunks_to, chunks_from;  // by peer
+    std::vector<uint32_t> chunks_to, chunks_from;  // the chunks of each peer
   };
   // The frames that a peer sent before this rank began the operation.
   struct Unexpected {

@@ -77,8 +77,8 @@ class DoctorExchange final : private FramedLink::Owner {
 
   struct Options {
     Identity self;
-    std::string facts;     // at most kFactsBytes
-    std::string settings;  // at most kSettingsBytes
+    std::string facts;     // text of at most kFactsBytes
+    std::string settings;  // text of at most kSettingsBytes
     bool sealed = false;   // the streams prove a key
     // False: another process has this worker's port. It is dialled too.
     bool listens = true;
@@ -187,10 +187,10 @@ class DoctorExchange final : private FramedLink::Owner {
   const Options options_;
   Transport* const transport_;
   Clock* const clock_;
-  const std::vector<uint8_t> data_;  // of the frames of data
-  std::vector<PeerReport> reports_;  // by worker
-  std::vector<Dial> dials_;          // by worker
-  std::vector<bool> measured_here_;  // by worker: it has sent kDone
+  const std::vector<uint8_t> data_;  // the bytes of the frames of data
+  std::vector<PeerReport> reports_;  // the report of each worker
+  std::vector<Dial> dials_;          // the connection to each worker
+  std::vector<bool> measured_here_;  // true for each worker that has sent kDone
   std::vector<Accepted> accepted_;
   std::vector<std::unique_ptr<FramedLink>> closed_;  // deleted by the next tick
   std::vector<std::string> refusals_;

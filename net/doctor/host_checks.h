@@ -35,7 +35,7 @@ void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
 struct PortFacts {
   std::string address;  // "host:port" of this worker
   int port = 0;
-  Status status;           // of binding and listening
+  Status status;           // the result of binding and listening
   bool holds_job = false;  // a worker of this job answers at the address
 };
 void CheckPort(const PortFacts& port, Findings* out);
@@ -44,34 +44,35 @@ struct CpuFacts {
   int64_t threads = 1;
   int online = 1;    // processors of the host
   int allowed = 1;   // that sched_getaffinity permits
-  double quota = 0;  // of the control group, in processors; 0 if there is none
+  double quota = 0;  // the control group's processors; 0: no quota
 };
 void CheckCores(const CpuFacts& cpu, Findings* out);
 
 // Bytes that this process may still take.
 struct MemoryFacts {
-  uint64_t needed = 0;              // of the model, its data and the program
-  uint64_t available = kUnlimited;  // of the host: MemAvailable
-  uint64_t group = kUnlimited;      // of the control group
-  uint64_t limit = kUnlimited;      // of RLIMIT_AS
+  // Bytes of the model, its data and the program.
+  uint64_t needed = 0;
+  uint64_t available = kUnlimited;  // bytes of the host: MemAvailable
+  uint64_t group = kUnlimited;      // bytes left in the control group
+  uint64_t limit = kUnlimited;      // bytes left of RLIMIT_AS
 };
 void CheckPlannedMemory(const MemoryFacts& memory, Findings* out);
 
 // A folder to which this worker writes.
 struct DiskFacts {
   std::string folder, use;  // use: "--save", "BackupAndRestore"
-  Status writable;          // of making a file there
+  Status writable;          // the result of making a file there
   uint64_t needed = 0;      // bytes
   uint64_t free_bytes = kUnlimited;
   uint64_t free_files = kUnlimited;
   bool synced = true;       // the test is over
-  double sync_seconds = 0;  // of 1 MB
+  double sync_seconds = 0;  // the time to sync 1 MB
 };
 void CheckDisk(const DiskFacts& disk, Findings* out);
 
 // The files of the data. `bytes`: of memory that they take.
 struct DataFacts {
-  Status status;  // of reading their sizes
+  Status status;  // the result of reading their sizes
   uint64_t bytes = 0;
 };
 

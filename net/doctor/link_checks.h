@@ -60,8 +60,9 @@ class LinkChecks final : private DoctorExchange::Transport,
   PeerContext context_;
   OwnAddresses own_;
   Status listen_status_;
-  std::vector<std::unique_ptr<NameLookup>> lookups_;  // by worker
-  std::vector<size_t> next_address_;                  // by worker
+  // The lookup of each worker's name.
+  std::vector<std::unique_ptr<NameLookup>> lookups_;
+  std::vector<size_t> next_address_;  // the next address of each worker
   SeenGreetings answered_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<UvHandles> handles_;

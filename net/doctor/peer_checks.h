@@ -17,10 +17,10 @@ namespace ringlet {
 // What a doctor says of its worker. On the wire: "name\tvalue\n" for each
 // field.
 struct WorkerFacts {
-  std::string version;        // of the program
+  std::string version;        // the program's version
   std::string arithmetic;     // ArithmeticClassName()
   std::string byte_order;     // "little" or "big"
-  uint64_t settings_sum = 0;  // of the whole text of the settings
+  uint64_t settings_sum = 0;  // the sum of the whole text of the settings
   int64_t packet_bytes = 0;   // the largest packet of its network; 0: unknown
 };
 std::string EncodeFacts(const WorkerFacts& facts);
@@ -40,7 +40,7 @@ struct PeerContext {
   std::string settings;
   // The arithmetic must be the same on all workers (exact sums, local updates).
   bool same_arithmetic = false;
-  double timeout_seconds = 5;  // of the job
+  double timeout_seconds = 5;  // the job's timeout
 };
 // Adds the findings about another worker.
 void CheckPeerReport(const PeerContext& self, int peer,

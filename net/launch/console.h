@@ -63,7 +63,8 @@ class Console {
   Owner* const owner_;  // outlives this
   const int stdout_fd_;
   OutputQueue outputs_[2];
-  int output_of_[2] = {0, 1};  // by stream; equal if both are one place
+  // The output of each stream; equal if both are one place.
+  int output_of_[2] = {0, 1};
   bool on_terminal_;
   TerminalLine unfinished_line_;  // the unfinished line of worker 0's stdout
   bool paused_[2] = {false, false};

@@ -56,7 +56,7 @@ void CloseAllBut(int kept, int limit) {
 struct Watched {
   std::vector<pid_t> groups;
   std::string mark;
-  std::vector<char> buffer;  // for KillMarked
+  std::vector<char> buffer;  // memory for KillMarked
 };
 
 [[noreturn]] void Watch(int socket, int limit, Watched* watched) {

@@ -52,7 +52,7 @@ struct LocalWorker {
   std::string tf_config;                   // "TF_CONFIG=…"
   std::unique_ptr<WorkerProcess> process;  // null between runs
   uint64_t started_millis = 0;             // start of this run, by uv_now
-  uv_timer_t timer;  // for its restart, or its output after its exit
+  uv_timer_t timer;  // waits for its restart, or for output after its exit
 };
 
 class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {

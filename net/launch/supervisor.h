@@ -22,7 +22,7 @@ class Supervisor {
     // call OnRestart.
     double restart_after = -1;
     std::vector<int> cancelled;  // restarts that are cancelled
-    int signal = 0;              // to every process but the spared ones
+    int signal = 0;              // sent to every process but the spared ones
     std::vector<int> spared;     // workers that get no signal
     // Replaces the last deadline. Not negative: call OnDeadline after this many
     // seconds.
@@ -58,11 +58,11 @@ class Supervisor {
   // The stages of ending a job, in their order.
   enum class Phase { kRunning, kGrace, kTerminate, kKill };
   struct WorkerState {
-    bool waiting = false;  // for its restart
+    bool waiting = false;  // it waits for its restart
     bool done = false;
-    bool reported_end = false;  // that its work is done
+    bool reported_end = false;  // it has reported that its work is done
     bool given_up = false;      // the others continue without it
-    bool restarted = false;     // at least once
+    bool restarted = false;     // it was restarted at least once
     int restarts = 0;           // since the last healthy run (launcher.h)
     int code = 0;               // the exit code of the last run
   };
@@ -94,7 +94,7 @@ class Supervisor {
   void EnterPhase(Phase phase, int signal, Actions* actions);
 
   const LaunchOptions& options_;     // outlive this
-  std::vector<WorkerState> states_;  // by worker
+  std::vector<WorkerState> states_;  // the state of each worker
   Phase phase_ = Phase::kRunning;
   bool signalled_ = false, finished_ = false;
   bool overdue_ = false;  // a worker that has reported its end has no time left

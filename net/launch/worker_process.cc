@@ -23,7 +23,7 @@ namespace ringlet {
 
 namespace {
 
-constexpr int kDoneFd = 3;              // in a worker
+constexpr int kDoneFd = 3;              // the descriptor in a worker
 constexpr size_t kMaxLine = 64 * 1024;  // longer ones are cut in pieces
 
 // Null-terminated, as exec takes them. The texts belong to the caller.

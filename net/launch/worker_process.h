@@ -36,11 +36,11 @@ class WorkerProcess {
     Owner* owner;
     const LaunchOptions* options;
     std::string key;   // "RINGLET_LAUNCHER_KEY=KEY", or ""
-    int done_fd = -1;  // for ReportDone; -1: not used
+    int done_fd = -1;  // the descriptor for ReportDone; -1: not used
     uv_loop_t loop;
     Console* console;
     Guard guard;
-    char buffer[64 * 1024];  // for each read in turn
+    char buffer[64 * 1024];  // the buffer of each read in turn
   };
 
   WorkerProcess(Shared* shared, int index) : shared_(shared), index_(index) {}
@@ -100,7 +100,7 @@ class WorkerProcess {
   Stream streams_[2];
   int input_ = -1;  // writes to a remote worker's stdin; -1 if there is none
   int open_handles_ = 0;
-  pid_t pid_ = 0;  // from its start until it is reaped
+  pid_t pid_ = 0;  // nonzero from its start until it is reaped
   int code_ = 0;
 };
 

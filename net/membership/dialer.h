@@ -63,7 +63,7 @@ class Dialer {
   const bool has_keys_;
   const int64_t timeout_;
   int64_t longest_pause_ = INT64_MAX;
-  std::vector<Peer> peers_;  // by worker
+  std::vector<Peer> peers_;  // the peer of each worker
 };
 
 }  // namespace ringlet

@@ -42,7 +42,7 @@ class DuplicateWorkers {
     uint64_t incarnation = 0;  // 0 if none is known
     int64_t since = 0;
   };
-  std::vector<Process> seen_;  // by worker
+  std::vector<Process> seen_;  // the last process of each worker
 };
 
 }  // namespace ringlet

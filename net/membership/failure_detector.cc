@@ -130,7 +130,7 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
     return FindStalledNeighbour(now);
   }
   int at = activity_.waiting_on;
-  int64_t last_change = progress_;  // in the chain
+  int64_t last_change = progress_;  // the newest change in the chain
   for (size_t hops = 0; hops < peers_.size(); ++hops) {
     const Peer& peer = peers_[at];
     if (!peer.watched) return Suspect();

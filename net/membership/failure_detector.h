@@ -33,7 +33,7 @@ class FailureDetector {
   struct Options {
     int worker = 0;  // this worker
     int64_t timeout_nanos = 5 * kSecond;
-    std::vector<std::string> addresses;  // by worker
+    std::vector<std::string> addresses;  // the address of each worker
     bool elastic = false;                // every pair is linked
   };
   FailureDetector(Options options, int64_t now);

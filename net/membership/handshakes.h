@@ -1,4 +1,4 @@
-// Handshakes: the greetings by which a link becomes a worker's.
+// Handshakes: the greetings by which a link becomes that of a worker.
 //
 // It owns the record of duplicate workers. The Session gives it the links that
 // have connected, and their kHello, kWelcome and kReject frames. It calls

@@ -88,12 +88,12 @@ class MissingPeerReport {
   const std::vector<std::string> addresses_;
   const double deadline_seconds_;
   const int sufficient_workers_;
-  std::vector<Peer> peers_;  // by worker
+  std::vector<Peer> peers_;  // one for each worker
   int64_t begin_ = 0;
   int64_t next_ = 0;
   bool reported_ = false;
   int missed_by_others_ = -1;
-  int last_named_ = -1;  // by SetMissedByOthers, since named_at_
+  int last_named_ = -1;  // SetMissedByOthers named it at named_at_
   int64_t named_at_ = 0;
   std::string refused_;  // the last connection that was refused here
   PastLine last_[kMaxRefusals];

@@ -41,7 +41,7 @@ class Operations final : private CollectiveSchedule::Wire {
   // Another process takes the worker's place, before the ring has formed.
   void DropUnexpected(int worker);
 
-  // Frames from a worker, as CollectiveSchedule's.
+  // Takes frames from a worker, as in CollectiveSchedule.
   Status OnHeader(int worker, const FrameHeader& header,
                   ReceiveTarget* receive_target) {
     return schedule_.OnHeader(members_->rank(worker), header, receive_target);

@@ -16,7 +16,7 @@ namespace {
 
 // In a large ring all others may connect at the same time.
 constexpr size_t kMaxUnauthenticated = 16;
-constexpr int kMaxStuckTicks = 12;  // in ticks of T/8
+constexpr int kMaxStuckTicks = 12;  // a tick is T/8
 
 }  // namespace
 

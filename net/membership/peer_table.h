@@ -93,7 +93,7 @@ class PeerTable {
   std::vector<int> linked_;
   uint64_t step_ = 0;
   uint32_t generation_ = 0;
-  std::vector<Peer> peers_;  // by worker; this worker's own stays empty
+  std::vector<Peer> peers_;  // one for each worker; this worker's stays empty
   // Links without a handshake, the oldest first.
   std::vector<std::unique_ptr<FramedLink>> unauthenticated_;
   std::vector<std::unique_ptr<FramedLink>> dropped_;

@@ -32,7 +32,7 @@ void SessionEvents::RecordLost(const FailureDetector::Suspect& suspect,
   Event event("loss");
   event.Workers("lost", {suspect.worker})
       .Text("reason", FailureDetector::Reason(suspect, detail));
-  const int64_t heard = detector.HeardAt(suspect.worker);  // 0: this worker's
+  const int64_t heard = detector.HeardAt(suspect.worker);  // 0 for this worker
   if (heard > 0) event.Seconds("last_heard_seconds", now - heard);
   RecordEnd(std::move(event), detector, now);
 }

@@ -70,7 +70,8 @@ class SessionEvents {
   bool recorded_end_ = false;
   Wait wait_;                          // its peer is -1 if there is none
   int64_t waited_at_ = INT64_MIN / 2;  // the time of the last wait's event
-  std::vector<bool> quiet_;            // by worker: its silence is recorded
+  // True for a worker with a recorded silence.
+  std::vector<bool> quiet_;
 };
 
 }  // namespace ringlet

@@ -119,7 +119,7 @@ Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
 // running job.
 Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
                            int64_t now) {
-  uint64_t informed = 0;  // by the end of the wait
+  uint64_t informed = 0;  // the workers informed by the end of the wait
   for (int r = 0; state_->forms_first_ring() &&
                   r < std::min(options_.size(), kMaxInformedWorkers);
        ++r) {
@@ -137,7 +137,7 @@ Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
     missing_report_->SetReason(
         peer, std::string("it cannot take part: ") + reason.message());
     strangers_->PrintRefusal(link, why, now);
-    return Error(Code::kUnavailable, "%s", why.message());  // of the link
+    return Error(Code::kUnavailable, "%s", why.message());  // a link's error
   }
   owner_->OnRefused(why, peer);
   return Status();

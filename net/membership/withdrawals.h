@@ -50,7 +50,7 @@ class Withdrawals {
   Handshakes* const handshakes_;
   Handshakes::Owner* const owner_;
   Status reason_;
-  std::vector<bool> informed_;  // by worker
+  std::vector<bool> informed_;  // true for each informed worker
 };
 
 }  // namespace ringlet

@@ -22,8 +22,8 @@ struct RelayOptions {
   // "host:port" of one of this host's addresses, or "port" of all of them.
   std::string address;
   int connections = 256;       // the most at a time; others are closed
-  double hello_seconds = 10;   // for the hello
-  double silent_seconds = 1;   // for the hello while no place is left
+  double hello_seconds = 10;   // the time limit of a hello
+  double silent_seconds = 1;   // the limit while no place is left
   double dial_seconds = 60;    // one that dials waits for its listener
   double linger_seconds = 10;  // after the end of the other side
 };

@@ -191,7 +191,8 @@ class Ring final : public RingCollective, private RingNode::Owner {
   const RingOptions options_;
   uint32_t generation_ = 1;      // proposed to the others
   uint64_t remaining_mask_ = 0;  // Session::remaining_workers of the last ring
-  std::vector<int> workers_;     // by rank; of the net thread until running_
+  // The worker of each rank; of the net thread until running_.
+  std::vector<int> workers_;
   std::atomic<bool> has_joiner_{false};
   bool reported_by_other_ = false;  // how the last node failed
   std::unique_ptr<Loop> loop_;

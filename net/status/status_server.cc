@@ -31,7 +31,7 @@ class Server final : public StatusServer, public TcpServer<Connection> {
   // priorities of threads.
   void OnStart() override {
 #ifdef __linux__
-    setpriority(PRIO_PROCESS, 0, 19);  // of this thread
+    setpriority(PRIO_PROCESS, 0, 19);  // this thread only
 #endif
   }
   bool Admit(Connection*) override {

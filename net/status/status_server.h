@@ -22,7 +22,7 @@ struct StatusServerOptions {
   // on a loopback address only.
   std::string token;
   int connections = 16;  // the most at a time
-  double seconds = 5;    // for a request and its answer
+  double seconds = 5;    // the time limit of a request and its answer
 };
 
 class StatusServer {

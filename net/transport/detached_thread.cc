@@ -29,7 +29,7 @@ int StartDetachedThread(std::function<void()> body) {
       own.get());
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&detached);
-  if (error == 0) static_cast<void>(own.release());  // now the thread's
+  if (error == 0) static_cast<void>(own.release());  // the thread owns it now
   return error;
 }
 

@@ -36,7 +36,7 @@ struct ReceiveTarget {
   // The type of the payload's numbers on the wire. The numbers at `data` are
   // floats.
   WireDtype dtype = WireDtype::kFloat32;
-  bool integers = false;  // for kReduce: int32 in place of floats
+  bool integers = false;  // a kReduce adds int32 in place of floats
   uint8_t* data = nullptr;
 };
 
@@ -127,7 +127,7 @@ class FrameReader {
   // Grows from kFirstBytes to kBufferBytes while reads fill it: most links of a
   // large ring carry little more than heartbeats.
   size_t capacity_ = 0;
-  bool filled_ = false;  // by the last read
+  bool filled_ = false;  // the last read filled the buffer
   std::unique_ptr<uint8_t[], FreeAligned> buffer_;
 };
 

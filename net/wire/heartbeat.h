@@ -38,7 +38,7 @@ struct ChainEnd {
 };
 
 constexpr size_t kHeartbeatBytes = 4;
-constexpr size_t kChainEndBytes = 36;  // in addition, if there is an end
+constexpr size_t kChainEndBytes = 36;  // added if there is an end
 // `payload` has room for both.
 void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
                      uint8_t* payload, const ChainEnd& end = ChainEnd());

@@ -37,7 +37,7 @@ struct ViewFrame {
   uint32_t generation = 0;
 };
 
-constexpr size_t kViewBytes = 14;  // at most
+constexpr size_t kViewBytes = 14;  // the most bytes of a view
 // The bytes for a list of `size` workers.
 inline size_t ViewBytes(int size) { return size <= 16 ? 8 : kViewBytes; }
 // Writes kViewBytes. Of these the first ViewBytes(size) are sent.
