@@ -138,7 +138,7 @@ TEST_F(ProgramWatchTest, Kills_AtRandomEvents_GiveTheSameBits) {
       default:  // a temporary file, or the end of the round
         EXPECT_TRUE(Eventually([&] {
           std::vector<std::string> names;
-          PosixFiles()->List(folder_, &names).IgnoreError();
+          PosixFiles()->List(folder_.path(), &names).IgnoreError();
           for (const std::string& name : names) {
             if (EndsWith(name, ".tmp")) return true;
           }
