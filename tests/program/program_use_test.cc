@@ -380,15 +380,6 @@ TEST_F(ProgramTest, ValidationScale_Forgotten_IsRefused) {
 
 // Output that fits the buffers of stdio is written only when the file is
 // closed.
-TEST_F(ProgramTest, Predict_DiskIsFull_EndsWithAnError) {
-  WriteWhole(folder_ / "d.csv", "a,b,kind\n1,0,0\n0,1,1\n");
-  WriteWhole(folder_ / "csv.json", kCsvRun);
-  ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
-  ASSERT_EQ(symlink("/dev/full", (folder_ / "full.csv").c_str()), 0);
-  EXPECT_EQ(Run({"predict", "m", "--csv", "d.csv", "--out", "full.csv"}), 1);
-  EXPECT_TRUE(Contains(err_, "full.csv: writing"));
-}
-
 TEST_F(ProgramTest, Audit_ExampleIsUsedTwice_EndsWithAnError) {
   const std::string begin =
       "epoch,step,replica,pass,used,size,examples\n0,0,all,0,0,4,0 1\n";
