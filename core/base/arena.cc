@@ -52,7 +52,7 @@ uint64_t LifetimePlan::PlaceBy(const Key& key) {
     return key(buffers_[a]) > key(buffers_[b]);
   });
   uint64_t total = 0;
-  std::vector<const Buffer*> placed;  // by offset
+  std::vector<const Buffer*> placed;  // the placed buffers, by offset
   for (int i : order) {
     Buffer& buffer = buffers_[i];
     buffer.offset = 0;

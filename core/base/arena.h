@@ -86,7 +86,7 @@ class LifetimePlan {
  private:
   struct Buffer {
     uint64_t bytes;
-    int first, last;  // from 0
+    int first, last;  // times, from 0
     uint64_t offset;
   };
   template <typename Key>

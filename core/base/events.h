@@ -20,8 +20,9 @@ namespace ringlet {
 // The fields of one line. A field that has no more room is left out.
 class Event {
  public:
-  static constexpr size_t kMaxBytes = 3900;  // of all fields
-  static constexpr size_t kMaxText = 1000;   // of one text; the rest is cut
+  static constexpr size_t kMaxBytes = 3900;  // the most bytes of all fields
+  // The most of one text; the rest is cut.
+  static constexpr size_t kMaxText = 1000;
 
   explicit Event(const char* name);
   // Bytes that are not valid UTF-8, and zeros, become '?'.

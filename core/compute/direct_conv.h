@@ -25,7 +25,7 @@ constexpr int64_t PaddedFilters(int64_t filters) {
 struct ConvWindows {
   const float* x;
   int64_t x_row, x_step;
-  int64_t rows, positions;  // at least one of each
+  int64_t rows, positions;  // both are at least 1
   const int64_t* offsets;
   int64_t taps;
   // The index of the first tap in a longer chain. The taps before it and after
@@ -77,12 +77,12 @@ struct DirectConv {
   void (*depthwise_gradient)(const ConvGradient& product);
 };
 
-extern const DirectConv kDirectConv;  // for any CPU of the architecture
+extern const DirectConv kDirectConv;  // runs on any CPU of the architecture
 #ifdef __FP_FAST_FMAF
 extern const DirectConv kDirectConvUnfused;  // without fused multiply-adds
 #endif
 #if defined(__x86_64__)
-extern const DirectConv kDirectConvAvx2;  // with AVX2 and FMA
+extern const DirectConv kDirectConvAvx2;  // uses AVX2 and FMA
 extern const DirectConv kDirectConvAvx512;
 #endif
 

@@ -29,7 +29,7 @@ struct ExactLoops {
   int32_t (*max_magnitude_bits)(const float* x, int64_t n);
 };
 
-extern const ExactLoops kExactLoops;  // for any CPU of the architecture
+extern const ExactLoops kExactLoops;  // runs on any CPU of the architecture
 #if defined(__x86_64__)
 extern const ExactLoops kExactLoopsAvx2;
 #endif

@@ -17,7 +17,7 @@ struct FunctionLoops {
   void (*exp)(float center, int64_t n, float* y);
 };
 
-extern const FunctionLoops kFunctionLoops;  // for any CPU of the architecture
+extern const FunctionLoops kFunctionLoops;  // they run on any CPU
 #if defined(__x86_64__)
 extern const FunctionLoops kFunctionLoopsAvx2;
 extern const FunctionLoops kFunctionLoopsAvx512;

@@ -169,7 +169,7 @@ double Pow(double x, double y) {
 double CosPi(double x) {
   const double a = std::fabs(x) - 2 * std::floor(std::fabs(x) / 2);
   const double shifted = 2 * a + kRound;
-  const double r = a - 0.5 * (shifted - kRound);  // in [-1/4, 1/4]
+  const double r = a - 0.5 * (shifted - kRound);  // r is in [-1/4, 1/4]
   const uint64_t quarters = BitCast<uint64_t>(shifted) & 3;
   const bool is_sine = (quarters & 1) != 0;
   const Pair angle =
@@ -193,7 +193,7 @@ double Atan2(double y, double x) {
   const bool is_steep = a > b;
   double t = is_steep ? b / a : a == 0 ? 0 : a / b;
   constexpr double kPi = 0x1.921fb54442d18p+1;
-  constexpr double kTangent = 0x1.a827999fcef32p-2;  // of pi / 8
+  constexpr double kTangent = 0x1.a827999fcef32p-2;  // the tangent of pi / 8
   const double rotation = t > kTangent ? kPi / 4 : 0;
   if (rotation > 0) t = (t - 1) / (t + 1);
   const double square = t * t;

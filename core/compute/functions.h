@@ -186,7 +186,7 @@ inline Normal NormalAt(float x) {
   const double a = limited, power = -0.5 * a * a;
   const double shifted = power * kOneOverLn2 + kRound;
   const double r = power - (shifted - kRound) * kLn2;
-  double e = 1.0 / 40320;  // to the 8th power, error 2e-10
+  double e = 1.0 / 40320;  // terms to the 8th power, error 2e-10
   e = e * r + 1.0 / 5040;
   e = e * r + 1.0 / 720;
   e = e * r + 1.0 / 120;

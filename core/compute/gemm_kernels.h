@@ -31,13 +31,13 @@ struct GemmLoops {
                  int64_t row_stride);
 };
 
-extern const GemmLoops kGemmLoops;  // for any CPU of the architecture
+extern const GemmLoops kGemmLoops;  // runs on any CPU of the architecture
 #ifdef __FP_FAST_FMAF
 extern const GemmLoops kGemmLoopsUnfused;  // without fused multiply-adds
 #endif
 #if defined(__x86_64__)
-extern const GemmLoops kGemmLoopsAvx2;    // with AVX2 and FMA
-extern const GemmLoops kGemmLoopsAvx512;  // with AVX-512 F
+extern const GemmLoops kGemmLoopsAvx2;    // uses AVX2 and FMA
+extern const GemmLoops kGemmLoopsAvx512;  // uses AVX-512 F
 #endif
 
 struct DirectConv;     // direct_conv.h
@@ -50,7 +50,7 @@ struct FunctionLoops;  // function_loops.h
 
 struct KernelSet {
   const char* name;
-  bool (*runs)();  // on this CPU
+  bool (*runs)();  // true if this CPU can run it
   bool fuses;
   int64_t tile_rows, tile_cols;
   int64_t row_block,
@@ -60,15 +60,15 @@ struct KernelSet {
   void (*tile)(int64_t k, const float* a, const float* b, bool add, float* c,
                int64_t row_stride, const float* next);
   const GemmLoops* loops;
-  const GemmLoops* narrow_loops;  // for at most 8 columns
+  const GemmLoops* narrow_loops;  // used for at most 8 columns
   const DirectConv* conv;
-  const DirectConv* narrow_conv;  // for filters that fit its vectors
+  const DirectConv* narrow_conv;  // used for filters that fit its vectors
   // planes_conv.h, paired_conv.h; null if vectors are too short
   void (*planes)(const ConvForward& product);
   void (*pairs)(const ConvGradient& product);
   const RowLoops* rows;
   const PoolLoops* pools;
-  const PoolLoops* narrow_pools;  // for at most 8 channels
+  const PoolLoops* narrow_pools;  // used for at most 8 channels
   const ExactLoops* exact;
   const FunctionLoops* functions;
 };

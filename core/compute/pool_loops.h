@@ -36,7 +36,7 @@ struct PoolLoops {
                            const float* dy, float* dx);
 };
 
-extern const PoolLoops kPoolLoops;  // for any CPU of the architecture
+extern const PoolLoops kPoolLoops;  // runs on any CPU of the architecture
 #if defined(__x86_64__)
 extern const PoolLoops kPoolLoopsAvx2;
 extern const PoolLoops kPoolLoopsAvx512;

@@ -56,7 +56,7 @@ struct RowLoops {
   void (*first_uniform)(uint64_t seed, uint64_t stream, int64_t n, float* to);
 };
 
-extern const RowLoops kRowLoops;  // for any CPU of the architecture
+extern const RowLoops kRowLoops;  // runs on any CPU of the architecture
 #if defined(__x86_64__)
 extern const RowLoops kRowLoopsAvx2;
 extern const RowLoops kRowLoopsAvx512;

@@ -23,7 +23,7 @@ class DatasetLoader final : public BatchLoader {
  public:
   // The targets of one output of the model with a loss.
   struct TargetsOf {
-    int64_t count = 1;                // for each example
+    int64_t count = 1;                // targets of each example
     bool classes = true;              // they are class numbers
     int64_t num_classes = 0;          // > 0: these are below it
     std::optional<int> ignore_class;  // may be any number
@@ -88,15 +88,15 @@ class DatasetLoader final : public BatchLoader {
 
   const Options options_;
   const ExampleSpec x_spec_, y_spec_;
-  BatchCursor cursor_;                // of the next read
-  BatchCursor read_cursor_;           // of the last read
+  BatchCursor cursor_;                // the cursor of the next read
+  BatchCursor read_cursor_;           // the cursor of the last read
   BatchPlan plan_;                    // the plan of the last read
   std::vector<int64_t> indices_;      // examples of the last read
   std::vector<unsigned char> raw_x_;  // empty if read in place
   std::vector<unsigned char> raw_y_;
   std::vector<float> weights_;  // empty if each is 1
   Batch batch_;                 // the caller's batch
-  BatchCursor batch_cursor_;    // of the caller's batch
+  BatchCursor batch_cursor_;    // the cursor of the caller's batch
   Status result_;
 
   // With Dataset::Memory(). Only the thread that reads uses both.

@@ -70,7 +70,7 @@ struct DatasetParts {
   bool drop_remainder = false;
   Scale scale;
   int64_t memory = 0;         // 0: Memory was not called
-  int64_t example_bytes = 0;  // with memory: of x and y in the source
+  int64_t example_bytes = 0;  // with memory: bytes of x and y in the source
   bool apart = false;         // with memory: each example has its own file
   std::shared_ptr<const std::vector<float>> weights;  // null: all are 1
   int64_t weights_per_example = 1;

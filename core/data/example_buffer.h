@@ -52,9 +52,10 @@ class ExampleBuffer {
 
  private:
   struct Group {
-    std::vector<int64_t> index;  // in the order of use
-    std::vector<int32_t> order;  // of reading; empty: that of use
-    std::vector<int32_t> slot;   // of each example; < 0: it is not read
+    std::vector<int64_t> index;  // the examples in the order of use
+    std::vector<int32_t> order;  // the order of reading; empty: that of use
+    // The slot of each example; < 0: it is not read.
+    std::vector<int32_t> slot;
     size_t read = 0, used = 0;
 
     bool all_read() const { return read == index.size(); }
@@ -76,7 +77,7 @@ class ExampleBuffer {
   std::vector<int32_t> free_;               // slots
   Group present_, next_;
   std::unique_ptr<ThreadPool> threads_;  // null: one
-  std::vector<Status> read_;             // of ReadAtOnce
+  std::vector<Status> read_;             // the results of ReadAtOnce
   std::vector<int64_t> block_index_;
   std::vector<unsigned char> block_x_, block_y_;
   Status error_;

@@ -34,11 +34,11 @@ struct CompileConfig {
     int node = 0;
     bool has_loss = true;
     float weight = 1;
-    Loss loss;         // as given to Compile
-    Loss step_loss;    // in a step: on logits where the activation allows
-    Loss output_loss;  // on the values of Model::output()
+    Loss loss;         // the loss as given to Compile
+    Loss step_loss;    // the loss in a step; on logits if possible
+    Loss output_loss;  // the loss of the values of Model::output()
     bool takes_logits = false;              // step_loss takes logits
-    int64_t first_target = 0, targets = 0;  // in one example
+    int64_t first_target = 0, targets = 0;  // targets in one example
   };
 
   // Stores the arguments of Compile unchanged.
@@ -50,7 +50,7 @@ struct CompileConfig {
   // its own loss.
   Status SetOutputs(const std::vector<OutputLoss>& output_losses,
                     const Graph& graph);
-  std::vector<bool> Losses() const;  // by output: whether it has a loss
+  std::vector<bool> Losses() const;  // true for each output that has a loss
   // Checks that the arguments are well formed, and that the losses fit the
   // outputs of the complete graph.
   Status Check(const Graph& graph) const;
@@ -87,7 +87,8 @@ struct CompileConfig {
   }
 
   Optimizer optimizer;
-  std::vector<OutputLoss> losses;  // by output; their metrics are resolved
+  // One for each output; their metrics are resolved.
+  std::vector<OutputLoss> losses;
   std::vector<Output> outputs;
   bool takes_logits = false;  // a step_loss takes logits
   // The metrics of all outputs, the weighted ones last, and each one's output.

@@ -75,7 +75,7 @@ class ExactExchange final : public RankExchange {
   // of all workers.
   std::vector<uint8_t> exponents_;
   std::vector<uint8_t> gathered_;
-  std::vector<uint32_t> greatest_;  // of the sums that have arrived, in units
+  std::vector<uint32_t> greatest_;  // the greatest sum so far, in units
   std::vector<int64_t> begins_;     // where the started buckets begin
   int32_t flags_[kFlags] = {};
   bool only_measures_ = false;    // the pass gives only exponents

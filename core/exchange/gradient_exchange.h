@@ -55,8 +55,8 @@ class GradientExchange {
   // error is not lost: the next call of the collective returns it.
   virtual void Drop() = 0;
 
-  // Gathers the reports: reports[r * bytes …] becomes rank r's
-  // report[0 … bytes).
+  // Gathers the reports: reports[r * bytes …] becomes report[0 … bytes) of
+  // rank r.
   // `report` is read before Start returns. The exchange owns `reports` until
   // Finish or Drop.
   virtual Status StartReport(const void* report, size_t bytes,

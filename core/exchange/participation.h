@@ -40,7 +40,7 @@ class Participation {
   std::vector<uint8_t> AssignedReplicas() const;
 
   const CompileConfig& config_;
-  std::vector<Role> roles_;  // by replica
+  std::vector<Role> roles_;  // the role of each replica
   int count_ = 0;
 };
 

@@ -45,8 +45,8 @@ class ReplicaAssignment {
   std::string ToString() const;  // "3, 4, 1"
 
  private:
-  std::vector<int> counts_;  // by rank
-  std::vector<int> fixed_;   // by rank; empty: ranges in order
+  std::vector<int> counts_;  // the number of each rank's replicas
+  std::vector<int> fixed_;   // the replica of each rank; empty: ranges in order
 };
 
 }  // namespace ringlet

@@ -42,9 +42,9 @@ class WorkerThroughput {
   void RecordTime(size_t rank, int64_t nanos);
   bool HasAll(size_t min_steps) const;
 
-  std::vector<int64_t> workers_;              // by rank
-  std::vector<std::vector<int64_t>> recent_;  // by rank, oldest first
-  std::map<int64_t, int64_t> nanos_;          // by number in the list
+  std::vector<int64_t> workers_;              // the worker of each rank
+  std::vector<std::vector<int64_t>> recent_;  // each rank's times, oldest first
+  std::map<int64_t, int64_t> nanos_;          // the time of each worker
 };
 
 }  // namespace ringlet

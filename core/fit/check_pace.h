@@ -41,7 +41,8 @@ class CheckPace {
   }
   const CheckTimes& own_times() const { return own_times_; }
 
-  // Call it when a view has formed: the time of the loss is not a step's.
+  // Call it when a view has formed: the time of the loss is not that of a
+  // step.
   void EnterView() { ended_ = 0; }
 
   // Chooses the number of steps between two checks. `times` and `every` (the

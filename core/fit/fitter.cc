@@ -136,7 +136,7 @@ void Fitter::ReportToOthers(const Status& status) {
 }
 
 void Fitter::NotifyReturn(const Status& status) {
-  RecordSignal();  // in the step that was interrupted
+  RecordSignal();  // one that came in the interrupted step
   for (const auto& callback : options_.callbacks) {
     const Status returned = CallFitReturn(callback.get(), fit_, status);
     if (returned.ok()) continue;

@@ -106,7 +106,8 @@ class Fitter {
     return options_.check_replicas_every == kCheckByTime &&
            recovery_.verifies();
   }
-  int64_t CheckEvery() const;  // in steps, if checks do not follow time
+  // A number of steps, if checks do not follow time.
+  int64_t CheckEvery() const;
   Status ChooseCheckPace();
   void RecordCheck(const Status& status);
   void ReportToOthers(const Status& status);
@@ -142,7 +143,7 @@ class Fitter {
   Logs epoch_logs_;  // the logs of the last epoch
   CheckPace check_pace_;
   int64_t next_check_event_ = 0;       // a time
-  bool all_ranks_have_error_ = false;  // of the error that ends the fit
+  bool all_ranks_have_error_ = false;  // all have the error that ends the fit
   bool round_steps_chosen_ = false;  // ChooseRoundSteps was called in this view
 };
 

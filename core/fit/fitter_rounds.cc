@@ -36,7 +36,7 @@ Status Fitter::MeasureRounds(int64_t* chosen) {
       std::min(kFewestAutoSteps, plan_.StepsLeft(fit_.epoch, fit_.step));
   *chosen = kFewestAutoSteps;
   if (steps <= 0) return Status();  // the data end here
-  fit_.local_steps = steps;         // for the loader
+  fit_.local_steps = steps;         // the loader reads it
   LocalTrainer::Times shortest = {INT64_MAX, INT64_MAX};
   Status status;
   for (int i = 0; i < 2 && status.ok(); ++i) {

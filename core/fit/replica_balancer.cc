@@ -11,7 +11,8 @@ namespace ringlet {
 namespace {
 
 constexpr int64_t kStepsBetweenReports = 32;
-constexpr int64_t kStepsBetweenAssignments = 32;  // by rounds
+// Longer if a round ends later.
+constexpr int64_t kStepsBetweenAssignments = 32;
 
 }  // namespace
 

@@ -42,7 +42,7 @@ class ReplicaBalancer {
   int64_t view_began_ = 0;      // iterations at EnterView
   int64_t next_event_ = 0;      // a time
   int64_t reported_at_ = 0;     // iterations at the last line of Report
-  ReplicaAssignment reported_;  // by that line, or at EnterView
+  ReplicaAssignment reported_;  // the assignment in that line, or at EnterView
 };
 
 }  // namespace ringlet

@@ -188,7 +188,8 @@ void Graph::TakeState(GraphNode* node) const {
   }
   const GraphNode& source = nodes_[node->inputs[0]];
   const int parent = layers_[source.layer_index].parent;
-  if (source.layer.return_state) return;  // of the layer itself
+  // The state is that of the layer itself.
+  if (source.layer.return_state) return;
   if (layer.tensor == 0 || parent < 0) {
     layer.kind = Layer::Kind::kActivation;
     layer.activation = kLinear;
@@ -277,7 +278,7 @@ Status Graph::AddNode(int layer, const std::vector<int>& inputs) {
       "layer '%s' (%s)", called.path.c_str(), ClassName(called.layer)));
   node.root = size();
   node.first_variable = static_cast<int>(variables_.size());
-  node.output = called.layer.shape;  // an Input's
+  node.output = called.layer.shape;  // the shape of an Input
   if (called.layer.kind != Layer::Kind::kInput) {
     RINGLET_RETURN_IF_ERROR(MakeOp(&node).Annotate(
         "layer '%s' (%s)", called.path.c_str(), ClassName(called.layer)));

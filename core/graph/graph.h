@@ -25,7 +25,7 @@ namespace ringlet {
 // A layer, listed once however often it is called. A nested model and the Input
 // of one are GraphLayers too, without a node.
 struct GraphLayer {
-  Layer layer;  // with its final name, and its own `trainable`
+  Layer layer;  // it has its final name and its own `trainable`
   // With the names of the models around it: "body/conv1".
   std::string path;
   bool trainable_next = true;  // layer.trainable after the next Complete
@@ -40,7 +40,7 @@ struct GraphLayer {
 
 struct GraphNode {
   Layer layer;          // named by its path; `trainable` as it is in effect
-  int layer_index = 0;  // in layers()
+  int layer_index = 0;  // the index in layers()
   int call_index = 0;   // among the calls of this layer
   std::vector<int> inputs;
   std::unique_ptr<Op> op;  // null for an input
@@ -164,7 +164,7 @@ class Graph {
 
   // True if a layer's Backward may fail.
   bool backward_may_fail() const { return backward_may_fail_; }
-  int64_t MultiplyAdds() const;  // in a forward pass of one example
+  int64_t MultiplyAdds() const;  // the number for a forward pass of one example
   // See Op::table_bytes.
   uint64_t TableBytes() const;
 
@@ -231,7 +231,8 @@ class Graph {
   std::set<std::string> names_;               // paths of the layers
   std::map<std::string, int> numbers_;  // the last suffix of a default name
   std::vector<Variable> variables_;
-  int64_t num_parameters_ = 0, num_state_ = 0, num_trained_ = 0;  // in floats
+  // Numbers of floats.
+  int64_t num_parameters_ = 0, num_state_ = 0, num_trained_ = 0;
   int64_t num_changes_ = 0;
   bool backward_may_fail_ = false;
   bool complete_ = false;

@@ -196,7 +196,7 @@ Status Graph::AddMask(int maker, int* mask) {
 Status Graph::AddMaskInputs(GraphNode* node) {
   RINGLET_RETURN_IF_ERROR(
       FindMaskMaker(node->layer, node->inputs, &node->mask_maker));
-  int depth = 0;  // of layers that are applied to each step
+  int depth = 0;  // the number of layers applied to each step
   const Layer* applied = &node->layer;
   for (; applied != &Applied(*applied); ++depth) applied = &Applied(*applied);
   if (depth > 1 && IsInTimeDistributed(*node) && IsMaker(*applied)) {

@@ -85,7 +85,7 @@ Status Graph::CheckWhole() const {
 // A layer with as many outputs as inputs keeps the samples of a second. Others,
 // such as a pool, may change them.
 Status Graph::CheckSamplingRates() const {
-  std::vector<size_t> source(nodes_.size());  // of a node's samples
+  std::vector<size_t> source(nodes_.size());  // the source of a node's samples
   std::vector<const GraphNode*> taker(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const GraphNode& node = nodes_[i];

@@ -63,12 +63,12 @@ struct StepSpans {
 
 // The addresses of one node; null for what it does not have.
 struct NodeSpans {
-  float* y = nullptr;  // in the forward pass
+  float* y = nullptr;  // the output in the forward pass
   // The output for the backward pass: y, or computed again.
   float* y_for_backward = nullptr;
   float* dy = nullptr;
   float* forward_scratch = nullptr;
-  float* recompute_scratch = nullptr;  // for the repeated forward pass
+  float* recompute_scratch = nullptr;  // scratch of the repeated forward pass
   float* backward_scratch = nullptr;
   float* saved = nullptr;                    // see OpCall
   std::vector<const float*> x;               // the inputs' y
@@ -94,7 +94,7 @@ class ModelMemory {
  public:
   struct Options {
     void* memory = nullptr;   // the caller's; null: from the heap
-    size_t memory_bytes = 0;  // of `memory`, or the limit; 0 if there is none
+    size_t memory_bytes = 0;  // bytes of `memory`, or the limit; 0: no limit
     int threads = 1;
     bool recompute = false;  // see CompileOptions
     int num_slots = 0;       // the optimizer's slots
@@ -105,7 +105,7 @@ class ModelMemory {
     // For local updates: the most replicas that the worker computes; 0: not
     // used.
     int local_replicas = 0;
-    int all_replicas = 0;  // in the job
+    int all_replicas = 0;  // the replicas in the job
     bool errors = false;   // sparse changes need error feedback
     bool starts = false;   // rounds overlap
   };

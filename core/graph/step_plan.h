@@ -35,11 +35,12 @@ class StepPlan {
   // Indices of buffers; -1 for none. Outputs and gradients are those of the
   // root of a chain of views. Values that share memory have the same index.
   struct NodeBuffers {
-    int y = -1;               // in the forward pass
-    int y_for_backward = -1;  // as read after the loss: y, or computed again
+    int y = -1;  // the output in the forward pass
+    // What is read after the loss: y, or computed again.
+    int y_for_backward = -1;
     int dy = -1;
     int d_weights = -1;  // a repeated layer's own part of the gradient
-    int saved = -1;      // from the forward pass to the backward pass
+    int saved = -1;      // kept from the forward to the backward pass
     int forward_scratch = -1, recompute_scratch = -1, backward_scratch = -1;
     std::vector<int> extra_dx;  // one for each input; -1: written directly
   };

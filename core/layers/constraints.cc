@@ -12,7 +12,7 @@
 namespace ringlet {
 namespace {
 
-constexpr double kNormEpsilon = 1e-7;  // Keras's
+constexpr double kNormEpsilon = 1e-7;  // as in Keras
 constexpr int64_t kNormsAtOnce = 64;   // norms that are computed together
 
 Constraint MakeConstraint(Constraint::Kind kind,

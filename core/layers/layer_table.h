@@ -176,12 +176,12 @@ struct LayerField {
     return WithMember(&LayerField::saved, label);
   }
 
-  const char* name;  // Keras's
+  const char* name;  // the name in Keras
   Value value;
   Interval range = kAnyNumber;  // the valid values of a float
   RangeForm form = RangeForm::kSymmetric;
   LayerSetting setting = kNoSetter;
-  bool required = false;  // in JSON
+  bool required = false;  // JSON must have it
   bool or_window = false;
   bool unless_one = false;
   bool or_causal = false;
@@ -252,7 +252,7 @@ struct LayerClass {
   // In the order of writing, without the fields that all layers have.
   LayerFields fields = {};
   // Element i of the output depends only on element i of each input. Such a
-  // layer works in any order of elements, also in PyTorch's.
+  // layer works in any order of elements, also in that of PyTorch.
   bool elementwise = false;
   // The number of axes besides the channels: 2 for images of (height, width,
   // channels), 1 for (steps, channels), 0 if any shape is accepted. A layer

@@ -26,7 +26,7 @@ struct NestedModel {
   // meaning.
   Status status;
   std::string class_name;     // "Sequential" or "Functional"
-  std::vector<Layer> layers;  // in the order of their first calls
+  std::vector<Layer> layers;  // the layers, in the order of their first calls
   std::vector<Call> calls;    // the Inputs first
   int num_inputs = 1;
   std::vector<int> outputs;  // indices of calls

@@ -86,8 +86,8 @@ struct OpCall {
   // loss takes its input (see Model). The backward pass does if dy already
   // includes its gradient. Only for an op with fused_activation().
   bool without_activation = false;
-  uint64_t seed = 0;     // for this op's random numbers
-  uint64_t counter = 0;  // for this step
+  uint64_t seed = 0;     // the seed of this op's random numbers
+  uint64_t counter = 0;  // the counter of this step
   ThreadPool* pool = nullptr;
   WorkerSums* workers = nullptr;  // null if this is the only worker
   Status* status = nullptr;       // gets an error of the op

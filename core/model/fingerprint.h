@@ -71,7 +71,7 @@ std::string DescribeMetric(const Metric& metric);
 // most ranks, or from the chief's if there is no majority. The message names
 // the first such rank and its first field. `subject` is "model 'sequential'".
 // Equal fingerprints cost one small all-gather. If ranks join a run
-// (`joining`), their fingerprints must equal the run's.
+// (`joining`), their fingerprints must equal that of the run.
 Status Agree(Collective* collective, const char* subject,
              const Fingerprint& fingerprint,
              const JoiningMembers& joining = {});

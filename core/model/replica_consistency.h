@@ -96,11 +96,11 @@ class ReplicaConsistency {
   const CompileConfig& config_;
   const ModelMemory& memory_;
   Updater& updater_;
-  bool loaded_ = false;            // by CompileOptions::restore
+  bool loaded_ = false;            // true if CompileOptions::restore loaded it
   int64_t state_incarnation_ = 0;  // drawn in the first Join of an elastic job
   std::vector<Member> members_;
   bool check_failed_ = false;
-  Passed passed_ = {-1, 0};  // by the last CrossCheck
+  Passed passed_ = {-1, 0};  // what passed the last CrossCheck
 };
 
 }  // namespace ringlet

@@ -21,7 +21,7 @@ inline bool Clipped(double p) { return !(p >= kEpsilon && p <= 1 - kEpsilon); }
 double Log(double x);
 double Log1p(double x);     // x is rounded to float32
 double MinusLog(double q);  // -log(q) of a probability, exact also near 1
-double Exp(double x);       // for x <= 0, as exact as x
+double Exp(double x);       // x <= 0; as exact as x
 // e[i] = Exp(z[i] - top).
 void ExpsBelow(const float* z, float top, int64_t n, double* e);
 double ExpOfMinusAbs(float x);  // exp(-|x|)

@@ -44,7 +44,7 @@ RowLoss SquaredErrorOfRow, AbsoluteErrorOfRow, PercentageErrorOfRow,
 
 // A setting that not all losses have. An int is the only accepted number.
 struct LossField {
-  const char* name;  // Keras's
+  const char* name;  // the name in Keras
   std::variant<float Loss::*, bool Loss::*, std::optional<int> Loss::*, int>
       value;
   Interval range = kAnyNumber;  // the valid values of a float
@@ -58,7 +58,7 @@ struct LossClass {
   bool takes_classes;            // see Loss::takes_classes
   bool categorical;              // a row has two classes or more
   Activation logits_activation;  // see Loss::logits_activation
-  const LossField* fields;       // in the order of writing
+  const LossField* fields;       // the fields, in the order of writing
   size_t num_fields;
   RowLoss* row;
 

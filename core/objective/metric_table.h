@@ -87,7 +87,7 @@ struct OnlyValue {
   enum class Kind : uint8_t { kNull, kFalse, kMinusOne, kZero } kind;
 };
 struct MetricField {
-  const char* name;  // Keras's
+  const char* name;  // the name in Keras
   std::variant<MetricInt, MetricFloat, MetricWord, bool Metric::*,
                std::optional<int> Metric::*, OnlyValue>
       value;
@@ -111,7 +111,7 @@ struct MetricClass {
   const char* object_name;  // the Keras name of an object: "mean_io_u"
   MetricTargets targets;
   bool lower_is_better;       // a smaller value is better
-  const MetricField* fields;  // in the order of writing
+  const MetricField* fields;  // the fields, in the order of writing
   size_t num_fields;
   void (*update)(const Metric&, const MetricBatch&, MetricState*);
   // Null: the metric has one state, and its value is MetricState::Result().

@@ -56,14 +56,14 @@ void UpdateRange(const UpdateCall& call);
 
 // A setting that not all optimizers have.
 struct OptimizerField {
-  const char* name;  // Keras's
+  const char* name;  // the name in Keras
   std::variant<float Optimizer::*, bool Optimizer::*> value;
   Interval range = kAnyNumber;  // the valid values of a float
 };
 
 // Names of slots, in the order of memory and of checkpoints.
 struct SlotNames {
-  const char* names[4];  // Keras's
+  const char* names[4];  // the names in Keras
   int count;
   float first = 0;  // initial value of the first slot
 };
@@ -71,8 +71,8 @@ struct SlotNames {
 struct OptimizerClass {
   const char* name;              // Keras's class name, which is written
   const char* aliases;           // other names, separated by spaces
-  Optimizer (*make)();           // with Keras's defaults
-  const OptimizerField* fields;  // in the order of writing
+  Optimizer (*make)();           // sets Keras's defaults
+  const OptimizerField* fields;  // the fields, in the order of writing
   size_t num_fields;
   SlotNames (*slots)(const Optimizer&);
   // Sets the scalars of this class, after the common ones. `t` counts updates

@@ -36,7 +36,7 @@ class RecoveryState {
   explicit RecoveryState(bool verifies = false) : verifies_(verifies) {}
 
   // Call it when the worker starts with a state of `step` steps that counts as
-  // verified: the first state of the run, or a backup's.
+  // verified: the first state of the run, or that of a backup.
   void Start(int64_t step);
   // Call it when the weights and slots stop belonging to a boundary: a step has
   // changed them, or a transfer will.
@@ -44,8 +44,8 @@ class RecoveryState {
   // Call it at a step boundary. If the state was changing, all members of the
   // view have contributed.
   void ReachBoundary(int64_t step);
-  // Call it when a transfer into this worker is complete: the state is the
-  // donor's.
+  // Call it when a transfer into this worker is complete: the state is
+  // that of the donor.
   void EndTransfer(const StateProgress& donors);
 
   // Call it when a view has formed of the workers in the mask `members`, after

@@ -38,7 +38,7 @@ class StepSnapshot {
  private:
   struct Piece {
     StateSpan span;
-    size_t at = 0;  // in copy_
+    size_t at = 0;  // the place in copy_
   };
   void Copy(bool large);
 

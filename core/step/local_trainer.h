@@ -88,7 +88,7 @@ class LocalTrainer {
   Stepper& stepper_;
   LocalRound round_;
   RoundState state_;
-  Participation participation_;  // in the present round
+  Participation participation_;  // the participants of the present round
   RoundExchange* rounds_ = nullptr;
   bool is_sent_ = false;  // a round's change is sent and not collected
   // The fraction of the round's examples, by own replica.

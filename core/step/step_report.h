@@ -76,14 +76,15 @@ class StepReport {
   std::vector<MetricState> sums_;
   std::vector<double> examples_;
   int late_ = 0;
-  std::vector<unsigned char> requests_;  // by rank
+  std::vector<unsigned char> requests_;  // the request of each rank
   int64_t replica_nanos_ = 0;
-  std::vector<int64_t> all_nanos_;  // by rank
+  std::vector<int64_t> all_nanos_;  // each rank's time of a replica
   // A report is rows of states as little-endian doubles, the same number on
   // each rank. Then come the nanoseconds as a little-endian integer of 8 bytes,
   // and the request.
   std::vector<unsigned char> sent_;
-  std::vector<unsigned char> received_;  // in the order of the ranks
+  // The reports, in the order of the ranks.
+  std::vector<unsigned char> received_;
 };
 
 }  // namespace ringlet

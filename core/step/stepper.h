@@ -152,7 +152,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   bool update_when_final_ = false;
   // Outputs with a loss that takes logits still hold the logits.
   bool without_activation_ = false;
-  std::vector<double> loss_sums_;  // by output
+  std::vector<double> loss_sums_;  // the sum of each output
   int64_t final_from_ = 0;         // gradients from here on are final
 };
 

@@ -33,7 +33,7 @@ float Updater::LearningRate() const {
 double Updater::Penalty() const {
   double penalty = 0;
   for (const Variable& v : graph_.variables()) {
-    if (v.regularizer.empty() || !v.trained()) continue;  // as Keras 3
+    if (v.regularizer.empty() || !v.trained()) continue;  // Keras 3 does so too
     penalty += RegularizationPenalty(v.regularizer, v.size(),
                                      memory_.persistent().weights + v.offset);
   }

@@ -91,7 +91,7 @@ class Updater final : public Saveable {
   int64_t iterations_ = 0;  // steps, with or without an update
   // Iterations at the beginning of a round of local updates.
   int64_t round_begin_ = 0;
-  float learning_rate_ = -1;        // < 0: the schedule's
+  float learning_rate_ = -1;        // < 0: the schedule gives it
   int64_t saved_accumulation_ = 0;  // gradient_accumulation_steps, as saved
 
   // The step under way.

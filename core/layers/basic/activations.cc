@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kSeluScale = 1.05070098735548049342f;
 constexpr float kSeluAlpha = 1.67326324235437728482f;
-constexpr float kLeakySlope = 0.2f;  // of Keras 3's leaky_relu
+constexpr float kLeakySlope = 0.2f;  // the slope of leaky_relu in Keras 3
 constexpr float kNormalDensityAt0 = 0.39894228040143267794f;
 
 float HardSigmoidOf(float x) {

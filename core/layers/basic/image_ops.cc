@@ -177,7 +177,7 @@ class PermuteOp final : public Op {
     }
   }
 
-  Shape steps_;  // in x, along each axis of the output
+  Shape steps_;  // the steps in x along each axis of the output
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace ringlet {
 // The positions of a window on one axis of an image.
 struct WindowAxis {
   int64_t input, output, window, stride, pad_before;
-  int64_t dilation = 1;  // from one tap to the next
+  int64_t dilation = 1;  // the distance from one tap to the next
   // Computes `output` and `pad_before` from the other members. False if no
   // window fits.
   bool Resolve(PaddingMode padding);

@@ -13,7 +13,7 @@
 namespace ringlet {
 namespace {
 
-constexpr double kLeastSquare = 1e-12;  // of a norm, as in Keras
+constexpr double kLeastSquare = 1e-12;  // the least squared norm, as in Keras
 constexpr float kMostFactor = 1e6f;     // 1 / its root
 
 // Forward in training leaves 1 / norm of each row in OpCall::saved.
@@ -72,7 +72,7 @@ class UnitNormalizationOp final : public Op {
   }
 
   const int64_t width_;
-  const int64_t rows_;  // of one example
+  const int64_t rows_;  // the rows of one example
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ inline void TransformComplex(const FramePlan& plan, double* z) {
   const int64_t count = plan.fft_length / 2;
   ReverseBits(z, count);
   for (int64_t half = 1; half < count; half *= 2) {
-    const int64_t step = count / half;  // of the circle
+    const int64_t step = count / half;  // the step on the circle
     for (int64_t begin = 0; begin < count; begin += 2 * half) {
       for (int64_t k = 0; k < half; ++k) {
         const double c = plan.cosines[static_cast<size_t>(k * step)],
@@ -71,7 +71,8 @@ void DirectTransform(const FramePlan& plan, const double* x, const Body& body) {
   const auto window = static_cast<int64_t>(plan.window.size());
   for (int64_t k = 0; k < plan.frequencies(); ++k) {
     double real = 0, imag = 0;
-    int64_t at = plan.window_begin * k % plan.fft_length;  // of the circle
+    // The place on the circle.
+    int64_t at = plan.window_begin * k % plan.fft_length;
     for (int64_t i = plan.window_begin; i < plan.window_begin + window; ++i) {
       real += x[i] * plan.cosines[static_cast<size_t>(at)];
       imag -= x[i] * plan.sines[static_cast<size_t>(at)];

@@ -37,7 +37,7 @@ int64_t FramePlan::frame_multiply_adds() const {
   const auto length = static_cast<int64_t>(window.size());
   int64_t per_frame = 2 * length * frequencies();
   if (is_fast()) {
-    per_frame = 4 * fft_length;  // of dividing the transform, and the powers
+    per_frame = 4 * fft_length;  // dividing the transform, and the powers
     for (int64_t half = 1; half < fft_length / 2; half *= 2)
       per_frame += fft_length;
   }

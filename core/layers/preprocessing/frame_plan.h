@@ -16,7 +16,7 @@ namespace ringlet {
 // A frame is window.size() samples times the window, among `fft_length`
 // numbers, of which the others are zeros.
 struct FramePlan {
-  int64_t samples = 0;  // of an example
+  int64_t samples = 0;  // the samples of an example
   int64_t frames = 0, stride = 0;
   int64_t fft_length = 0;
   int64_t padding = 0;   // samples before the first sample

@@ -181,7 +181,8 @@ Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
       "sequence_stride", layer.sequence_stride, 1, kMaxSoundInt));
   RINGLET_RETURN_IF_ERROR(
       CheckSoundField("num_mel_bins", layer.num_mel_bins, 1, kMaxMelBins));
-  const int64_t half_rate = layer.sampling_rate / 2;  // as int() in Keras
+  // Rounded down, as int() in Keras.
+  const int64_t half_rate = layer.sampling_rate / 2;
   const double max_freq = std::isinf(layer.max_freq)
                               ? static_cast<double>(half_rate)
                               : double{layer.max_freq};

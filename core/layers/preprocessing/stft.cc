@@ -15,7 +15,7 @@
 namespace ringlet {
 namespace {
 
-constexpr double kEpsilon = 1e-7;  // Keras's
+constexpr double kEpsilon = 1e-7;  // as in Keras
 
 // As scipy.signal.get_window.
 void AddWindow(const Layer& layer, int64_t length, StftPlan* plan) {
