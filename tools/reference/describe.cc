@@ -36,7 +36,7 @@ void Write(JsonWriter* w, const std::vector<std::string>& names) {
 }
 
 struct Category {
-  const char* name;  // as messages and keras_names.h have it
+  const char* name;  // the name in messages and keras_names.h
   std::vector<ClassInfo> classes;
 };
 

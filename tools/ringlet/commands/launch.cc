@@ -104,8 +104,8 @@ void WarnOfFewCores(const LaunchOptions& options, int64_t threads) {
 }
 
 struct ElsewhereFlags {
-  std::string print, hosts;  // of --print and --hosts
-  int64_t workers = 0;       // of -n; 0: not given
+  std::string print, hosts;  // the values of --print and --hosts
+  int64_t workers = 0;       // the value of -n; 0: not given
   bool given() const { return !print.empty() || !hosts.empty(); }
 };
 

@@ -24,11 +24,11 @@ struct WirePlan {
   WireFlags flags;
   WireDtype dtype = WireDtype::kFloat32;
   int64_t step_bytes = 0;       // the bytes of a step's gradients
-  int64_t round_steps = 0;      // in a round of local updates; 0: no rounds
+  int64_t round_steps = 0;      // the local steps of a round; 0: no rounds
   bool measures_steps = false;  // instead: "auto"
   int64_t round_bytes = 0;
-  int64_t round_hops = 0;  // from worker to worker, one after another
-  bool overlaps = false;   // with the next round's computing
+  int64_t round_hops = 0;  // hops between workers, one after another
+  bool overlaps = false;   // it overlaps with the next round's computing
 };
 
 // `model` must be compiled.

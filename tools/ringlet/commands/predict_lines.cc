@@ -67,7 +67,7 @@ class LineReader {
   }
 
   char buffer_[16 << 10];
-  size_t at_ = 0, end_ = 0;  // of the buffer's bytes
+  size_t at_ = 0, end_ = 0;  // places in the buffer
   bool skip_newline_ = false;
 };
 

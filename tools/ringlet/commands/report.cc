@@ -39,7 +39,8 @@ constexpr size_t kMaxFiles = 4096;
 // What the arguments name.
 struct Inputs {
   std::vector<std::string> tables, models, runs;
-  std::vector<std::pair<double, std::string>> events;  // by their first time
+  // The first time and the path.
+  std::vector<std::pair<double, std::string>> events;
   size_t count() const {
     return tables.size() + models.size() + runs.size() + events.size();
   }
@@ -49,7 +50,7 @@ bool IsTableName(const std::string& path) {
   return EndsWith(path, ".csv") || EndsWith(path, ".csv.gz");
 }
 
-// Adds a file by its kind. False if it is none of a run's.
+// Adds a file by its kind. False if it is not the file of a run.
 bool AddFile(const std::string& path, Inputs* inputs) {
   double time = 0;
   if (IsTableName(path)) {

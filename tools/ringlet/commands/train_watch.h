@@ -24,8 +24,8 @@ struct WatchFlags {
 
 // The other flags of `ringlet train` that --watch takes.
 struct WatchedRun {
-  std::string path;   // of RUN.json
-  std::string model;  // of --save
+  std::string path;   // the path of RUN.json
+  std::string model;  // the value of --save
   FitFlags fit;
   InitFlags init;
   bool sealed = false;

@@ -127,7 +127,8 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
         ", %d replica%s",
         ChosenKernelSetName(), ArithmeticClassName(), config.fit.seed,
         config.fit.batch_size, replicas, replicas == 1 ? "" : "s");
-  const int64_t begin = config.model->iterations();  // of a saved model
+  // Above 0 only for a saved model.
+  const int64_t begin = config.model->iterations();
   const auto digests =
       std::make_shared<Digests>(begin + flags.steps, flags.verbose);
   FitOptions options;

@@ -22,7 +22,7 @@ namespace ringlet {
 // One of five forms; the paths of the others are empty.
 struct DataConfig {
   std::string images, labels;  // IDX
-  bool in_memory = true;       // for all forms of data; false: read on request
+  bool in_memory = true;       // all forms of data; false: read on request
   int64_t memory = 0;          // Dataset::Memory; 0: no memory
   std::string x, y;            // NPY
   // Instead of x or y, for several inputs or outputs.
@@ -30,9 +30,9 @@ struct DataConfig {
   std::string csv;
   CsvOptions table;            // its `classes` are those of NPY too
   std::string sample_weight;   // NPY, with IDX and NPY; empty if there is none
-  TimeseriesConfig windows;    // with a single input and output
+  TimeseriesConfig windows;    // requires a single input and output
   TextConfig text;             // the text columns of a csv
-  PictureConfig pictures;      // in folders, or of csv
+  PictureConfig pictures;      // pictures in folders, or of csv
   std::optional<Scale> scale;  // none: not given
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
   std::vector<int64_t> own_examples;  // Dataset::OwnExamples; empty: none

@@ -26,7 +26,7 @@ struct PictureConfig {
   // Set by --watch: these files of `directory`, instead of all.
   std::shared_ptr<const FileList> listed;
   std::string column;    // the column of paths in a CSV; empty if there is none
-  ImageOptions options;  // of sound too: its LabelledFilesOptions
+  ImageOptions options;  // sound too uses its LabelledFilesOptions
   // Fields of the RUN.json. A field that is not given follows from the model
   // and its training. OpenPictures sets the same fields of `options`.
   std::optional<std::pair<int64_t, int64_t>> size;  // height and width
@@ -35,7 +35,7 @@ struct PictureConfig {
   std::optional<Interpolation> interpolation;
   std::optional<bool> crop_to_aspect_ratio;
   std::optional<ImageResizing> trained;  // the resizing of the model's training
-  AudioOptions changes;  // of sound: its background_… and time_shift_ms
+  AudioOptions changes;  // sound: its background_… and time_shift_ms
   // Fields of sound; 0: not given.
   int64_t output_sequence_length = 0, sampling_rate = 0;
   int64_t trained_rate = 0;  // the sampling rate of the model's training

@@ -33,7 +33,7 @@ struct FitConfig {
   int64_t seed = 1;  // decides the order of the data and the initial weights
   int64_t threads = 1;
   bool recompute = false;
-  double validation_split = 0;  // of train, its end; where data has no other
+  double validation_split = 0;        // the end of train, if data has no other
   int64_t validation_batch_size = 0;  // 0: batch_size
   int64_t validation_steps = 0;       // 0: the whole data
   int64_t validation_freq = 1;
@@ -80,7 +80,8 @@ struct RunConfig {
   // Not compiled; or null, with the path of a saved model.
   std::unique_ptr<Model> model;
   std::string saved_model;
-  std::optional<LoraOptions> lora;  // for a saved model; else `model` has it
+  // Only for a saved model; else `model` has it.
+  std::optional<LoraOptions> lora;
   bool has_compile = false;         // else as the saved model was compiled
   CompileArguments compile;
   DataConfig train, validation;

@@ -1,6 +1,7 @@
 // Flags and data of the commands that use a trained model. If a command needs
 // no labels, they are not read: from IDX and NPY only the array of examples is
-// opened. In a CSV file one column more than the model takes is the label's.
+// opened. In a CSV file one column more than the model takes is that of
+// the label.
 
 #include "model_and_data_flags.h"
 

@@ -24,7 +24,8 @@ class ModelAndDataFlags {
     more_images_ = paths;
   }
   // MODEL is a saved model, or a RUN.json with the weights of --init. *model is
-  // compiled; *batches are of the data that the flags name, or of RUN.json's.
+  // compiled; *batches are of the data that the flags name, or of the data in
+  // RUN.json.
   // `out`, the file of --out or --report, or "", must not be a data file.
   Status Open(const std::string& model_path, const std::string& out,
               std::unique_ptr<Model>* model, Dataset* batches) const;

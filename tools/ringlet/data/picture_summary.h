@@ -19,7 +19,7 @@ struct ClassSummary {
   std::vector<int64_t> counts;       // files of each class
   int64_t files = 0;
   int64_t unreadable = 0;     // files of which not even the size can be read
-  std::string first_problem;  // of these
+  std::string first_problem;  // the problem of the first of these
 };
 
 struct PictureSummary : ClassSummary {

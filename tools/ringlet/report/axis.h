@@ -20,7 +20,7 @@ class Axis {
   };
 
   struct Tick {
-    double at = 0;  // from 0 to 1
+    double at = 0;  // the place from 0 to 1
     std::string text;
   };
 

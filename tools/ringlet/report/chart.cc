@@ -15,7 +15,7 @@
 namespace ringlet {
 namespace {
 
-constexpr double kWidth = 1000, kHeight = 250;  // of the SVG's own units
+constexpr double kWidth = 1000, kHeight = 250;  // in the SVG's own units
 constexpr size_t kHovers = 100;
 
 std::string Fixed(double value) {

@@ -60,10 +60,10 @@ std::string HistogramHtml(const BarChart& histogram);
 struct Scatter {
   std::string title, x_name, y_name;
   std::vector<SampledCurve::Point> points;
-  double low = 0, high = 1;  // of both axes
+  double low = 0, high = 1;  // the ends of both axes
   bool bars = false;         // a bar below each point, as of a calibration
-  double bar_width = 0;      // in units of x
-  std::vector<std::string> titles;  // of the points; may be empty
+  double bar_width = 0;      // the width in units of x
+  std::vector<std::string> titles;  // the titles of the points; may be empty
 };
 std::string ScatterHtml(const Scatter& scatter);
 

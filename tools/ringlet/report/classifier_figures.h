@@ -20,8 +20,8 @@ class ClassifierFigures {
 
   // A prediction with little probability for the true class.
   struct Example {
-    int64_t index = 0;  // in the data
-    int64_t row = 0;    // of an example with several predictions
+    int64_t index = 0;  // the index in the data
+    int64_t row = 0;    // the row of an example with several predictions
     int64_t label = 0, predicted = 0;
     double p_label = 0, p_predicted = 0;
   };

@@ -22,8 +22,8 @@ namespace {
 struct Reading {
   bool is_classifier = false;
   bool is_binary = false;        // one output, of class 1 of two
-  Activation missing = kLinear;  // that the outputs still lack
-  int64_t rows = 1, width = 1;   // of an example's outputs
+  Activation missing = kLinear;  // the outputs still lack it
+  int64_t rows = 1, width = 1;   // the rows and width of an example's outputs
   bool takes_classes = false;    // targets are class numbers
   int64_t classes() const { return is_binary ? 2 : width; }
 };

@@ -29,13 +29,14 @@ struct StepParts {
 // The events of one worker. Fields that a log lacks are 0 or empty.
 struct WorkerHistory {
   std::string worker, address, run;
-  int64_t steps = 0;  // in `times`
+  int64_t steps = 0;  // the steps in `times`
   StepParts times;
   SampledCurve p50, p90, p99, max;  // seconds of a step, by the time
   double slowest = 0;
-  std::map<std::string, SampledCurve> logs;      // by epoch, of the newest run
-  int64_t last_epoch = -1, epochs_recorded = 0;  // in `logs`
-  double last_epoch_time = 0;                    // of the last line of an epoch
+  std::map<std::string, SampledCurve> logs;      // epochs of the newest run
+  int64_t last_epoch = -1, epochs_recorded = 0;  // the epochs in `logs`
+  // The time of the last line of an epoch.
+  double last_epoch_time = 0;
   // The start of the newest run that it has begun; 0 if there is none.
   double run_began = 0;
   // The plan, the model and the options of the last `fit`.
@@ -44,7 +45,7 @@ struct WorkerHistory {
   double parameters = 0, trainable = 0, layers = 0;
   double epochs = 0, steps_per_epoch = 0, batch_size = 0, threads = 0,
          examples = 0;
-  double peak_bytes = 0;  // of the process
+  double peak_bytes = 0;  // the peak of the process
   // 1 + the place of its present view among EventHistory::views; 0 if there is
   // none.
   size_t view = 0;
@@ -63,7 +64,8 @@ struct ViewChange {
   double time = 0;
   int64_t number = 0;
   std::vector<std::string> members;
-  std::map<std::string, int64_t> replicas;  // of each member; empty: unknown
+  // The number of each member; empty: unknown.
+  std::map<std::string, int64_t> replicas;
 };
 
 // A line of the page's list of events.
@@ -87,7 +89,7 @@ struct ListedEvent {
   std::string worker;  // that recorded it first
   std::string text;
   int64_t recorded_by = 1;  // workers
-  size_t view = 0;          // as WorkerHistory::view; of a kView
+  size_t view = 0;          // see WorkerHistory::view; only for a kView
 };
 
 // How long a worker has waited for another one.

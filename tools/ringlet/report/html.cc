@@ -26,7 +26,7 @@ size_t CharacterBytes(std::string_view text) {
                                                                      : 0;
 }
 
-// U+202A to U+202E, U+2066 to U+2069, and the two that are not XML's.
+// U+202A to U+202E, U+2066 to U+2069, and the two that XML does not have.
 bool IsRefused(std::string_view character) {
   if (character.size() != 3) return false;
   const std::string_view two = character.substr(0, 2);

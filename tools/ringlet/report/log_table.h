@@ -30,8 +30,8 @@ struct LogTable {
 
   std::string path;
   bool of_steps = false;     // a row is a step, else an epoch
-  int64_t rows = 0;          // that are in the curves
-  int64_t skipped_rows = 0;  // with different fields from the header's
+  int64_t rows = 0;          // rows that are in the curves
+  int64_t skipped_rows = 0;  // rows with different fields from the header
   int64_t more_columns = 0;  // beyond kMaxColumns
   std::vector<Column> columns;
   // The place of each row in the log, then its fields, while they are at most
@@ -42,10 +42,10 @@ struct LogTable {
 // True if the file begins as such a log does.
 bool IsLogTable(const std::string& path);
 
-// Reads a log, plain or .gz. kInvalidArgument if its first line is none of a
-// log's.
+// Reads a log, plain or .gz. kInvalidArgument if its first line is not that
+// of a log.
 Status ReadLogTable(const std::string& path, LogTable* table);
-// Reads a log through `reader`, whose separator is the log's.
+// Reads a log through `reader`, whose separator is that of the log.
 Status ReadLogTable(const std::string& path, RecordReader* reader,
                     LogTable* table);
 

@@ -92,7 +92,8 @@ std::string PictureUri(const Picture& picture) {
   const int64_t side = std::max(picture.height, picture.width);
   const int64_t factor = (side + kMostUriPixels - 1) / kMostUriPixels;
   const Picture small = Reduced(picture, std::max<int64_t>(1, factor));
-  constexpr char kTypes[] = {0, 0, 4, 2, 6};  // by the channels
+  // The type for a number of channels.
+  constexpr char kTypes[] = {0, 0, 4, 2, 6};
   std::string header = BigEndian32(static_cast<uint32_t>(small.width)) +
                        BigEndian32(static_cast<uint32_t>(small.height));
   header += '\x08';

@@ -18,7 +18,7 @@ class RegressionFigures {
   static constexpr size_t kBars = 40, kPoints = 2000, kWorst = 10;
 
   struct Example {
-    int64_t index = 0, value = 0;  // in the data, and of the example
+    int64_t index = 0, value = 0;  // the index in the data, and in the example
     double truth = 0, predicted = 0;
   };
 

@@ -30,8 +30,8 @@ struct RunReport {
     uint64_t total = 0;
   };
   std::string title;
-  std::vector<std::string> files;  // that were read
-  std::vector<std::string> notes;  // of files that could not be read
+  std::vector<std::string> files;  // files that were read
+  std::vector<std::string> notes;  // one for each file that could not be read
   std::vector<LogTable> tables;
   EventHistory events;
   std::vector<Model> models;

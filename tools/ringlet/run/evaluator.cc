@@ -29,7 +29,8 @@ namespace ringlet {
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(500);
-constexpr int64_t kMaxRowBytes = int64_t{1} << 26;  // of all rows
+// The most bytes of all rows.
+constexpr int64_t kMaxRowBytes = int64_t{1} << 26;
 
 // The path of the file that reports the end of the run.
 std::string EndFile(const std::string& run, const RunConfig& config) {

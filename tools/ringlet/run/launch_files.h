@@ -16,10 +16,11 @@ namespace ringlet {
 
 struct JobToLaunch {
   int workers = 0;
-  std::vector<Address> hosts;        // of --hosts; empty: not given
+  std::vector<Address> hosts;        // the value of --hosts; empty: not given
   std::vector<std::string> command;  // not empty
-  std::string folder;                // in which it is to run
-  std::string key_file;              // on each host; empty if there is none
+  std::string folder;                // the folder in which it is to run
+  // The file on each host; empty if there is none.
+  std::string key_file;
 };
 
 // `text`: a host, or a host and port, a line; "#" begins a comment. A host

@@ -30,7 +30,7 @@ struct FitFlags {
 // The initial weights, and their layout in their file.
 struct InitFlags {
   std::string path;    // empty if there is none
-  std::string layout;  // "": Keras's
+  std::string layout;  // "": that of Keras
   bool by_name = false, skip_mismatch = false;
   void Add(CommandLine* flags, const char* help);
   // If `path` is a folder with a model.safetensors.index.json, it becomes the

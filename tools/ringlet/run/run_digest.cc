@@ -99,7 +99,7 @@ Status AddExamples(const Dataset& data, bool all, Digest* digest) {
     DataDescription whole = source->Description();
     description.classes = std::move(whole.classes);
     description.encoding = std::move(whole.encoding);
-    description.encoding.decimal = '\0';  // as in the digests of older files
+    description.encoding.decimal = '\0';  // so older digests hold
     digest->Add(HexText(*known) + ToJson(description));
   } else if (source->y().shape.elements() == 1) {
     return AddSome(data, data.size(), /*with_x=*/false, digest);

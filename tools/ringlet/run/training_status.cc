@@ -151,7 +151,7 @@ class Pages {
   const ProgressRecorder* const recorder_;
   LiveReport report_;
   LiveProgress progress_;
-  std::map<std::string, StatusServer::Answer> answers_;  // by path
+  std::map<std::string, StatusServer::Answer> answers_;  // the keys are paths
   int64_t next_ = 0;  // when they are made again
 };
 
@@ -198,10 +198,11 @@ struct TrainingStatus {
   }
 
   ProgressRecorder recorder;
-  Pages pages;       // of the server's thread
+  Pages pages;       // used by the server's thread
   std::mutex mutex;  // guards what follows
   ProgressFile file;
-  int64_t last_write = 0;                // of the newest line of the file
+  // The time of the newest line of the file.
+  int64_t last_write = 0;
   LiveProgress written;                  // that line
   std::unique_ptr<StatusServer> server;  // ends before what it reads
 };

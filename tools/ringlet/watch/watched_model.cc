@@ -131,7 +131,7 @@ Status WatchedModel::Make() {
   has_weights_ = is_installed || !init_.path.empty() ||
                  (configuration_.empty() && !saved_model_.empty());
   config_->model.reset();
-  config_->fit.seed = seed_;  // of the initial weights
+  config_->fit.seed = seed_;  // the seed of the initial weights
   // The file may have been removed since the last round.
   config_->saved_model = is_installed ? path_ : saved_model_;
   config_->has_compile = !is_installed && has_compile_;

@@ -49,7 +49,7 @@ class WatchedModel {
   std::string path_;
   InitFlags init_;
   std::unique_ptr<RunConfig> config_;
-  std::string configuration_;  // of the model, as RUN.json has it; "": saved
+  std::string configuration_;  // the model as RUN.json has it; "": saved
   // Of RUN.json; `config_` has those of the model's file, once there is one.
   std::string saved_model_;
   std::optional<LoraOptions> lora_;
