@@ -162,7 +162,7 @@ class MultiWorkerMirroredStrategy {
   int replicas_ = 0;  // as in StrategyOptions
   ClusterConfig cluster_;
   std::unique_ptr<Collective> collective_;
-  std::shared_ptr<Withdrawal> withdrawal_;  // after an error, or null
+  std::shared_ptr<Withdrawal> withdrawal_;  // not null only after an error
 };
 
 // As in TensorFlow: several replicas in one process, which computes them in

@@ -79,7 +79,7 @@ struct DirectConv {
 
 extern const DirectConv kDirectConv;  // runs on any CPU of the architecture
 #ifdef __FP_FAST_FMAF
-extern const DirectConv kDirectConvUnfused;  // without fused multiply-adds
+extern const DirectConv kDirectConvUnfused;  // uses no fused multiply-adds
 #endif
 #if defined(__x86_64__)
 extern const DirectConv kDirectConvAvx2;  // uses AVX2 and FMA

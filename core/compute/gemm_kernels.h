@@ -33,7 +33,7 @@ struct GemmLoops {
 
 extern const GemmLoops kGemmLoops;  // runs on any CPU of the architecture
 #ifdef __FP_FAST_FMAF
-extern const GemmLoops kGemmLoopsUnfused;  // without fused multiply-adds
+extern const GemmLoops kGemmLoopsUnfused;  // uses no fused multiply-adds
 #endif
 #if defined(__x86_64__)
 extern const GemmLoops kGemmLoopsAvx2;    // uses AVX2 and FMA

@@ -47,7 +47,7 @@ class DatasetLoader final : public BatchLoader {
     // class.
     ClassWeights class_weight;
     bool background = true;
-    int threads = 1;  // that read examples with a file each, with memory()
+    int threads = 1;  // they read examples with a file each, with memory()
     bool augments = false;  // examples are for training
     // The loader releases it at its end, so that the owner of the buffers can
     // use them again.
@@ -101,8 +101,8 @@ class DatasetLoader final : public BatchLoader {
 
   // With Dataset::Memory(). Only the thread that reads uses both.
   std::unique_ptr<ExampleBuffer> buffer_;
-  BatchCursor ahead_;  // after the examples that the buffer has been given
-  bool has_rewound_ = false;  // since the last read
+  BatchCursor ahead_;         // it is after the examples given to the buffer
+  bool has_rewound_ = false;  // true if it rewound since the last read
   int64_t skipped_ = 0;       // examples skipped since the last read
 
   // For the background thread. It owns the read data while wanted_ is true.

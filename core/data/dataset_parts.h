@@ -17,7 +17,7 @@ struct BatchPlan {
   int64_t global_count = 0;  // examples of all replicas, >= 1
   int64_t first = 0;         // this replica's first, for ExampleAt
   int64_t count = 0;         // this replica's examples; may be 0
-  DataPosition next;         // after this batch
+  DataPosition next;         // the position after this batch
   bool last = false;         // no batch follows before the data begin again
 };
 

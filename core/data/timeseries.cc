@@ -299,7 +299,7 @@ class WindowedSource final : public Source {
   }
 
   const std::shared_ptr<Source> rows_;
-  TimeseriesOptions options_;  // without groups, which runs_ replace
+  TimeseriesOptions options_;  // they have no groups, which runs_ replace
   std::vector<GroupRun> runs_;
   int64_t size_ = 0;
   bool in_groups_ = false;

@@ -135,7 +135,8 @@ class Fitter {
                             /*model=*/false};
   Recovery recovery_;
   StopRequests requests_;
-  std::unique_ptr<Interrupts> signals_;  // if a callback saves on signals
+  // Not null if a callback saves on signals.
+  std::unique_ptr<Interrupts> signals_;
   std::unique_ptr<BatchLoader> loader_;  // null if the epoch has no steps
   // True if the ranks leave the epoch before its last step.
   bool epoch_ends_early_ = false;

@@ -33,7 +33,7 @@ struct GraphLayer {
   bool trained = true;         // trainable, as are all models around it
   int parent = -1;             // the model around it; -1: the graph itself
   int end = 0;      // the layers of a nested model are (this index, end)
-  int ordinal = 0;  // among the layers with nodes
+  int ordinal = 0;  // the index among the layers with nodes
   int first_node = -1, last_node = -1;
   int calls = 0;
 };
@@ -41,7 +41,7 @@ struct GraphLayer {
 struct GraphNode {
   Layer layer;          // named by its path; `trainable` as it is in effect
   int layer_index = 0;  // the index in layers()
-  int call_index = 0;   // among the calls of this layer
+  int call_index = 0;   // the index among the calls of this layer
   std::vector<int> inputs;
   std::unique_ptr<Op> op;  // null for an input
   Shape output;

@@ -12,7 +12,7 @@ namespace ringlet {
 // The indices of Layer::settings: the setters that were called. A setter that
 // the layer lacks is an error. No file has these numbers.
 enum LayerSetting : uint8_t {
-  kNoSetter,  // of a field without one
+  kNoSetter,  // the field has no setter
   kSetStrides,
   kSetPadding,
   kSetUseBias,

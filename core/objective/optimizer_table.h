@@ -47,7 +47,7 @@ struct UpdateCall {
   const Regularizer& regularizer;
   int64_t n;
   float* w;
-  const float* g;  // without the regularizer's gradient
+  const float* g;  // lacks the regularizer's gradient
   float* const* slots;
 };
 // Updates w[0..n) and its slots, element by element, so that any range can be

@@ -41,7 +41,7 @@ enum class RecoveryMode : uint8_t {
 // The parts of a fit's state. All outlive the Recovery.
 struct FitParts {
   Saveable* all;            // the model, the position, metrics and callbacks
-  Saveable* all_but_model;  // without weights and optimizer slots
+  Saveable* all_but_model;  // lacks weights and optimizer slots
   const int64_t* epoch;
 };
 
@@ -114,7 +114,8 @@ class Recovery {
   bool begun_ = false;
   // The incarnation of each worker in the last view; 0: not a member.
   std::array<int64_t, kMaxElasticWorkers> incarnations_ = {};
-  std::unique_ptr<float[]> weights_;  // before callbacks have changed them
+  // The weights before callbacks change them.
+  std::unique_ptr<float[]> weights_;
 };
 
 }  // namespace ringlet

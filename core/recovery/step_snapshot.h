@@ -44,7 +44,7 @@ class StepSnapshot {
 
   std::vector<Piece> pieces_;
   std::vector<unsigned char> copy_;
-  bool taken_ = false;  // since Plan
+  bool taken_ = false;  // true if one was taken since Plan
   bool whole_ = false;  // the large spans are in copy_ too
 };
 

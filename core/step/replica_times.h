@@ -48,7 +48,7 @@ class ReplicaTimes {
   }
 
  private:
-  int64_t nanos_ = 0, replicas_ = 0;  // since the last Take
+  int64_t nanos_ = 0, replicas_ = 0;  // the sums since the last Take
   int64_t average_ = 0;
   bool soon_ = false;  // average_ is from few steps
   bool warm_ = false;

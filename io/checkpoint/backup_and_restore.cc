@@ -38,7 +38,7 @@ constexpr char kBackupName[] = "backup";
 Status OpenNewest(FileSystem* files, const std::string& directory,
                   SafetensorsReader* file) {
   CheckpointListing listing;
-  NewestCheckpoint newest;  // that the run will resume from
+  NewestCheckpoint newest;  // the run will resume from it
   RINGLET_RETURN_IF_ERROR(
       ListCheckpoints(files, directory, kBackupName, &listing));
   RINGLET_RETURN_IF_ERROR(

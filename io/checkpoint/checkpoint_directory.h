@@ -71,7 +71,7 @@ class CheckpointDirectory {
  private:
   struct Kept {
     int64_t number;
-    double seconds;  // when it was saved, since 1970
+    double seconds;  // the time of the save, since 1970
   };
 
   CheckpointDirectory(const std::string& directory,

@@ -50,7 +50,7 @@ Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
 struct CheckpointState {
   std::string latest;
   std::vector<std::string> paths;  // relative, oldest first
-  std::vector<double> seconds;     // when each was saved, since 1970
+  std::vector<double> seconds;     // the time of each save, since 1970
   double last_preserved = 0;
 
   std::string ToText() const;

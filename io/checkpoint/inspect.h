@@ -98,7 +98,7 @@ const char* NameOf(FileDifference::Kind kind);  // such as "only in A"
 struct FileComparison {
   static constexpr size_t kMaxListed = 20;
   std::string path_a, path_b;
-  int64_t tensors_compared = 0;       // that both have
+  int64_t tensors_compared = 0;       // tensors that both have
   int64_t count = 0;                  // the number of all differences
   std::vector<FileDifference> first;  // the first of them: metadata, tensors
   bool same() const { return count == 0; }

@@ -43,9 +43,9 @@ struct Primitive {
     kIdentity,        // its input
     kReshape,         // its input, in a different shape
     kMatMul,          // x kernel + bias over the last axis; activation
-    kConv,            // of images with `window`; groups, kernel, bias,
+    kConv,            // a convolution with `window`; groups, kernel, bias,
                       // activation, depthwise
-    kPool,            // of images with `window`; is_max, covers_image
+    kPool,            // pools images with `window`; is_max, covers_image
     kPad,             // adds `borders` of zeros
     kCrop,            // removes `borders`
     kRepeat,          // each pixel window.size times

@@ -327,7 +327,7 @@ struct ReadValue {
     if (!json) return;
     uint64_t* const seed = &(entry->layer.*member);
     entry->layer.settings.set(field.setting);
-    if (json.is_string()) {  // beyond 2^53, see WriteValue
+    if (json.is_string()) {  // a number beyond 2^53, see WriteValue
       const std::string digits = json.text();
       const char* end = digits.data() + digits.size();
       const auto read = std::from_chars(digits.data(), end, *seed);

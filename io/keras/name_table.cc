@@ -53,7 +53,7 @@ Status NotAmong(const std::string& path, const char* kind,
     return UnknownName(path, kind, word, known);
   }
   std::string all;
-  std::vector<std::string> listed;  // without other spellings
+  std::vector<std::string> listed;  // the names without other spellings
   for (const std::string& name : known) {
     const std::string spelt = KerasName(kind, name);
     if (spelt.empty() ||

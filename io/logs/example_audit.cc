@@ -52,7 +52,7 @@ Status ExampleAudit::Add(const std::string& name, const std::string& text) {
 }
 
 Status ExampleAudit::TakeRow(const std::string& name, const std::string& line) {
-  constexpr int kFields = 6;  // before the examples
+  constexpr int kFields = 6;  // the fields before the examples
   std::string fields[kFields];
   size_t at = 0;
   for (std::string& field : fields) {

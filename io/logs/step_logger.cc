@@ -77,7 +77,7 @@ class StepLoggerCallback final : public RowLogger {
       return Status();
     }
     columns_.clear();
-    constexpr size_t kFirst = 2;  // after epoch and step
+    constexpr size_t kFirst = 2;  // the column after epoch and step
     for (size_t i = kFirst; i < fields.size(); ++i) {
       columns_.push_back(MetricOf(model, fields[i]));
     }

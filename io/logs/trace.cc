@@ -211,7 +211,7 @@ class ProfilerCallback final : public Callback {
   Trace trace_;
   Tee tee_{&trace_};
   int64_t made_ = 0;    // steps
-  int64_t first_ = -1;  // before what is traced; -1: not yet
+  int64_t first_ = -1;  // steps before the traced ones; -1: not yet known
   int64_t step_begin_ = 0, step_end_ = -1;
   bool tracing_ = false;
 };

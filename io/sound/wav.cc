@@ -17,7 +17,7 @@ namespace ringlet {
 namespace {
 
 constexpr int64_t kHeadBytes = 12;       // "RIFF", a length, "WAVE"
-constexpr size_t kMostFormatBytes = 40;  // that are read
+constexpr size_t kMostFormatBytes = 40;  // the most bytes that are read
 constexpr int kMaxChunks = 4096;
 // A length from here on is that of a recorder that does not know it yet.
 constexpr uint32_t kUnknownLength = 0x7FFFF000;

@@ -28,7 +28,7 @@ struct WatchOptions {
   // most as many, but up to kLeastHeldOut in any case.
   int64_t replay = 1000;
   static constexpr int64_t kLeastHeldOut = 100;
-  double scan_seconds = 2;  // between two scans, at least
+  double scan_seconds = 2;  // the least time between two scans
 
   // A checksum of what decides which examples are held out, for
   // WatchState::settings.
@@ -91,7 +91,7 @@ class FolderScan {
   std::vector<OrderedFile> first_;           // a heap
   std::vector<OrderedFile> first_held_out_;  // has at most one file
   int64_t complete_ = 0;
-  bool has_held_out_ = false;  // among the examples seen
+  bool has_held_out_ = false;  // an example seen is held out
   std::vector<bool> is_there_;
 };
 

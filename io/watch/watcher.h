@@ -110,7 +110,7 @@ class Watcher {
   Phase phase_ = Phase::kScan;
   WatchRound round_;
   WatchScores scores_;
-  int64_t last_round_ns_;  // when the last round ended, or the start
+  int64_t last_round_ns_;  // the time of the last round's end, or of the start
   KnownFiles known_;
   Code problem_ = Code::kOk;    // the last one noted; kOk: it has passed
   bool noted_waiting_ = false;  // it noted a wait for an example to hold out

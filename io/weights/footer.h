@@ -20,7 +20,8 @@ namespace ringlet {
 constexpr char kFooterName[] = "ringlet.footer";
 constexpr char kFooterMagic[] = "rgltftr1";  // 8 bytes; the 1 is its version
 constexpr char kFormatVersion[] = "1";
-constexpr size_t kFooterFixedBytes = 20;  // before the tensors' checksums
+// The bytes before the tensors' checksums.
+constexpr size_t kFooterFixedBytes = 20;
 
 constexpr size_t kPieceBytes = 256 << 10;  // the bytes of one read or write
 

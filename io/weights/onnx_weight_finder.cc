@@ -94,7 +94,7 @@ struct Value {
   // True if all elements are those of `sources`, or 0.
   bool is_copy = false;
   std::vector<const OnnxTensor*> sources;
-  bool time_may_be_reversed = false;  // after a Slice or a ReverseSequence
+  bool time_may_be_reversed = false;  // true after a Slice or a ReverseSequence
   // The index of the module that gives this value and has no bias yet, so that
   // a following Add may be its bias; -1 if there is none.
   int module = -1;

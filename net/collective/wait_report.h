@@ -16,8 +16,8 @@ struct WaitChain {
   struct Entry {
     int rank = -1;
     Activity activity;
-    double seconds = 0;  // since its last report that differs
-    double silent = 0;   // since its last report; 0 if that is recent
+    double seconds = 0;  // time since its last report that differs
+    double silent = 0;   // time since its last report; 0 if that is recent
   };
   int rank = -1;  // this worker
   Activity activity;

@@ -59,7 +59,7 @@ struct PeerReport {
   std::string settings;       // complete if it dialled this worker
   int64_t round_trip = -1;    // nanoseconds; -1: not measured
   int64_t clock_ahead = 0;    // nanoseconds by which its clock is ahead
-  int64_t data_bytes = 0;     // that arrived there within data_nanos
+  int64_t data_bytes = 0;     // bytes that arrived there within data_nanos
   int64_t data_nanos = 0;
   bool stalled = false;  // small frames arrive there, large ones do not
 };
@@ -118,7 +118,7 @@ class DoctorExchange final : private FramedLink::Owner {
  private:
   // A dialled worker, in this order.
   enum class State : uint8_t {
-    kPause,     // until next_dial
+    kPause,     // it waits until next_dial
     kGreets,    // the handshake is under way
     kPings,     // pings are under way
     kQueued,    // waits until no other link is measured

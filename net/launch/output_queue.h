@@ -31,7 +31,7 @@ class OutputQueue {
 
  private:
   const int fd_;
-  bool broken_ = false;  // after a failed write: drops all output
+  bool broken_ = false;  // true after a failed write: drops all output
   int os_error_ = 0;
   std::string pending_;
   size_t written_ = 0;  // the written bytes of pending_

@@ -63,7 +63,8 @@ class Supervisor {
     bool reported_end = false;  // it has reported that its work is done
     bool given_up = false;      // the others continue without it
     bool restarted = false;     // it was restarted at least once
-    int restarts = 0;           // since the last healthy run (launcher.h)
+    // Restarts since the last healthy run (launcher.h).
+    int restarts = 0;
     int code = 0;               // the exit code of the last run
   };
 

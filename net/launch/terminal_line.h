@@ -32,7 +32,7 @@ class TerminalLine {
  private:
   std::string text_;
   bool returned_ = false;  // the last character was a carriage return
-  bool changed_ = false;   // since it was drawn
+  bool changed_ = false;   // true if it changed since it was drawn
   bool drawn_ = false;
 };
 

@@ -90,8 +90,8 @@ class FailureDetector {
   struct AwaitedWorker {
     int worker = -1;
     Activity activity;
-    double seconds = 0;  // since its last report that differs
-    double silent = 0;   // since its last report; 0 if that is recent
+    double seconds = 0;  // time since its last report that differs
+    double silent = 0;   // time since its last report; 0 if that is recent
   };
   // The chain of workers that wait for one another, from the worker that this
   // one waits for. In an elastic ring it has only members.
@@ -118,10 +118,10 @@ class FailureDetector {
   struct Peer {
     bool watched = false;
     int64_t heard = 0;
-    int64_t changed = 0;  // when its activity last changed
+    int64_t changed = 0;  // the time at which its activity last changed
     Activity activity;
     ChainEnd end;        // the end of its chain, in a large ring
-    int64_t end_at = 0;  // when it reported `end`
+    int64_t end_at = 0;  // the time at which it reported `end`
   };
   bool fully_connected() const {
     return options_.elastic ||

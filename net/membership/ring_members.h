@@ -93,7 +93,7 @@ class RingMembers {
   std::vector<int> workers_, ranks_;
   std::vector<bool> left_, aborted_;
   bool left_behind_ = false;
-  bool any_ended_ = false;  // since the session's start
+  bool any_ended_ = false;  // a process has ended since the session's start
   uint64_t ended_ = 0;
   uint64_t joining_ = 0;
 };

@@ -25,7 +25,7 @@ struct RelayOptions {
   double hello_seconds = 10;   // the time limit of a hello
   double silent_seconds = 1;   // the limit while no place is left
   double dial_seconds = 60;    // one that dials waits for its listener
-  double linger_seconds = 10;  // after the end of the other side
+  double linger_seconds = 10;  // the most after the end of the other side
 };
 
 class Relay {

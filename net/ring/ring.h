@@ -123,7 +123,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   static double SecondsSince(Steady::time_point begin) {
     return std::chrono::duration<double>(Steady::now() - begin).count();
   }
-  std::vector<std::string> Addresses() const {  // by rank
+  std::vector<std::string> Addresses() const {  // the address of each rank
     std::vector<std::string> out;
     out.reserve(workers_.size());
     for (int r = 0; r < size(); ++r) out.push_back(address(r));

@@ -123,7 +123,7 @@ Status RingNode::CheckDescriptors(int relay_connections) const {
 void RingNode::OnConnection(UvListener* listener) {
   if (admits_left_ > 0) return Admit(listener);
   listener->waits = true;
-  if (!session_.connecting()) return;  // until the next tick
+  if (!session_.connecting()) return;  // it waits until the next tick
   uv_idle_start(&admit_idle_, [](uv_idle_t* idle) {
     uv_idle_stop(idle);
     static_cast<RingNode*>(idle->data)->AdmitMore();

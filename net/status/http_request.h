@@ -14,7 +14,7 @@ namespace ringlet {
 
 struct HttpRequest {
   std::string method;
-  std::string path;           // without "?" and what follows it
+  std::string path;           // the path without "?" and what follows it
   std::string host;           // the field Host; empty if there is none
   std::string authorization;  // the field Authorization; empty if there is none
 };

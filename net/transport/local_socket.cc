@@ -127,7 +127,7 @@ int PeekDescriptor(int fd) {
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = CMSG_LEN(sizeof(int));  // without room for a second
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // no room for a second
   if (recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) {
     return -1;
   }

@@ -28,7 +28,7 @@ namespace ringlet {
 struct ReceiveTarget {
   enum Mode : uint8_t {
     kBuffer,   // small: kept and handed to OnFrame
-    kCopy,     // to data[0..payload_bytes)
+    kCopy,     // copies to data[0..payload_bytes)
     kReduce,   // added, as numbers, to those at data
     kDiscard,  // nowhere
   };

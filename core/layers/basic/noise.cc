@@ -82,7 +82,7 @@ Noise NoiseOf(const Layer& layer) {
     }
     default:
       noise.times = 1 / (1 - layer.rate);
-      noise.plus = -0.0f;  // which keeps even -0
+      noise.plus = -0.0f;  // the sum keeps even -0
       return noise;
   }
 }

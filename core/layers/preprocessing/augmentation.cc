@@ -95,7 +95,7 @@ Affine AffineOf(const Layer& layer, const Shape& image,
 int64_t PixelAt(int64_t i, int64_t n, FillMode mode) {
   if (i >= 0 && i < n) return i;
   const auto modulo = [i](int64_t period) {
-    if (i < 0 && i >= -period) return i + period;  // without a division
+    if (i < 0 && i >= -period) return i + period;  // needs no division
     if (i >= 0 && i < 2 * period) return i < period ? i : i - period;
     const int64_t rest = i % period;
     return rest < 0 ? rest + period : rest;

@@ -54,7 +54,7 @@ struct RecurrentStep {
 // The pointers to a step in the spans of all examples.
 struct SavedSpans {
   float* gates;
-  float* states[2];  // before each step
+  float* states[2];  // the states before each step
   float* extra;
 };
 

@@ -45,7 +45,7 @@ Status CTable::Make(const DataDescription& data, int64_t values) {
   for (const float number : MissingNumbers(data.encoding)) {
     if (std::isfinite(number)) missing_numbers_.push_back(number);
   }
-  int64_t more = 0;  // than one for each column
+  int64_t more = 0;  // values beyond one for each column
   for (const auto& [place, column] : data.encoding.columns) {
     more += column.width() - 1;
     if (!column.fill || std::isfinite(*column.fill)) continue;

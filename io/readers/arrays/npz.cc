@@ -49,9 +49,10 @@ std::string FileFields(uint32_t crc, size_t size, const std::string& name) {
 
 constexpr int64_t kEndBytes = 22;        // the record at the file's end
 constexpr int64_t kEnd64Bytes = 56;      // the end record of Zip64
-constexpr int64_t kLocator64Bytes = 20;  // which names its place
+constexpr int64_t kLocator64Bytes = 20;  // the record with its place
 constexpr int64_t kDirectoryBytes = 46;  // bytes of an entry, besides its texts
-constexpr int64_t kLocalBytes = 30;      // before an entry's name and data
+// Bytes before an entry's name and data.
+constexpr int64_t kLocalBytes = 30;
 constexpr int64_t kDeflateLimit = 1032;  // the greatest expansion of deflate
 constexpr int64_t kUsualHeader = 4096;
 constexpr int64_t kLongestHeader =

@@ -21,7 +21,7 @@
 namespace ringlet {
 namespace {
 
-constexpr int kFirstToken = 2;  // after the padding and the unknown token
+constexpr int kFirstToken = 2;  // it follows padding and unknown token
 constexpr char kUnknown[] = "[UNK]";
 constexpr char kUtf8Bom[] = "\xef\xbb\xbf";
 constexpr size_t kMaxVocabularyBytes = 64 << 20;

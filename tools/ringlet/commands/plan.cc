@@ -65,7 +65,7 @@ struct Plan {
   uint64_t data = 0;
   int64_t forward_flops = 0, recomputed_flops = 0;
   WirePlan wire;
-  int64_t largest_batch = -1;  // that fits the limit; -1: not asked
+  int64_t largest_batch = -1;  // the largest that fits the limit; -1: not asked
 };
 
 // The largest batch that fits, by bisection: bytes grow with the batch, apart

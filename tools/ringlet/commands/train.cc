@@ -281,7 +281,7 @@ struct Prepared {
   RunData data;
   OutputPlan output;
   bool prints = false;               // this worker prints the run's messages
-  int replicas = 0;                  // that this worker asks for
+  int replicas = 0;                  // the replicas that this worker asks for
   std::shared_ptr<Callback> status;  // null: nothing shows it
   std::shared_ptr<Callback> end_report;  // null: no evaluator waits for it
 };

@@ -25,7 +25,7 @@ struct TextConfig {
   // The vectorization of the model, if it was trained on a text.
   std::optional<TextVectorization> trained;
   std::string trained_column;     // its name, or its number
-  std::string vocabulary_digest;  // if `trained` has no vocabulary
+  std::string vocabulary_digest;  // used if `trained` has no vocabulary
 
   bool empty() const { return column.empty(); }
 };

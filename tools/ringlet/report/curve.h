@@ -25,7 +25,7 @@ class SampledCurve {
     double first_x = 0, last_x = 0;
     Point low, high;      // the first of the least and of the largest values
     double last = 0;      // the last value
-    int64_t values = 0;   // that are finite; the four above are of these
+    int64_t values = 0;   // finite values; the four above are of these
     int64_t missing = 0;  // NaN or infinite
   };
 

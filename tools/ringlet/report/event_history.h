@@ -86,7 +86,7 @@ struct ListedEvent {
   };
   double time = 0;
   Kind kind = Kind::kWarning;
-  std::string worker;  // that recorded it first
+  std::string worker;  // the worker that recorded it first
   std::string text;
   int64_t recorded_by = 1;  // workers
   size_t view = 0;          // see WorkerHistory::view; only for a kView

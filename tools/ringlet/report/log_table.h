@@ -32,7 +32,7 @@ struct LogTable {
   bool of_steps = false;     // a row is a step, else an epoch
   int64_t rows = 0;          // rows that are in the curves
   int64_t skipped_rows = 0;  // rows with different fields from the header
-  int64_t more_columns = 0;  // beyond kMaxColumns
+  int64_t more_columns = 0;  // columns beyond kMaxColumns
   std::vector<Column> columns;
   // The place of each row in the log, then its fields, while they are at most
   // kMaxShownRows; else empty.

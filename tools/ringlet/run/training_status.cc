@@ -87,7 +87,7 @@ class LiveReport {
 
   const std::string path_;
   std::string html_;
-  int64_t next_ = 0;  // when the log is read again
+  int64_t next_ = 0;  // the time at which the log is read again
 };
 
 // The page loads itself again and needs no script.
@@ -152,7 +152,7 @@ class Pages {
   LiveReport report_;
   LiveProgress progress_;
   std::map<std::string, StatusServer::Answer> answers_;  // the keys are paths
-  int64_t next_ = 0;  // when they are made again
+  int64_t next_ = 0;  // the time at which they are made again
 };
 
 // What a training shows, and the callback that follows it.
