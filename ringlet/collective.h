@@ -82,9 +82,9 @@ class Collective {
     return Wait(ticket);
   }
 
-  // Every rank's data[0..bytes) becomes the root's, byte by byte.
+  // Every rank's data[0..bytes) becomes that of the root, byte by byte.
   virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
-  // out[r * bytes ...] becomes rank r's in[0..bytes).
+  // out[r * bytes ...] becomes in[0..bytes) of rank r.
   virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;
   // Starts an AllGather, which Wait ends. `in` is read before this returns;
   // `out` is complete after Wait.

@@ -97,7 +97,7 @@ struct TextVectorization {
   std::vector<std::string> vocabulary;
 };
 
-// Names, rules and defaults up to end_index are Keras's. Those from
+// Names, rules and defaults up to end_index are as in Keras. Those from
 // target_offset to target_columns choose the targets, and `groups` keeps series
 // apart.
 struct TimeseriesOptions {
@@ -307,8 +307,8 @@ class Dataset {
   // and Shard count over all of them.
   Dataset AutoShard(AutoShardPolicy policy) const;
   // The source has only this worker's examples; counts[r] is the number of
-  // replica r's. Needs AutoShard(kOff) before it, and a worker for each
-  // replica.
+  // the examples of replica r. Needs AutoShard(kOff) before it, and a worker
+  // for each replica.
   Dataset OwnExamples(std::vector<int64_t> counts) const;
 
   bool empty() const;

@@ -124,7 +124,8 @@ struct CompileOptions {
   // workers. 0: the number that the other workers give, or else the number of
   // workers.
   int replicas = 0;
-  // Threads that compute, with the caller's. No bit depends on their number.
+  // Threads that compute, including the caller's thread. No bit depends on
+  // their number.
   int threads = 1;
   // The seed of the initial weights and of dropout.
   uint64_t seed = 1;
@@ -198,7 +199,7 @@ class Model {
   int num_inputs() const;
   int num_outputs() const;
   int output_node(int k) const;
-  // The name in the logs: its layer's, such as "dense_1".
+  // The name in the logs: that of its layer, such as "dense_1".
   std::string output_name(int k) const;
   // Keras's table: layer, output shape, parameters.
   std::string Summary() const;
@@ -313,9 +314,9 @@ class Model {
   // several replicas, those of the last.
   const MetricState* rank_metrics() const;
   // kOutOfSync, on every rank, if the weights, optimizer slots, iterations or
-  // learning rate of a rank differ from rank 0's in any bit. In an elastic Fit
-  // with FitOptions::cross_check only the faulty ranks get it, without a
-  // majority all; the others get kPeerLost, and their Fit continues.
+  // learning rate of a rank differ from those of rank 0 in any bit. In an
+  // elastic Fit with FitOptions::cross_check only the faulty ranks get it,
+  // without a majority all; the others get kPeerLost, and their Fit continues.
   Status CheckReplicas();
 
   const std::vector<Variable>& variables() const;

@@ -150,8 +150,8 @@ struct CsvOptions {
   // Rules for single columns, instead of `missing`.
   std::map<std::string, MissingRule> missing_by_column;
   std::vector<std::string> na_values;
-  // The training data's. It replaces the fields from `categorical` to
-  // na_values.
+  // The encoding of the training data. It replaces the fields from
+  // `categorical` to na_values.
   std::optional<TableEncoding> encoding;
   // Labels are not read, and a row that would be left out is an error.
   bool for_prediction = false;

@@ -18,7 +18,7 @@ Status BroadcastNumbers(Collective* collective, void* data,
   SwapToLittle(data, element_bytes, count);
   const Status status =
       collective->Broadcast(data, element_bytes * count, root);
-  SwapToLittle(data, element_bytes, count);  // the root's are restored
+  SwapToLittle(data, element_bytes, count);  // restores the bytes of the root
   return status;
 }
 

@@ -18,8 +18,8 @@ namespace ringlet {
 using JobKeysPtr = std::shared_ptr<const JobKeys>;
 
 // Reads a regular file that only its owner may read, this user or root; if it
-// is root's, its group may read it too. If the system permits it, the memory of
-// the keys is neither swapped nor dumped. It is wiped at the end.
+// is a file of root, its group may read it too. If the system permits it, the
+// memory of the keys is neither swapped nor dumped. It is wiped at the end.
 Status ReadKeyFile(const std::string& path, JobKeysPtr* keys);
 
 // Reads the keys of `path`, else of the file that RINGLET_KEY_FILE names, else

@@ -205,8 +205,8 @@ __attribute__((noinline)) void AddRows(const Lanes* sums, int64_t rows,
   }
 }
 
-// The places of the taps of a tile: anywhere, neighbouring, or each filter's in
-// its own channel.
+// The places of the taps of a tile: anywhere, neighbouring, or those of each
+// filter in its own channel.
 enum class Taps { kAnywhere, kSideBySide, kOfEach };
 
 // Positions with their sums. These are added to the sums of earlier blocks, if

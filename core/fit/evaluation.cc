@@ -160,7 +160,8 @@ Status EvaluateAll(Model* model, const ReplicaAssignment& assignment,
 }
 
 // The layout of all ranks' predictions in `all`. The values of a replica are
-// `stride` floats after those of the previous one; a rank's are together.
+// `stride` floats after those of the previous one; those of a rank are
+// together.
 struct Predicted {
   const Model& model;
   const ReplicaAssignment& assignment;

@@ -1,9 +1,9 @@
-// persistent_block_ and step_block_ own the memory, unless the caller's is
-// used. Every other pointer here and in NodeSpans points into them. Parts of a
-// block are poisoned while it is in use; Release... unpoisons it before it is
-// returned. An open loader writes to step_.x and step_.y. While lease_ lives
-// the step's block is neither moved nor freed. The loader holds step_block_
-// too, since it may outlive the model.
+// persistent_block_ and step_block_ own the memory, unless the memory of the
+// caller is used. Every other pointer here and in NodeSpans points into them.
+// Parts of a block are poisoned while it is in use; Release... unpoisons it
+// before it is returned. An open loader writes to step_.x and step_.y. While
+// lease_ lives the step's block is neither moved nor freed. The loader holds
+// step_block_ too, since it may outlive the model.
 
 #include "model_memory.h"
 
@@ -212,9 +212,9 @@ Status ModelMemory::CheckCountable(int64_t batch, bool training) const {
 // The placement of buffers depends on their relative sizes, so a step with more
 // examples, or with training, may need less memory. Memory for a larger step
 // suffices for a smaller one. If only a larger step fits, *batch and *training
-// become that step's. The bytes that live at one time grow with the batch,
-// except for the choice of recomputed outputs. If they are well above the
-// limit, no larger batch fits.
+// become those of that step. The bytes that live at one time grow with the
+// batch, except for the choice of recomputed outputs. If they are well above
+// the limit, no larger batch fits.
 Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
   const uint64_t step_bytes = StepBytes(*batch, *training);
   const Status fits = CheckLimit(options_, persistent_bytes_ + step_bytes,

@@ -93,7 +93,7 @@ struct NodeSpans {
 class ModelMemory {
  public:
   struct Options {
-    void* memory = nullptr;   // the caller's; null: from the heap
+    void* memory = nullptr;   // the caller's memory; null: the heap
     size_t memory_bytes = 0;  // bytes of `memory`, or the limit; 0: no limit
     int threads = 1;
     bool recompute = false;  // see CompileOptions

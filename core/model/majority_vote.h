@@ -20,8 +20,8 @@ namespace ringlet {
 using CheckDigests = std::vector<int64_t>;
 
 struct Vote {
-  // The ranks with digests that differ from the majority's. Without a majority:
-  // all ranks. None if all digests are equal.
+  // The ranks with digests that differ from that of the majority. Without a
+  // majority: all ranks. None if all digests are equal.
   std::vector<int> faulty;
   bool has_majority = true;
   int reference = 0;  // a rank of the majority; 0 without a majority

@@ -78,7 +78,7 @@ struct Model::Impl {
   // For the first Compile, until it is complete; empty: random weights.
   std::vector<float> initial_weights;
   bool compiled = false;
-  // The weights are initial ones: no other rank's, and never trained.
+  // The weights are initial ones, not those of another rank, and untrained.
   bool has_untrained_weights = false;
 
   // The order matters: members are destroyed from the last to the first. The

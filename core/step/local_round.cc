@@ -1,7 +1,7 @@
 // With overlap a round's mean is applied a round later. So layer state, such
 // as moving means, travels as a value then, and otherwise as a change. The
-// order Begin, BeginReplica, EndReplica, Finish or Undo is the caller's; Undo
-// restores weights and iterations, and not the state of each replica.
+// order Begin, BeginReplica, EndReplica, Finish or Undo is up to the caller;
+// Undo restores weights and iterations, and not the state of each replica.
 
 #include "local_round.h"
 

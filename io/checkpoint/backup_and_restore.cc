@@ -206,8 +206,8 @@ class BackupAndRestoreCallback final : public Callback {
 
   // Removes the backup that this worker saved while it was the chief of an
   // elastic job. The chief also tries to remove the backup of an earlier chief
-  // that kept the folder locked. A backup of another run stays, and so does the
-  // present chief's in the same directory.
+  // that kept the folder locked. A backup of another run stays, and so does
+  // that of the present chief in the same directory.
   void RemoveLeft(const FitState& fit) const {
     SafetensorsReader file;
     Status status = OpenNewest(options_.files, directory_, &file);

@@ -40,7 +40,7 @@ uint64_t LoadLittleEndian(const std::string& text, size_t at, int bytes) {
 
 // --- archives ---------------------------------------------------------------
 
-// Decides by the names of its files: the first one's, and those in the
+// Decides by the names of its files: that of the first one, and those in the
 // directory at its end.
 Format ZipFormat(const std::string& head, const std::string& tail) {
   const std::string first =

@@ -37,7 +37,7 @@ class SealedFileSystem final : public FileSystem {
     }
     std::shared_ptr<const JobKeys> keys;
     const Status found = Keys(&keys);
-    if (!found.ok()) {  // no fault of this file's, which is there
+    if (!found.ok()) {  // no fault of this file, which is there
       return Error(Code::kUnimplemented, "%s: is sealed: %s", path.c_str(),
                    found.message());
     }

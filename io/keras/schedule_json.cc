@@ -1,5 +1,5 @@
 // A learning rate is a number or a schedule. Names, defaults and the fields in
-// the output are Keras 3's. Keras 2's "lr" and "decay" are read, and never
+// the output are as in Keras 3. Keras 2's "lr" and "decay" are read, and never
 // written: "decay" becomes an InverseTimeDecay.
 
 #include "schedule_json.h"

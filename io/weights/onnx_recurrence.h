@@ -22,7 +22,7 @@ struct OnnxRecurrence {
   bool resets_before = false;  // a GRU, before the state's product
   // The node's initial states are values of the graph. Else they are zeros.
   bool has_states = false;
-  // In Keras's names, or in ONNX's with their numbers: "tanh", "Elu(0.5, 0)".
+  // Names of Keras, or of ONNX with their numbers: "tanh", "Elu(0.5, 0)".
   std::vector<std::string> activations;
 };
 

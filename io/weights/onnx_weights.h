@@ -29,8 +29,8 @@ namespace ringlet {
 struct OnnxWeight {
   std::string location;  // see OnnxTensor
   OnnxElements elements = OnnxElements::kInOnePiece;
-  // Axis i of the tensor is axis axes[i] of the file's, of this shape. Empty:
-  // they are the same.
+  // Axis i of the tensor is axis axes[i] of the file's tensor, of this shape.
+  // Empty: they are the same.
   std::vector<int> axes;
   Shape file_shape;
   // The tensor's elements are these of `num_blocks` equal blocks of the file's

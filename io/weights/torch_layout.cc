@@ -332,7 +332,7 @@ bool IsOfOutput(const std::string& role) {
   return StartsWith(role, "attention_output");
 }
 
-// Finds a weight of a MultiHeadAttention in the module of PyTorch's, or in a
+// Finds a weight of a MultiHeadAttention in the module of PyTorch, or in a
 // Linear of its own.
 void FindInAttention(const Module& module, const std::string& own,
                      TorchWeight* weight) {

@@ -1,6 +1,6 @@
 // Threads: all from Begin to End runs on the thread of loop_, the rest on the
-// caller's. The caller touches the exchange only before Begin and after End, so
-// the mutex guards done_ and closed_ alone.
+// thread of the caller. The caller touches the exchange only before Begin and
+// after End, so the mutex guards done_ and closed_ alone.
 
 #include "link_checks.h"
 

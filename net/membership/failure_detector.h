@@ -52,7 +52,7 @@ class FailureDetector {
   void SetRanks(const std::vector<int>& ranks) { ranks_ = ranks; }
   void AddPeer(int peer, int64_t now);
   void RecordHeard(int peer, int64_t now);
-  // Reads a heartbeat; writes this worker's, of kHeartbeatBytes and
+  // Reads a heartbeat; writes that of this worker, of kHeartbeatBytes and
   // kChainEndBytes at most.
   Status OnHeartbeatFrame(int peer, const FrameHeader& header,
                           const uint8_t* payload, int64_t now);

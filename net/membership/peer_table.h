@@ -41,7 +41,7 @@ class PeerTable {
   // Adds a link that this worker opens to a linked worker, or as a probe.
   void Open(int peer, StreamPtr stream, int64_t now);
   void OpenProbe(int peer, StreamPtr stream, int64_t now);
-  // Makes an accepted link the peer's, after its handshake has shown that.
+  // Assigns an accepted link to the peer that its handshake has named.
   void Adopt(int peer, FramedLink* link);
 
   void Drop(int peer);

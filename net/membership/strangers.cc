@@ -135,7 +135,7 @@ void Strangers::ProbeOne(int64_t now) {
 }
 
 // Sends no job name. So a worker of an earlier release refuses the probe as
-// another job's, and does not fail its own ring.
+// that of another job, and does not fail its own ring.
 void Strangers::SendProbe(FramedLink* link, uint32_t generation) {
   Identity probe = identity_;
   probe.job.clear();

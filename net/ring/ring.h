@@ -1,9 +1,9 @@
 // Ring: the implementation of RingCollective.
 //
 // To change this file, know that:
-//   - Two threads: the caller's, and the loop's. The loop's owner (RunLoop)
-//     uses the node, and runs the Owner's methods. The threads share what
-//     mutex_ guards; other work for the node is posted.
+//   - Two threads: the caller's thread and the loop's thread. The loop's
+//     owner (RunLoop) uses the node, and runs the Owner's methods. The threads
+//     share what mutex_ guards; other work for the node is posted.
 //   - No lock is held while a line is printed (the reader of stderr may be
 //     slow) nor while the loop's thread is joined.
 //   - The node sets failure_ one time, and uses no memory of a call after that.

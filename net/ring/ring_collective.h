@@ -33,7 +33,7 @@ class RingCollective : public Collective {
  public:
   // Listens, connects to the others, and returns when all are connected.
   //   kInvalidArgument   the options are wrong, or this worker's address is not
-  //                      one of this host's; an elastic ring waits until it is
+  //                      of this host; an elastic ring waits until it is
   //   kAlreadyExists     the port is in use
   //   kDeadlineExceeded  names the workers that are missing, and why
   //   kPeerLost          another worker was lost meanwhile

@@ -5,8 +5,8 @@
 // finalizes it. A loss ends the job: mpirun ends all ranks. So Reform() is
 // refused, there are no heartbeats, and a wait has no deadline. Abort prints
 // the reason on stderr and ends all ranks by MPI_Abort: MPI's calls cannot be
-// woken otherwise. Sums have the same bits on every rank if MPI's have (Open
-// MPI, MPICH). Most MPIs move data only inside calls.
+// woken otherwise. Sums have the same bits on every rank if those of MPI have
+// (Open MPI, MPICH). Most MPIs move data only inside calls.
 
 #ifndef RINGLET_NET_STRATEGY_MPI_COLLECTIVE_H_
 #define RINGLET_NET_STRATEGY_MPI_COLLECTIVE_H_

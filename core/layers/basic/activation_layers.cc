@@ -134,9 +134,9 @@ class ActivatedOp final : public Op {
   const std::unique_ptr<Op> op_;
 };
 
-// Values are Keras's, gradients TensorFlow's. At the threshold the gradient is
-// 0, but a leaky slope begins there. At the maximum the gradient of a clip is 1
-// and the slope of relu6 is 0.
+// Values are as in Keras, gradients as in TensorFlow. At the threshold the
+// gradient is 0, but a leaky slope begins there. At the maximum the gradient of
+// a clip is 1 and the slope of relu6 is 0.
 struct ReluCurve {
   float max, slope, threshold;
 

@@ -10,7 +10,7 @@
 namespace ringlet {
 namespace {
 
-constexpr double kBackendEpsilon = 1e-7;  // Keras's, the least deviation
+constexpr double kBackendEpsilon = 1e-7;  // the least deviation, as in Keras
 
 // y = (x - minus) * times + plus.
 class AffineOp final : public Op {

@@ -17,7 +17,7 @@ constexpr double kDecibels = 4.3429448190325182765;  // 10 / ln 10
 
 // --- the mel scale -----------------------------------------------------------
 
-// The mel scale of HTK, or Slaney's, which is linear below 1000 Hz.
+// The mel scale of HTK, or that of Slaney, which is linear below 1000 Hz.
 double MelOf(double hertz, bool htk) {
   if (htk) return 1127 * math::Log1p(hertz / 700);
   return hertz < 1000 ? hertz * 3 / 200
@@ -69,7 +69,8 @@ void AddMelBins(const Layer& layer, double max_freq, SpectrogramPlan* plan) {
 
 // --- the other tables --------------------------------------------------------
 
-// Hann's, as tf.signal.hann_window has it: periodic if the length is even.
+// Adds the window of Hann, as tf.signal.hann_window: periodic if the length is
+// even.
 void AddWindow(int64_t length, SpectrogramPlan* plan) {
   const double period = static_cast<double>(length - length % 2);
   for (int64_t i = 0; i < length; ++i) {

@@ -92,8 +92,8 @@ std::string PredictFrom(const CInterface& c, const char* ending,
 }
 
 // A name for each layer: "in" of one, else "in_" and the beginning of the
-// layer's. Two names differ in more than the case of letters, since macros have
-// them too.
+// layer's name. Two names differ in more than the case of letters, since macros
+// have them too.
 std::vector<CArgument> ArgumentsOf(const Model& model, const char* prefix,
                                    const std::vector<int>& nodes) {
   std::vector<CArgument> arguments;

@@ -166,7 +166,7 @@ Layer PlainModelBuilder::LayerWithoutActivation() const {
   Layer layer = LayerForInference();
   layer.use_bias = true;
   layer.activation = kLinear;
-  layer.fill_value = 0;  // a kPad's; a kAffine adds it
+  layer.fill_value = 0;  // for a kPad; a kAffine adds it
   return layer;
 }
 

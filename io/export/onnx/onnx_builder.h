@@ -23,7 +23,7 @@ namespace ringlet {
 enum class AxisOrder : uint8_t { kChannelsLast, kChannelsFirst };
 
 struct OnnxValue {
-  Shape shape;  // Keras's, without the batch
+  Shape shape;  // the shape in Keras, without the batch
   // The number of channels if the value was flattened from channels first; else
   // 0.
   int64_t flattened = 0;

@@ -64,8 +64,8 @@ struct EntrySizes {
 };
 
 // Reads the sizes in a record of the directory, with its texts. Zip64 has those
-// beyond 32 bits in an extra field, in this order. A size beyond any file's is
-// INT64_MAX.
+// beyond 32 bits in an extra field, in this order. A size beyond that of any
+// file is INT64_MAX.
 EntrySizes SizesOf(const unsigned char* fields) {
   uint64_t sizes[] = {LoadLittle<uint32_t>(fields + 24),
                       LoadLittle<uint32_t>(fields + 20),

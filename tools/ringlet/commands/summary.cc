@@ -1,4 +1,4 @@
-// ringlet summary: the layers of a run's or a saved model.
+// ringlet summary: the layers of a saved model or of the model of a run.
 
 #include <cstdio>
 

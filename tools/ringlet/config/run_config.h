@@ -1,7 +1,7 @@
 // RunConfig: the content of a RUN.json (docs/run.schema.json).
 //
 // Reading it opens the model's configuration and nothing else; data are opened
-// by OpenData. Names, defaults and null are Keras's. Relative paths are
+// by OpenData. Names, defaults and null are as in Keras. Relative paths are
 // relative to the folder of RUN.json.
 
 #ifndef RINGLET_TOOLS_RINGLET_CONFIG_RUN_CONFIG_H_

@@ -35,7 +35,7 @@ int64_t NumColumns(const DataConfig& data, const Model& model) {
   return std::max<int64_t>(count, 1);
 }
 
-// One column more than the model takes is the label's, which is left out.
+// One column more than the model takes is that of the label, which is left out.
 CsvOptions ForPrediction(const DataConfig& data, const Model& model) {
   CsvOptions table = data.table;
   // For a column of text the values are not columns; RUN.json names that

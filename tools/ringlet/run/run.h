@@ -57,8 +57,8 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
 // has, if it has one.
 Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model);
 
-// Prints a note if the columns of that file are the data's in a different
-// order: weights have no names of columns.
+// Prints a note if the columns of that file are those of the data in a
+// different order: weights have no names of columns.
 Status PrintOtherOrder(const InitFlags& init, const Model& model,
                        const std::optional<DataDescription>& data);
 
