@@ -74,8 +74,8 @@ class Layer:
 
 
 class Identity(Layer):
-    """Dropout and its kin, and augmentation: with rate or factor 0, or where
-    nothing is trained."""
+    """Dropout and similar layers, and augmentation: with rate or factor 0, or
+    where nothing is trained."""
 
     def build(self, shapes):
         return shapes[0]
@@ -744,7 +744,7 @@ def sum_to(d, shape):
 
 
 class Merge(Layer):
-    """Add and its kin: shapes as NumPy broadcasts them behind the batch."""
+    """Add and similar layers: shapes as NumPy broadcasts them behind the batch."""
 
     def __init__(self, config, kind):
         super().__init__(config)

@@ -1,4 +1,4 @@
-// Dropout and its kin against their definitions, number by number.
+// Dropout and similar layers against their definitions, number by number.
 
 #include <gtest/gtest.h>
 

@@ -526,7 +526,7 @@ TEST_F(RingProcessTest, Start_SecondWorkerOfOneIndex_FindsItsPortInUse) {
   }
 }
 
-// --- what no wait mends ------------------------------------------------------
+// --- what no wait corrects ---------------------------------------------------
 
 // All workers end, with another exit code than after start_timeout.
 TEST_F(RingProcessTest, Options_Differ_EndBothSidesAndTheThird) {
