@@ -151,7 +151,7 @@ struct CompileOptions {
 struct Variable {
   std::string path;  // "conv2d/kernel"
   Shape shape;
-  int64_t offset = 0;  // in floats
+  int64_t offset = 0;  // a number of floats
   Regularizer regularizer;
   Constraint constraint;
   // Never trained, even in a trainable layer, such as moving means.

@@ -34,10 +34,10 @@ struct CompileConfig {
     int node = 0;
     bool has_loss = true;
     float weight = 1;
-    Loss loss;         // the loss as given to Compile
-    Loss step_loss;    // the loss in a step; on logits if possible
-    Loss output_loss;  // the loss of the values of Model::output()
-    bool takes_logits = false;              // step_loss takes logits
+    Loss loss;                  // the loss as given to Compile
+    Loss step_loss;             // the loss in a step; on logits if possible
+    Loss output_loss;           // the loss of the values of Model::output()
+    bool takes_logits = false;  // step_loss takes logits
     int64_t first_target = 0, targets = 0;  // targets in one example
   };
 

@@ -25,7 +25,7 @@ namespace ringlet {
 struct DeltaSpans {
   // The changes of the replica that has just ended.
   float* contribution = nullptr;
-  float* words = nullptr;  // as long as `contribution`
+  float* words = nullptr;  // has the length of `contribution`
   // Contributions of all but one of this worker's replicas.
   float* earlier = nullptr;
   int64_t stride = 0;  // the distance from one of these to the next

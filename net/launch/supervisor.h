@@ -65,7 +65,7 @@ class Supervisor {
     bool restarted = false;     // it was restarted at least once
     // Restarts since the last healthy run (launcher.h).
     int restarts = 0;
-    int code = 0;               // the exit code of the last run
+    int code = 0;  // the exit code of the last run
   };
 
   WorkerState& StateOf(int worker) {

@@ -155,7 +155,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
 
   Owner* const owner_;
   StreamPtr stream_;      // null: closed
-  SharedMemory* memory_;  // the stream's shared memory; null: none, or closed
+  SharedMemory* memory_;  // the stream's shared memory; null if none or closed
   LinkPhase phase_;
   bool broken_ = false;  // writing has failed; OnEnded will get the reason
   bool overflowed_ = false;

@@ -16,9 +16,9 @@ namespace ringlet {
 struct Activity {
   uint64_t step = 0;      // training step
   uint64_t sequence = 0;  // operation waited for, or the last one completed
-  FrameType type = FrameType::kHeartbeat;  // of the operation waited for;
-                                           // kHeartbeat: none, it computes
-  int waiting_on = -1;                     // a worker, or -1
+  // The frames of the operation waited for; kHeartbeat if it computes.
+  FrameType type = FrameType::kHeartbeat;
+  int waiting_on = -1;  // a worker, or -1
   bool computing() const { return type == FrameType::kHeartbeat; }
   bool operator==(const Activity& other) const {
     return step == other.step && sequence == other.sequence &&

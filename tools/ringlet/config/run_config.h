@@ -82,7 +82,7 @@ struct RunConfig {
   std::string saved_model;
   // Only for a saved model; else `model` has it.
   std::optional<LoraOptions> lora;
-  bool has_compile = false;         // else as the saved model was compiled
+  bool has_compile = false;  // else as the saved model was compiled
   CompileArguments compile;
   DataConfig train, validation;
   FitConfig fit;
