@@ -471,10 +471,10 @@ struct Layer {
   int64_t sequence_stride = 512;  // samples from a frame's start to the next
   int64_t num_mel_bins = 128;
   float min_freq = 20;  // the start of the first mel bin, in Hz
-  float max_freq =
-      std::numeric_limits<float>::infinity();  // infinity: rate / 2
-  float mag_exp = 2;                           // the power of a magnitude
-  bool power_to_db = true;                     // MFCC: else natural logarithms
+  // Infinity: half of sampling_rate.
+  float max_freq = std::numeric_limits<float>::infinity();
+  float mag_exp = 2;         // the power of a magnitude
+  bool power_to_db = true;   // MFCC: else natural logarithms
   float top_db = 80;         // MelSpectrogram: the range below the maximum
   float min_power = 1e-10f;  // MelSpectrogram
   float ref_power = 1;       // MelSpectrogram: the power of 0 dB
