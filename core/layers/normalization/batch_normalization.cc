@@ -184,24 +184,36 @@ class BatchNormalizationOp final : public Op {
         to);
   }
 
+  // The first row that counts; 0 if there is none.
+  int64_t FirstRow(const OpCall& call) const {
+    const int64_t rows = call.batch * rows_;
+    for (int64_t row = 0; row < rows; ++row) {
+      if (Counts(call, row)) return row;
+    }
+    return 0;
+  }
+
   // Writes call.saved and the changes of the moving statistics. False after an
   // error.
   bool ComputeStatistics(const OpCall& call) const {
     if (call.workers != nullptr) return ComputeStatisticsOfAll(call);
     const int64_t rows = call.batch * rows_, blocks = Blocks(call.batch),
                   counted = CountRows(call);
-    const float* const x = call.x[0];
+    // The sums are relative to a row that counts: a masked one may have values
+    // of another size, and the digits of the mean would be lost.
+    const float* const from = call.x[0] + FirstRow(call) * channels_;
     float* const partial = call.scratch;
     float* const mean = call.saved;
     float* const inverse = mean + channels_;
     const auto count = static_cast<double>(std::max<int64_t>(1, counted));
     ForEachTile(call.pool, rows, channels_, [&](const Tile& tile) {
       const int64_t begin = tile.channels.begin;
-      SumRows(call, tile, x + begin, partial + tile.block * channels_ + begin);
+      SumRows(call, tile, from + begin,
+              partial + tile.block * channels_ + begin);
     });
     for (int64_t c = 0; c < channels_; ++c) {
       const double sum = SumBlocks(partial + c, blocks, channels_);
-      mean[c] = counted == 0 ? 0 : static_cast<float>(x[c] + sum / count);
+      mean[c] = counted == 0 ? 0 : static_cast<float>(from[c] + sum / count);
       AddMovingChange(call, mean_, c, mean[c]);
     }
     ForEachTile(call.pool, rows, channels_, [&](const Tile& tile) {

@@ -181,6 +181,21 @@ TEST(AttentionMasksTest, Statistics_OfABatchNormalization_AreOfTheOtherSteps) {
   }
 }
 
+// The first row of the batch is masked, and much larger than the others.
+TEST(AttentionMasksTest, Statistics_PaddingIsLarge_KeepTheirDigits) {
+  const auto train = [](const Texts& texts) {
+    auto model = std::make_unique<Functional>();
+    const Node x = model->Add(BatchNormalization(0.0f),
+                              {AddWords(texts.steps, model.get())});
+    model->Add(Dense(1), {model->Add(GlobalAveragePooling1D(), {x})});
+    Compile(model.get(), 1);
+    std::fill_n(model->weights(), 6, 1e5f);  // the Embedding's row of padding
+    EXPECT_OK(model->Fit(texts.All().Batch(32), Quiet(1)).status());
+    return WeightsOf(model.get());
+  };
+  ExpectNear(train(Texts(2, 1)), train(Texts(0, 0)), 1e-5);
+}
+
 TEST(AttentionMasksTest, BatchNormalization_OfPaddingAlone_IsFinite) {
   Texts empty(0, 0);
   std::fill(empty.x.begin(), empty.x.end(), 0.0f);
