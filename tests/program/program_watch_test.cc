@@ -250,6 +250,26 @@ TEST_F(ProgramWatchTest, Folder_FilesRemovedAndAway_GoesOn) {
   EXPECT_EQ(StateOf("m").seen.size(), 24u);
 }
 
+// The pictures are not suspected: one warning, and the round is made when the
+// file is whole.
+TEST_F(ProgramWatchTest, Model_DamagedMeanwhile_IsTriedAgain) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  WriteWhole(folder_ / "m.round-my photos", "mine");
+  std::filesystem::create_directory(folder_ / "m.round-x");
+  WriteWhole(folder_ / "m.round-x/note", "mine");
+  StartWatch(Command("m"));
+  EXPECT_TRUE(EndsRounds("m", 1));
+  const std::string model = ReadWhole(folder_ / "m");
+  WriteWhole(folder_ / "m", model.substr(0, model.size() / 2));
+  WriteClasses(folder_ / "frames/b", {"more"}, 8);
+  EXPECT_TRUE(Prints("this is tried again"));
+  WriteWhole(folder_ / "m", model);
+  EXPECT_TRUE(EndsRounds("m", 2));
+  EXPECT_EQ(Stop(), 75);
+  EXPECT_FALSE(Contains(err_, "such files"));
+  EXPECT_EQ(ReadWhole(folder_ / "m.round-x/note"), "mine");
+}
+
 // The next round begins with the model of RUN.json, as after a restart.
 TEST_F(ProgramWatchTest, Model_RemovedMeanwhile_IsMadeAgain) {
   WriteClasses(folder_ / "frames", {"a", "b"}, 4);

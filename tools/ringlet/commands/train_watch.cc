@@ -80,7 +80,7 @@ class RunEnvironment final : public WatchEnvironment {
     return folder_.List(each);
   }
   Status Check(const WatchedFile& file) override {
-    return folder_.Check(file, *model_.model());
+    return folder_.Check(file, model_.layers());
   }
   Status Save(WatchState* state) override {
     return SaveWatchState(PosixFiles(), state_path_, state);

@@ -78,6 +78,14 @@ std::string MetricsText(const Logs& before, const Logs& after) {
   return text;
 }
 
+// True for the name of a round's backup: `begin` and the 16 digits of a round's
+// id. Other folders are the user's.
+bool IsBackupName(const std::string& name, const std::string& begin) {
+  return StartsWith(name, begin) && name.size() == begin.size() + 16 &&
+         name.find_first_not_of("0123456789abcdef", begin.size()) ==
+             std::string::npos;
+}
+
 int ReplicasOf(const RunConfig& config) {
   return std::max(1, config.strategy.options.replicas);
 }
@@ -99,6 +107,7 @@ Status WatchedModel::Open(const std::string& path, const InitFlags& init,
   if (config_->model != nullptr) configuration_ = ToJson(*config_->model);
   RINGLET_RETURN_IF_ERROR(ReadInstalled());
   RINGLET_RETURN_IF_ERROR(Make());
+  RINGLET_RETURN_IF_ERROR(ModelFromJson(ToJson(*config_->model), &layers_));
   return CheckSameLayers();
 }
 
@@ -166,7 +175,7 @@ void WatchedModel::RemoveBackups(const std::string& kept) const {
   disk->List(folder, &names).IgnoreError();
   for (const std::string& name : names) {
     const std::string path = PathIn(folder, name);
-    if (!StartsWith(name, begin) || path == kept || !IsFolder(path)) continue;
+    if (!IsBackupName(name, begin) || path == kept || !IsFolder(path)) continue;
     disk->List(path, &files).IgnoreError();
     for (const std::string& file : files) {
       disk->Remove(path + "/" + file).IgnoreError();

@@ -30,6 +30,9 @@ class WatchedModel {
   // The id of the round of the model's file; empty if there is none.
   const std::string& installed() const { return installed_; }
   Model* model() { return config_->model.get(); }
+  // The layers without weights. Unlike model() it remains when a round cannot
+  // read the model's file.
+  const Model& layers() const { return *layers_; }
   // Trains a copy of the installed model, and keeps it for Install.
   Status Train(const WatchRound& round, const PictureConfig& training,
                const PictureConfig& held_out, WatchScores* scores);
@@ -49,6 +52,7 @@ class WatchedModel {
   std::string path_;
   InitFlags init_;
   std::unique_ptr<RunConfig> config_;
+  std::unique_ptr<Model> layers_;
   std::string configuration_;  // the model as RUN.json has it; "": saved
   // Of RUN.json; `config_` has those of the model's file, once there is one.
   std::string saved_model_;
