@@ -91,7 +91,7 @@ void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
     const bool is_value = column.role == Role::kValue;
     if (!is_value && column.role != Role::kLabel) names.push_back(column.name);
   }
-  const bool with_names = CanBeSaved(names, kMaxOtherBytes);
+  const bool with_all = CanBeSaved(names, kMaxOtherBytes);
   for (size_t i = 0, end = 0; i < columns.size(); i = end) {
     const TableColumn& column = columns[i];
     const auto next = [&](size_t k) {
@@ -109,9 +109,12 @@ void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
     const auto at = [&](size_t k) {
       return columns.begin() + static_cast<ptrdiff_t>(k);
     };
-    const bool other =
-        column.role == Role::kDropped || column.role == Role::kWeight;
-    if (other && with_names && std::any_of(at(i), at(end), is_named)) {
+    // The weights are found by their name, and have it even if there are too
+    // many others.
+    const bool with_names = (column.role == Role::kDropped && with_all) ||
+                            (column.role == Role::kWeight &&
+                             CanBeSaved({column.name}, kMaxLabelBytes));
+    if (with_names && std::any_of(at(i), at(end), is_named)) {
       json->Key("names").BeginArray();
       for (size_t k = i; k < end; ++k) json->String(columns[k].name);
       json->EndArray();

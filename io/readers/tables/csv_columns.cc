@@ -206,11 +206,13 @@ Status CsvColumns::AssignColumnsByName() {
       has_weight() && (!options_.for_prediction || options_.weight_column ||
                        is_there(options_.weight_name, Role::kWeight));
   RINGLET_RETURN_IF_ERROR(FindGivenColumns(label, weight));
-  if (takes_trained_weight() && trained_.OfRole(Role::kWeight) >= 0) {
-    const std::string& name = trained_[trained_.OfRole(Role::kWeight)].name;
-    if (by_name_.count(name) == 1) {
-      weight_ = static_cast<int64_t>(by_name_.find(name)->second);
-    }
+  const int64_t trained_weight = trained_.OfRole(Role::kWeight);
+  if (takes_trained_weight() && trained_weight >= 0 &&
+      by_name_.count(trained_[trained_weight].name) > 0) {
+    size_t column = 0;
+    RINGLET_RETURN_IF_ERROR(FindTrainingColumn(
+        trained_weight, "the sample weights of training", &column));
+    weight_ = static_cast<int64_t>(column);
   }
   for (int64_t i = 0; i < static_cast<int64_t>(trained_.size()); ++i) {
     if (trained_[i].role != Role::kValue) continue;
