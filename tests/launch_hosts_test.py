@@ -143,6 +143,19 @@ def killed_launcher_leaves_no_worker(folder):
     until(lambda: not hosts.commands())
 
 
+def worker_that_ignores_the_signal_is_killed(folder):
+    hosts = Hosts(folder, 2)
+    process = hosts.start("sh", "-c", 'trap "" TERM; echo $$ >>deaf; '
+                          "while :; do sleep 0.1; done",
+                          flags=("--grace", "1"))
+    deaf = folder / "deaf"
+    until(lambda: deaf.exists() and deaf.read_text().count("\n") == 2)
+    process.kill()
+    process.communicate()
+    until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists()
+                          for pid in deaf.read_text().split()))
+
+
 def unreachable_host_ends_the_job(folder):
     hosts = Hosts(folder, 2)
     (folder / "hosts").write_text("127.0.0.1\nunreachable\n")
@@ -165,6 +178,7 @@ def main():
     for test in (job_trains, interrupt_reaches_the_hosts,
                  termination_reaches_the_hosts,
                  killed_launcher_leaves_no_worker,
+                 worker_that_ignores_the_signal_is_killed,
                  unreachable_host_ends_the_job, restart_is_refused):
         with tempfile.TemporaryDirectory() as folder:
             try:

@@ -154,6 +154,7 @@ Status RunByShell(JobToLaunch job, LaunchOptions options, int* code) {
   }
   const char* const key = std::getenv("RINGLET_KEY_FILE");
   if (key != nullptr) job.key_file = key;
+  job.grace_seconds = std::max(1.0, options.grace_seconds);
   options.workers = job.workers;
   for (int worker = 0; worker < job.workers; ++worker) {
     options.remote.push_back(SshCommand(job, worker));

@@ -5,6 +5,8 @@
 #include "launch_files.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "../command_line.h"
@@ -231,12 +233,14 @@ std::vector<std::string> SshCommand(const JobToLaunch& job, int worker) {
   const std::string key = job.key_file.empty()
                               ? ""
                               : " RINGLET_KEY_FILE=" + ShellWord(job.key_file);
-  const std::string script = "cd " + ShellWord(job.folder) +
-                             " || exit 126\nexec 3<&0\nTF_CONFIG=" +
-                             ShellWord(TfConfig(job.hosts, worker)) + key +
-                             " " + ShellLine(job.command) + R"( </dev/null &
+  const std::string script =
+      "cd " + ShellWord(job.folder) + " || exit 126\nexec 3<&0\nTF_CONFIG=" +
+      ShellWord(TfConfig(job.hosts, worker)) + key + " " +
+      ShellLine(job.command) + R"( </dev/null &
 pid=$!
-{ cat <&3; kill -TERM $pid; } >/dev/null 2>&1 &
+{ cat <&3; kill -TERM $pid; sleep )" +
+      std::to_string(static_cast<int64_t>(std::ceil(job.grace_seconds))) +
+      R"(; kill -KILL $pid; } >/dev/null 2>&1 &
 watch=$!
 exec 3<&-
 wait $pid

@@ -21,6 +21,8 @@ struct JobToLaunch {
   std::string folder;                // the folder in which it is to run
   // The file on each host; empty if there is none.
   std::string key_file;
+  // SshCommand: SIGKILL follows SIGTERM after this time.
+  double grace_seconds = 5;
 };
 
 // `text`: a host, or a host and port, a line; "#" begins a comment. A host
