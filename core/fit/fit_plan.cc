@@ -183,7 +183,7 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
     AddNames(kind, names, suffix, !own.empty(), f);
   }
   if (!own.empty()) return;  // other ranks do not have its weights either
-  f->AddChecksum(std::string("sizes suffix the files") + suffix,
+  f->AddChecksum(std::string("sizes of the files") + suffix,
                  static_cast<uint64_t>(dataset.parts().FilesChecksum()));
   f->AddChecksum(std::string("sample weights") + suffix, ChecksumOf(dataset));
   f->AddChecksum(std::string("examples") + suffix, content.value_or(0));

@@ -247,7 +247,7 @@ TEST(AutoShardTest, FilePolicy_FewerFilesThanWorkers_IsRefusedWithAdvice) {
 
 TEST(AutoShardTest, CheckStart_PositionOfNoStep_IsRefused) {
   const Dataset d = Files({6, 6}).AutoShard(AutoShardPolicy::kFile).Batch(4);
-  EXPECT_OK(d.parts().CheckStart({5, 6}, 2));  // step 4 source 4
+  EXPECT_OK(d.parts().CheckStart({5, 6}, 2));  // step 4 of 4
   EXPECT_FALSE(d.parts().CheckStart({0, 8}, 2).ok());
   EXPECT_FALSE(d.parts().CheckStart({0, 3}, 2).ok());
   EXPECT_FALSE(d.parts().CheckStart({0, -2}, 2).ok());

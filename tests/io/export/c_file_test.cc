@@ -592,7 +592,7 @@ TEST(CFileTest, Header_FileThatRingletHasNotWritten_Stays) {
   WriteWhole(folder / "m.h", "// mine\n");
   const Status status = ExportC(&model, folder / "m.c");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_TRUE(Contains(status, "m.h: the model's header"));
+  EXPECT_TRUE(Contains(status, "m.h: the model would replace this file"));
   EXPECT_EQ(ReadWhole(folder / "m.h"), "// mine\n");
   // A header that ringlet wrote is replaced.
   for (const char* name : {"first", "second"}) {

@@ -7,6 +7,7 @@
 
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
+#include "../../support/full_disk.h"
 #include "../../support/peak_memory.h"
 #include "npy_files.h"
 
@@ -566,12 +567,14 @@ TEST(NpyTest, Write_MissingFolderOrFullDisk_IsRefused) {
     return WriteNpy(path, DType::kFloat32, shape, values.data());
   };
   const std::string nowhere = files.Path("no/such/a.npy");
-  ExpectError(error(nowhere), Code::kNotFound, nowhere, "");
+  ExpectError(error(nowhere), Code::kNotFound, files.Path("no/such"), "");
   ExpectError(error(files.root()), Code::kInvalidArgument, files.root(), "");
-  if (std::filesystem::exists("/dev/full")) {
-    ExpectError(error("/dev/full"), Code::kResourceExhausted, "/dev/full",
-                "writing");
+  const std::string earlier = files.Write("a.npy", "earlier");
+  {
+    const FullDisk full(1000);
+    ExpectError(error(earlier), Code::kResourceExhausted, earlier, "");
   }
+  EXPECT_EQ(ReadWhole(earlier), "earlier");
 }
 
 TEST(NpyTest, Read_RefusedFile_TakesLittleMemory) {
