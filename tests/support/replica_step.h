@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "expect_ok.h"
 #include "core/data/dataset_parts.h"
+#include "expect_ok.h"
 #include "ringlet/dataset.h"
 #include "ringlet/model.h"
 

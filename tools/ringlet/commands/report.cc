@@ -192,8 +192,7 @@ Status Report(const std::vector<std::string>& arguments, const std::string& out,
   }
   RunReport report = ReadInputs(inputs, all_read);
   report.title = TitleOf(arguments[0]);
-  RINGLET_RETURN_IF_ERROR(
-      WriteWholeFile(PosixFiles(), out, RunPage(report)));
+  RINGLET_RETURN_IF_ERROR(WriteWholeFile(PosixFiles(), out, RunPage(report)));
   PrintWritten(out, "the report");
   return Status();
 }

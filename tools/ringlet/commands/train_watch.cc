@@ -127,8 +127,8 @@ Status RunEnvironment::Open(const WatchedRun& run, WatchOptions* options) {
   options->validation_split = data.options.validation_split;
   folder_ = WatchedFolder(data);
   RINGLET_RETURN_IF_ERROR(CheckWritable("--save", run.model));
-  RINGLET_RETURN_IF_ERROR(PosixFiles()->OpenLog(
-      WatchLockPath(run.model), /*append=*/true, &lock_file_));
+  RINGLET_RETURN_IF_ERROR(PosixFiles()->OpenLog(WatchLockPath(run.model),
+                                                /*append=*/true, &lock_file_));
   RINGLET_RETURN_IF_ERROR(lock_file_->Lock(&lock_).Annotate("--watch"));
   RINGLET_RETURN_IF_ERROR(
       model_.Open(run.model, run.init, std::move(owned)).Annotate("%s", path));

@@ -40,8 +40,8 @@ Status CheckCanWrite(const OutputPlan& output, int64_t bytes) {
   Status writable = CheckWritable(option, output.path);
   if (writable.ok()) {
     AtomicFile file;  // dropped
-    writable = file.Open(PosixFiles(), output.path, bytes)
-                   .Annotate("%s", option);
+    writable =
+        file.Open(PosixFiles(), output.path, bytes).Annotate("%s", option);
   }
   if (writable.ok() || named) return writable;
   return Error(writable.code(),
@@ -72,8 +72,7 @@ Status CheckCheckpointFolder(const std::string& path) {
 // A model that a running `train --watch` replaces is no output of another run.
 Status LockOutWatch(const std::string& path, OutputPlan* output) {
   std::unique_ptr<HeldLock> lock;
-  const Status locked =
-      PosixFiles()->LockFile(WatchLockPath(path), &lock);
+  const Status locked = PosixFiles()->LockFile(WatchLockPath(path), &lock);
   output->watch_lock = std::move(lock);
   if (locked.code() != Code::kAlreadyExists) return Status();
   return Error(Code::kAlreadyExists,
