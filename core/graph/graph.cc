@@ -15,6 +15,7 @@
 #include "../layers/initializers.h"
 #include "../layers/layer_kind.h"
 #include "../layers/layer_loops.h"
+#include "../layers/layer_table.h"
 #include "../layers/recurrent/bidirectional.h"
 #include "../layers/recurrent/recurrent_output.h"
 #include "../layers/recurrent/time_distributed.h"

@@ -33,6 +33,7 @@ void AdviseLargePages([[maybe_unused]] void* block,
       (reinterpret_cast<uintptr_t>(block) + kPage - 1) & ~(kPage - 1);
   const auto end = (reinterpret_cast<uintptr_t>(block) + bytes) & ~(kPage - 1);
   if (block == nullptr || begin >= end) return;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): within `block`
   (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif
 }
