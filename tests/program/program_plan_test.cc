@@ -494,7 +494,7 @@ TEST_F(ProgramTest, Plan_LocalStepsAuto_PrintsTheStepsForTheLink) {
   EXPECT_TRUE(Contains(text,
                        "rounds of 8 to 512 steps, by what they\n"
                        "take as the run begins:\n"));
-  EXPECT_TRUE(Contains(text, "seconds a round for these"));
+  EXPECT_TRUE(Contains(text, "seconds per round for these"));
   EXPECT_TRUE(Contains(with({"--json"}), "\"local\":{\"steps\":\"auto\","));
   const struct {
     const char* step;

@@ -123,7 +123,7 @@ void PrintRounds(const WirePlan& plan) {
   }
   PrintRow("bytes sent a round", "%15.0f\n",
            static_cast<double>(plan.round_bytes));
-  std::printf("seconds a %s for these, at least:\n",
+  std::printf("seconds per %s for these, at least:\n",
               plan.measures_steps ? "round" : "step");
   for (const Link& link : LinksOf(plan.flags)) {
     const double steps =
