@@ -43,7 +43,7 @@ struct DatasetParts {
   int64_t FullPart(int replicas) const {
     return (batch + replicas - 1) / replicas;
   }
-  // The same, if the data may have fewer examples than a batch.
+  // FullPart, or less if the data have fewer examples than a batch.
   int64_t LargestPart(int replicas) const;
   // The part of a replica; the last ones may be smaller or empty. Requires that
   // CheckStart(at, replicas) is OK.

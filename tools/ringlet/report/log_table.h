@@ -45,7 +45,7 @@ bool IsLogTable(const std::string& path);
 // Reads a log, plain or .gz. kInvalidArgument if its first line is not that
 // of a log.
 Status ReadLogTable(const std::string& path, LogTable* table);
-// Reads a log through `reader`, whose separator is that of the log.
+// Reads a log through `reader`; both have the same separator.
 Status ReadLogTable(const std::string& path, RecordReader* reader,
                     LogTable* table);
 

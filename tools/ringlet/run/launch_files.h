@@ -35,7 +35,8 @@ Status LaunchFile(const std::string& kind, const JobToLaunch& job,
                   std::string* text);
 
 // Runs the job's command on the worker's host, with its environment. The end of
-// stdin, also when the connection breaks, is SIGTERM for the command.
+// stdin, also when the connection breaks, is SIGTERM for the command, and
+// SIGKILL after grace_seconds.
 std::vector<std::string> SshCommand(const JobToLaunch& job, int worker);
 
 }  // namespace ringlet
