@@ -6,6 +6,11 @@
 //     train NET B T   milliseconds of a training step of a network of
 //                     bench_networks.h, batch B, T threads; then those of the
 //                     caller's processor time
+//     predict NET B T milliseconds of a forward pass without training, and of
+//     the
+//                     caller's processor time
+//     export NET FOLDER  writes FOLDER/NET.onnx and FOLDER/NET.c
+//     read csv|npy|idx FILE  milliseconds until all its examples can be used
 //     pieces NET B T  of that "name phase milliseconds", in one line
 //     layers T        "name phase milliseconds" for each piece, in one line
 //     bytes           of the model's memory at batch 64
@@ -57,6 +62,18 @@ double GemmRate() {
   return 2.0 * kSize * kSize * kSize / static_cast<double>(end - begin);
 }
 
+// Milliseconds from a file to a data set; the label is a CSV file's last
+// column.
+double ReadTime(const std::string& kind, const std::string& path) {
+  const int64_t begin = Clock::System()->MonotonicNanos();
+  const Dataset file = kind == "csv"   ? CsvDataset(path)
+                       : kind == "npy" ? NpyDataset(path)
+                                       : IdxDataset(path);
+  const Dataset dataset = file.Batch(32);
+  if (!dataset.status().ok()) std::exit(ExitCode(dataset.status()));
+  return Milliseconds(Clock::System()->MonotonicNanos() - begin);
+}
+
 class Layers final : public StepObserver {
  public:
   void OnPart(const char* what, const char* phase, int64_t begin,
@@ -80,7 +97,9 @@ class Trainer {
  public:
   Trainer(const std::string& network, int64_t batch, int threads,
           const MultiWorkerMirroredStrategy& strategy)
-      : model_(BenchNetwork(network)) {
+      : batch_(batch),
+        x_size_(static_cast<size_t>(BenchShape(network).elements())),
+        model_(BenchNetwork(network)) {
     const Shape labels = BenchLabels(network);
     labels_.resize(static_cast<size_t>(kExamples * labels.elements()));
     for (size_t i = 0; i < labels_.size(); ++i) labels_[i] = i % 10;
@@ -100,11 +119,17 @@ class Trainer {
   Times Step() {
     Batch batch;
     Check(loader_->Next(&batch));
-    const int64_t begin = Clock::System()->MonotonicNanos(),
-                  used = ProcessorNanos();
-    Check(model_.TrainStep(batch));
-    return {Milliseconds(Clock::System()->MonotonicNanos() - begin),
-            Milliseconds(ProcessorNanos() - used)};
+    return Measured([&] { Check(model_.TrainStep(batch)); });
+  }
+
+  Times Predict() {
+    x_.resize(static_cast<size_t>(batch_) * x_size_, 0.5f);
+    return Measured([&] { Check(model_.Forward(x_.data(), batch_, false)); });
+  }
+
+  void Export(const std::string& path) {
+    Check(ExportOnnx(&model_, path + ".onnx"));
+    Check(ExportC(&model_, path + ".c"));
   }
 
   void PrintLayers() {
@@ -174,12 +199,21 @@ class Trainer {
     if (!status.ok()) std::exit(ExitCode(status));
   }
   template <typename Work>
-  static double Timed(const Work& work) {
-    const int64_t begin = Clock::System()->MonotonicNanos();
+  static Times Measured(const Work& work) {
+    const int64_t begin = Clock::System()->MonotonicNanos(),
+                  used = ProcessorNanos();
     work();
-    return Milliseconds(Clock::System()->MonotonicNanos() - begin);
+    return {Milliseconds(Clock::System()->MonotonicNanos() - begin),
+            Milliseconds(ProcessorNanos() - used)};
+  }
+  template <typename Work>
+  static double Timed(const Work& work) {
+    return Measured(work).wall;
   }
 
+  const int64_t batch_;
+  const size_t x_size_;
+  std::vector<float> x_;
   std::vector<unsigned char> images_, labels_;
   std::vector<int32_t> numbers_;
   Functional model_;
@@ -208,7 +242,14 @@ bool ReadRun(const std::string& command, Run* run, std::string* folder) {
     return true;
   }
   if (command == "bytes") return true;
-  if (command == "train" || command == "pieces") {
+  if (command == "export") {
+    char to[256] = "";
+    if (std::scanf("%255s %255s", text, to) != 2) return false;
+    run->network = text;
+    *folder = to;
+    return true;
+  }
+  if (command == "train" || command == "predict" || command == "pieces") {
     long long batch = 0;
     if (std::scanf("%255s %lld", text, &batch) != 2) return false;
     run->network = text;
@@ -227,8 +268,12 @@ int Main(bool exact) {
     const std::string command = word;
     Run run;
     std::string folder;
-    if (command == "gemm") {
-      std::printf("%.3f\n", GemmRate());
+    if (command == "gemm" || command == "read") {
+      char kind[8] = "", path[256] = "";
+      if (command == "read" && std::scanf("%7s %255s", kind, path) != 2) {
+        return 2;
+      }
+      std::printf("%.3f\n", kind[0] != 0 ? ReadTime(kind, path) : GemmRate());
       std::fflush(stdout);
       continue;
     }
@@ -239,13 +284,19 @@ int Main(bool exact) {
                                           strategy);
       for (int i = 0; i < 5; ++i) trainer->Step();
     }
-    if (command == "step" || command == "train") {
+    const bool predicts = command == "predict";
+    if (predicts || command == "step" || command == "train") {
       // Three steps first, so that caches are filled and processors awake.
-      for (int i = 0; i < 3; ++i) trainer->Step();
-      const Trainer::Times times = trainer->Step();
+      Trainer::Times times = {};
+      for (int i = 0; i < 4; ++i) {
+        times = predicts ? trainer->Predict() : trainer->Step();
+      }
       std::printf("%.4f", times.wall);
-      if (command == "train") std::printf(" %.4f", times.processor);
+      if (command != "step") std::printf(" %.4f", times.processor);
       std::printf("\n");
+    } else if (command == "export") {
+      trainer->Export(folder + "/" + run.network);
+      std::printf("exported\n");
     } else if (command == "save") {
       trainer->Save(folder);
     } else if (command == "bytes") {

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 
+from bench_inference import predictions, reading
 from bench_peers import (BUILD, ROOT, ROUNDS, TORCH, TORCH_LENET5,
                          TORCH_NETWORKS, Contestant, has_torch)
 
@@ -672,8 +673,8 @@ def micro():
 
 
 PARTS = {part.__name__: part for part in (
-    steps, networks, sequences, lenet5_run, workers, processes, all_reduces,
-    elastic, saves, start_and_memory, micro)}
+    steps, networks, sequences, predictions, reading, lenet5_run, workers,
+    processes, all_reduces, elastic, saves, start_and_memory, micro)}
 machine()
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()

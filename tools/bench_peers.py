@@ -139,14 +139,114 @@ def trainer(name, batch):
     for _ in range(5):
         step()
     return step
+def predictor(name, batch):
+    shape, make = NETWORKS[name]
+    model = make().eval()
+    x = torch.rand(batch, *shape)
+    def step():
+        begin, used = time.perf_counter(), time.thread_time()
+        with torch.no_grad():
+            model(x)
+        return ((time.perf_counter() - begin) * 1e3,
+                (time.thread_time() - used) * 1e3)
+    return step
 for line in sys.stdin:
-    _, name, batch, threads = line.split()
+    kind, name, batch, threads = line.split()
     torch.set_num_threads(int(threads))
-    step = trainers.setdefault((name, batch), None) or trainer(name, int(batch))
-    trainers[name, batch] = step
+    key = kind, name, batch
+    if key not in trainers:
+        make = trainer if kind == "train" else predictor
+        trainers[key] = make(name, int(batch))
+    step = trainers[key]
     for _ in range(3):
         step()
     print(*step(), flush=True)
+"""
+
+
+# Files of data, which it writes first, read by pandas and NumPy. Answers with
+# milliseconds.
+READERS = r"""
+import gzip, json, sys, time
+import numpy, pandas
+def write(folder):
+    random = numpy.random.RandomState(1)
+    table = numpy.column_stack([random.rand(100000, 20),
+                                numpy.arange(100000) % 10])
+    names = [f"c{i}" for i in range(20)] + ["label"]
+    numpy.savetxt(f"{folder}/table.csv", table, "%.6g", ",",
+                  header=",".join(names), comments="")
+    numpy.save(f"{folder}/images.npy",
+               random.rand(60000, 784).astype(numpy.float32))
+    pixels = random.randint(0, 256, (60000, 784)).astype(numpy.uint8)
+    pixels[random.rand(60000, 784) < .5] = 0  # about as compressible as clothes
+    with gzip.open(f"{folder}/images-idx3-ubyte.gz", "wb", 6) as file:
+        file.write(numpy.array([0x803, 60000, 28, 28], ">u4").tobytes())
+        file.write(pixels.tobytes())
+    return {"csv": f"{folder}/table.csv", "npy": f"{folder}/images.npy",
+            "idx": f"{folder}/images-idx3-ubyte.gz"}
+def idx(path):
+    return numpy.frombuffer(gzip.open(path).read(), numpy.uint8, -1, 16)
+READ = {"csv": pandas.read_csv, "npy": numpy.load, "idx": idx}
+for line in sys.stdin:
+    words = line.split()
+    if words[0] == "write":
+        print(json.dumps(write(words[1])), flush=True)
+        continue
+    begin = time.perf_counter()
+    READ[words[1]](words[2])
+    print((time.perf_counter() - begin) * 1e3, flush=True)
+"""
+
+# A model of ONNX in ONNX Runtime; its folder has node_modules.
+ONNX_RUNTIME = r"""
+const path = require("path");
+const ort = require(path.resolve(process.argv[1],
+                                 "node_modules", "onnxruntime-node"));
+const folder = process.argv[2];
+const dims = JSON.parse(process.argv[3]);
+const sessions = {};
+async function answer(line) {
+  const [, name, batch, threads] = line.split(" ");
+  const key = name + " " + threads;
+  sessions[key] ??= await ort.InferenceSession.create(
+      path.join(folder, name + ".onnx"),
+      {intraOpNumThreads: Number(threads), logSeverityLevel: 3});
+  const shape = [Number(batch), ...dims[name]];
+  const x = new ort.Tensor("float32", new Float32Array(
+      shape.reduce((a, b) => a * b)).fill(0.5), shape);
+  const given = {[sessions[key].inputNames[0]]: x};
+  for (let i = 0; i < 3; ++i) await sessions[key].run(given);
+  const begin = process.hrtime.bigint();
+  await sessions[key].run(given);
+  console.log(Number(process.hrtime.bigint() - begin) / 1e6);
+}
+let last = Promise.resolve();
+require("readline").createInterface({input: process.stdin}).on(
+    "line", (line) => { last = last.then(() => answer(line)); });
+"""
+
+# The exported C file of a model: predictions one after another.
+C_MAIN = r"""
+#include <stdio.h>
+#include <time.h>
+#include "NAME.h"
+static float x[INPUTS], y[4096];
+int main(void) {
+  char line[256];
+  while (fgets(line, sizeof line, stdin)) {
+    int batch = 0;
+    struct timespec a, b;
+    if (sscanf(line, "%*s %*s %d", &batch) != 1) return 1;
+    for (int i = 0; i < 3; ++i) model_predict(x, y);
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    for (int i = 0; i < batch; ++i) model_predict(x, y);
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    printf("%.4f\n", (b.tv_sec - a.tv_sec) * 1e3 + (b.tv_nsec - a.tv_nsec) * 1e-6);
+    fflush(stdout);
+  }
+  return 0;
+}
 """
 
 

@@ -29,7 +29,7 @@ wanted="libjpeg62-turbo-dev libpng-dev libjpeg-turbo-progs dataset-fashion-mnist
 target= triplet=
 case "${1:-}" in
   '') ;;
-  bench) wanted="$wanted python3-torch libdlib-dev" ;;
+  bench) wanted="$wanted python3-torch python3-pandas libdlib-dev" ;;
   tables) wanted="$wanted python3-pandas" ;;
   clang) packages="$packages clang libclang-rt-14-dev" ;;
   tidy) packages="$packages clang clang-tidy clang-format git" ;;
