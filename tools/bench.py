@@ -9,6 +9,7 @@ for /usr/bin/python3, and dlib where its headers are. RINGLET_BENCH_ROUNDS: of
 them (15); RINGLET_BENCH_EPOCHS: of LeNet-5's whole run (1; the goal is of 10).
 """
 import json
+import math
 import os
 import pathlib
 import pty
@@ -24,6 +25,7 @@ import time
 from bench_inference import predictions, reading
 from bench_peers import (BUILD, ROOT, ROUNDS, TORCH, TORCH_LENET5,
                          TORCH_NETWORKS, Contestant, has_torch)
+from chart import Chart
 
 EPOCHS = int(os.environ.get("RINGLET_BENCH_EPOCHS", "1"))
 GFLOP = 1.11  # of a step of the tutorials' model at batch 64
@@ -295,13 +297,13 @@ def free_ports(count):
     return ports
 
 
-def step_workers(*arguments):
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+def step_workers(*arguments, size=2):
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
     return [Contestant(str(BUILD / "tests/step_bench"), *arguments,
                        TF_CONFIG=json.dumps(
                            {"cluster": {"worker": addresses},
                             "task": {"type": "worker", "index": i}}))
-            for i in range(2)]
+            for i in range(size)]
 
 
 def close_all(jobs):
@@ -640,7 +642,7 @@ def start_and_memory():
     demo = str(BUILD / "samples/fashion_mnist")
     first = [until([demo, str(MINI)], b" 1/32") for _ in range(ROUNDS)]
     print(f"\nfrom exec to the first step finished, shipped data: "
-          f"{statistics.median(first) * 1e3:.0f} ms (goal 100)")
+          f"{statistics.median(first) * 1e3:.0f} ms (goal 60)")
     data = sum(len_unpacked(path) for path in sorted(MINI.glob("*.gz")))
     used = peak([demo, str(MINI)])
     print(f"peak memory of the demo, shipped data: {used / 1e6:.1f} MB = "
@@ -672,9 +674,66 @@ def micro():
               f"{extra}")
 
 
+def growth():
+    """Time of a step over batch, width, depth, threads and workers."""
+    own = Contestant(str(BUILD / "tests/step_bench"))
+
+    def step(network, batch, threads=1):
+        return min(float(own.ask(f"train {network} {batch} {threads}")
+                         .split()[0]) for _ in range(max(3, ROUNDS // 3)))
+    powers = [2 ** i for i in range(11)]
+    series = {"batch, mlp": {n: step("mlp", n) / n for n in powers},
+              "batch, lenet5": {n: step("lenet5", n) / n for n in powers},
+              "batch, resnet8": {n: step("resnet8", n) / n
+                                 for n in powers[:9]},
+              # Without the products of the first and the last layer.
+              "width": {n: (step(f"dense_{n}_3", 64) - step(f"dense_{n}_1", 64))
+                        / n ** 2 for n in powers[4:]},
+              "depth": {n: step(f"dense_128_{n}", 64) / n
+                        for n in powers[:7]}}
+    machine_series = {
+        "threads, tutorial": {n: step("tutorial", 64, n) for n in powers[:5]},
+        "threads, resnet8": {n: step("resnet8", 64, n) for n in powers[:5]},
+        "workers": {n: step_of_workers(n) for n in powers[:5]}}
+    own.close()
+    draw_growth("Time for each unit of work, least = 1",
+                "examples of a batch, units of a layer, layers", series,
+                "speed_growth.svg", least=min)
+    draw_growth(f"Time of a step on {os.cpu_count()} cores, one = 1",
+                "threads, workers", machine_series, "speed_growth_machine.svg",
+                least=lambda values: next(iter(values)))
+
+
+def step_of_workers(size):
+    workers = step_workers(size=size)
+    times = [step_of(workers, "step 1") for _ in range(max(3, ROUNDS // 3))]
+    close_all({"": workers})
+    return min(times)
+
+
+def draw_growth(title, x_title, series, name, least):
+    """Lines of values over powers of two; each divided by its `least`."""
+    print(f"\n{title} ({x_title})")
+    logs = {}
+    for line, values in series.items():
+        one = least(values.values())
+        print(f"  {line:18}" + "".join(f" {n}: {value / one:.2f}"
+                                       for n, value in values.items()))
+        logs[line] = [(math.log2(n), math.log2(value / one))
+                      for n, value in values.items()]
+    points = sum(logs.values(), [])
+    chart = Chart(title, x_title, (0, max(x for x, _ in points), 1),
+                  (min(0, math.floor(min(y for _, y in points))),
+                   max(1, math.ceil(max(y for _, y in points))), 1),
+                  lambda x: f"{2 ** x:g}", lambda y: f"{2 ** y:g}")
+    for line, values in logs.items():
+        chart.draw(line, values)
+    chart.write(BUILD / name)
+
+
 PARTS = {part.__name__: part for part in (
     steps, networks, sequences, predictions, reading, lenet5_run, workers,
-    processes, all_reduces, elastic, saves, start_and_memory, micro)}
+    processes, all_reduces, elastic, saves, start_and_memory, growth, micro)}
 machine()
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()

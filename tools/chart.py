@@ -7,7 +7,8 @@ COLOURS = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
 class Chart:
     """Lines over two axes; `x` and `y`: (first, last, step)."""
 
-    def __init__(self, title, x_title, x, y, x_label="{:g}".format):
+    def __init__(self, title, x_title, x, y, x_label="{:g}".format,
+                 y_label="{:.2f}".format):
         self.x, self.y = x, y
         self.parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
@@ -24,7 +25,7 @@ class Chart:
         for value in self.ticks(y):
             at = self.up(value)
             self.parts += [self.line(LEFT, at, WIDTH - RIGHT, at, "#e4e4e4"),
-                           self.text(LEFT - 6, at + 4, f"{value:.2f}", "end")]
+                           self.text(LEFT - 6, at + 4, y_label(value), "end")]
 
     @staticmethod
     def ticks(axis):

@@ -4,6 +4,7 @@
 #ifndef RINGLET_TESTS_SUPPORT_BENCH_NETWORKS_H_
 #define RINGLET_TESTS_SUPPORT_BENCH_NETWORKS_H_
 
+#include <cstdio>
 #include <string>
 
 #include "ringlet/ringlet.h"
@@ -149,8 +150,16 @@ class NetworkMaker {
     }
     Append(Dense(10));
   }
+  void AppendDenseLayers(const std::string& network) {
+    int width = 0, depth = 0;
+    std::sscanf(network.c_str(), "dense_%d_%d", &width, &depth);
+    Append(Flatten());
+    for (int i = 0; i < depth; ++i) Append(Dense(width, kRelu));
+    Append(Dense(10));
+  }
   void Make(const std::string& network) {
     at_ = model_->Add(Input(BenchShape(network)));
+    if (network.rfind("dense_", 0) == 0) return AppendDenseLayers(network);
     if (BenchShape(network).rank() < 2 || network == "lstm" ||
         network == "gru" || network == "unet") {
       return AppendOtherThanImages(network);
@@ -180,7 +189,7 @@ class NetworkMaker {
 };
 
 // "lenet5", "resnet8", "ds_cnn", "mobilenet", "mlp", "tutorial", "lstm", "gru",
-// "embedding", "unet", "transformer".
+// "embedding", "unet", "transformer", or "dense_WIDTH_DEPTH".
 inline Functional BenchNetwork(const std::string& network) {
   Functional model;
   NetworkMaker(&model).Make(network);
