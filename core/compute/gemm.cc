@@ -27,6 +27,23 @@ bool IsTouchable(const MatrixView<T>& m) {
   return !IsPoisoned(m.data, static_cast<size_t>(last + 1) * sizeof(T));
 }
 
+template <typename T>
+Status CheckView(const char* name, const MatrixView<T>& m) {
+  if (m.rows < 0 || m.cols < 0) {
+    return InvalidArgument("Gemm: %s has a negative size", name);
+  }
+  if (m.row_stride <= 0 || m.col_stride <= 0) {
+    return InvalidArgument("Gemm: strides of %s must be positive", name);
+  }
+  const bool rows_apart = m.rows <= 1 || m.cols <= 1 ||
+                          m.row_stride >= m.cols * m.col_stride ||
+                          m.col_stride >= m.rows * m.row_stride;
+  if (!rows_apart) {
+    return InvalidArgument("Gemm: elements of %s overlap", name);
+  }
+  return Status();
+}
+
 constexpr int64_t kFewCols = 8;
 constexpr int64_t kMaxTile = 12 * 32;
 constexpr int64_t kMaxRows = 240, kMaxCols = 512;
@@ -332,6 +349,20 @@ Product TransposedIfColumnMajor(const Product& p) {
 }
 
 }  // namespace
+
+Status CheckGemm(ConstMatrix a, ConstMatrix b, Matrix c) {
+  RINGLET_RETURN_IF_ERROR(CheckView("A", a));
+  RINGLET_RETURN_IF_ERROR(CheckView("B", b));
+  RINGLET_RETURN_IF_ERROR(CheckView("C", c));
+  if (a.rows != c.rows || b.cols != c.cols || a.cols != b.rows) {
+    return InvalidArgument(
+        "Gemm: A(%lld,%lld) * B(%lld,%lld) does not give C(%lld,%lld)",
+        static_cast<long long>(a.rows), static_cast<long long>(a.cols),
+        static_cast<long long>(b.rows), static_cast<long long>(b.cols),
+        static_cast<long long>(c.rows), static_cast<long long>(c.cols));
+  }
+  return Status();
+}
 
 void Multiply(const Product& product, ThreadPool* pool) {
   const Product p = TransposedIfColumnMajor(product);

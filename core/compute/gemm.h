@@ -79,9 +79,6 @@ inline void Gemm(ConstMatrix a, ConstMatrix b, bool add, Matrix c,
   Multiply(product, pool);
 }
 
-// The reference implementation: three loops.
-void NaiveGemm(ConstMatrix a, ConstMatrix b, bool add, Matrix c);
-
 // True if products use fused multiply-adds.
 bool UsesFusedMultiplyAdd();
 // "fused multiply-adds" or "no fused multiply-adds": the class of arithmetic.

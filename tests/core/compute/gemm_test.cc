@@ -14,6 +14,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
+#include "../../support/naive_gemm.h"
 #include "../../support/op_runner.h"
 #include "../../support/random_cases.h"
 #include "../../support/sanitized.h"

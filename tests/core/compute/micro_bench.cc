@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "../../support/naive_gemm.h"
 #include "core/base/crc32c.h"
 #include "core/compute/gemm.h"
 #include "core/data/permutation.h"
