@@ -2,7 +2,7 @@
 // forms.
 //
 // Pure. Layout: docs/wire_format.md, "Formation report"; meaning:
-// net/membership/formation_barrier.h.
+// net/membership/formation.h.
 
 #ifndef RINGLET_NET_WIRE_FORMATION_REPORT_H_
 #define RINGLET_NET_WIRE_FORMATION_REPORT_H_

@@ -1,4 +1,4 @@
-#include "net/membership/formation_barrier.h"
+#include "net/membership/formation.h"
 
 #include <gtest/gtest.h>
 
