@@ -14,6 +14,8 @@
 #include <cstring>
 #include <new>
 
+#include "named.h"
+
 namespace ringlet {
 
 // A record from the heap is followed in memory by its message.
@@ -25,41 +27,25 @@ struct Status::Record {
   const char* message;
 };
 
-const char* CodeName(Code code) {
-  switch (code) {
-    case Code::kOk:
-      return "OK";
-    case Code::kInvalidArgument:
-      return "INVALID_ARGUMENT";
-    case Code::kNotFound:
-      return "NOT_FOUND";
-    case Code::kAlreadyExists:
-      return "ALREADY_EXISTS";
-    case Code::kCorruption:
-      return "CORRUPTION";
-    case Code::kResourceExhausted:
-      return "RESOURCE_EXHAUSTED";
-    case Code::kUnavailable:
-      return "UNAVAILABLE";
-    case Code::kPeerLost:
-      return "PEER_LOST";
-    case Code::kDeadlineExceeded:
-      return "DEADLINE_EXCEEDED";
-    case Code::kCancelled:
-      return "CANCELLED";
-    case Code::kInterrupted:
-      return "INTERRUPTED";
-    case Code::kUnimplemented:
-      return "UNIMPLEMENTED";
-    case Code::kIo:
-      return "IO";
-    case Code::kInternal:
-      return "INTERNAL";
-    case Code::kOutOfSync:
-      return "OUT_OF_SYNC";
-  }
-  return "UNKNOWN";
-}
+constexpr Named<Code> kCodes[] = {
+    {"OK", Code::kOk},
+    {"INVALID_ARGUMENT", Code::kInvalidArgument},
+    {"NOT_FOUND", Code::kNotFound},
+    {"ALREADY_EXISTS", Code::kAlreadyExists},
+    {"CORRUPTION", Code::kCorruption},
+    {"RESOURCE_EXHAUSTED", Code::kResourceExhausted},
+    {"UNAVAILABLE", Code::kUnavailable},
+    {"PEER_LOST", Code::kPeerLost},
+    {"DEADLINE_EXCEEDED", Code::kDeadlineExceeded},
+    {"CANCELLED", Code::kCancelled},
+    {"INTERRUPTED", Code::kInterrupted},
+    {"UNIMPLEMENTED", Code::kUnimplemented},
+    {"IO", Code::kIo},
+    {"INTERNAL", Code::kInternal},
+    {"OUT_OF_SYNC", Code::kOutOfSync},
+};
+
+const char* CodeName(Code code) { return NameIn(kCodes, code, "UNKNOWN"); }
 
 struct StatusBuilder {
   using Record = Status::Record;

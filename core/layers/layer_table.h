@@ -208,13 +208,6 @@ std::string TakenRanges(const LayerField& field);
 bool Takes(const LayerField& field, const FloatRange& range);
 // An error for a number that a field of the layer does not take.
 Status CheckNumbers(const Layer& layer);
-const char* PaddingName(PaddingMode padding);                // "valid"
-const char* FlipName(FlipMode mode);                         // "horizontal"
-const char* FillName(FillMode mode);                         // "reflect"
-const char* InterpolationName(Interpolation interpolation);  // "nearest"
-const char* NameOf(SpectrogramMode mode);                    // "log"
-const char* NameOf(WindowFunction function);                 // "hann", or ""
-const char* NameOf(WindowScaling scaling);                   // "density", or ""
 
 struct LayerFields {
   template <size_t n>

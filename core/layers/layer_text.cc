@@ -8,6 +8,7 @@
 #include "../base/number_text.h"
 #include "constraints.h"
 #include "layer_table.h"
+#include "setting_names.h"
 
 namespace ringlet {
 namespace {
@@ -61,25 +62,10 @@ struct Text {
     if (field.written_if_set) return layer.*member ? "true" : "";
     return layer.*member ? "" : "false";
   }
-  std::string operator()(PaddingMode Layer::*member) const {
-    return PaddingName(layer.*member);
-  }
-  std::string operator()(FlipMode Layer::*member) const {
-    return FlipName(layer.*member);
-  }
-  std::string operator()(FillMode Layer::*member) const {
-    return FillName(layer.*member);
-  }
-  std::string operator()(Interpolation Layer::*member) const {
-    return InterpolationName(layer.*member);
-  }
-  std::string operator()(SpectrogramMode Layer::*member) const {
-    return NameOf(layer.*member);
-  }
-  std::string operator()(WindowFunction Layer::*member) const {
-    return NameOf(layer.*member);
-  }
-  std::string operator()(WindowScaling Layer::*member) const {
+  // A setting with names.
+  template <typename T>
+  auto operator()(T Layer::*member) const
+      -> decltype(std::string(NameOf(layer.*member))) {
     return NameOf(layer.*member);
   }
   std::string operator()(FloatRange Layer::*member) const {
@@ -128,88 +114,6 @@ struct Text {
 };
 
 }  // namespace
-
-const char* PaddingName(PaddingMode padding) {
-  switch (padding) {
-    case kValid:
-      return "valid";
-    case kSame:
-      return "same";
-    case kCausal:
-      return "causal";
-  }
-  return "unknown";
-}
-
-const char* FlipName(FlipMode mode) {
-  switch (mode) {
-    case FlipMode::kHorizontal:
-      return "horizontal";
-    case FlipMode::kVertical:
-      return "vertical";
-    case FlipMode::kHorizontalAndVertical:
-      return "horizontal_and_vertical";
-  }
-  return "unknown";
-}
-
-const char* FillName(FillMode mode) {
-  switch (mode) {
-    case FillMode::kReflect:
-      return "reflect";
-    case FillMode::kWrap:
-      return "wrap";
-    case FillMode::kConstant:
-      return "constant";
-    case FillMode::kNearest:
-      return "nearest";
-  }
-  return "unknown";
-}
-
-const char* InterpolationName(Interpolation interpolation) {
-  switch (interpolation) {
-    case Interpolation::kNearest:
-      return "nearest";
-    case Interpolation::kBilinear:
-      return "bilinear";
-    case Interpolation::kArea:
-      return "area";
-  }
-  return "unknown";
-}
-
-const char* NameOf(SpectrogramMode mode) {
-  switch (mode) {
-    case SpectrogramMode::kLog:
-      return "log";
-    case SpectrogramMode::kMagnitude:
-      return "magnitude";
-    case SpectrogramMode::kPsd:
-      return "psd";
-    case SpectrogramMode::kReal:
-      return "real";
-    case SpectrogramMode::kImag:
-      return "imag";
-    case SpectrogramMode::kAngle:
-      return "angle";
-    case SpectrogramMode::kStft:
-      return "stft";
-  }
-  return "unknown";
-}
-
-const char* NameOf(WindowFunction function) {
-  return function == WindowFunction::kHann      ? "hann"
-         : function == WindowFunction::kHamming ? "hamming"
-                                                : "";
-}
-
-const char* NameOf(WindowScaling scaling) {
-  return scaling == WindowScaling::kDensity    ? "density"
-         : scaling == WindowScaling::kSpectrum ? "spectrum"
-                                               : "";
-}
 
 std::string ValueText(const LayerField& field, const Layer& layer) {
   return std::visit(Text{field, layer}, field.value);

@@ -25,26 +25,6 @@ namespace {
 constexpr size_t kMaxText = 1 << 20;
 constexpr char kChecksum[] = "checksum ";
 
-const char* ScheduleName(LearningRate::Kind kind) {
-  switch (kind) {
-    case LearningRate::Kind::kConstant:
-      return "none";
-    case LearningRate::Kind::kExponentialDecay:
-      return "ExponentialDecay";
-    case LearningRate::Kind::kCosineDecay:
-      return "CosineDecay";
-    case LearningRate::Kind::kPiecewiseConstantDecay:
-      return "PiecewiseConstantDecay";
-    case LearningRate::Kind::kPolynomialDecay:
-      return "PolynomialDecay";
-    case LearningRate::Kind::kInverseTimeDecay:
-      return "InverseTimeDecay";
-    case LearningRate::Kind::kCosineDecayRestarts:
-      return "CosineDecayRestarts";
-  }
-  return "unknown";
-}
-
 struct Field {
   std::string name, value;
 };
@@ -174,7 +154,7 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
   };
   fingerprint->Add("the optimizer", o.name());
   const LearningRate& rate = o.learning_rate;
-  add("schedule", ScheduleName(rate.kind));
+  add("schedule", NameIn(kSchedules, rate.kind, "none"));
   add("learning rate", rate.initial);
   add("decay_steps", rate.decay_steps);
   add("decay_rate", rate.decay_rate);

@@ -14,10 +14,20 @@
 #include <variant>
 
 #include "../base/interval.h"
+#include "../base/named.h"
 #include "ringlet/layers.h"
 #include "ringlet/optimizers.h"
 
 namespace ringlet {
+
+constexpr Named<LearningRate::Kind> kSchedules[] = {
+    {"ExponentialDecay", LearningRate::Kind::kExponentialDecay},
+    {"CosineDecay", LearningRate::Kind::kCosineDecay},
+    {"PiecewiseConstantDecay", LearningRate::Kind::kPiecewiseConstantDecay},
+    {"PolynomialDecay", LearningRate::Kind::kPolynomialDecay},
+    {"InverseTimeDecay", LearningRate::Kind::kInverseTimeDecay},
+    {"CosineDecayRestarts", LearningRate::Kind::kCosineDecayRestarts},
+};
 
 // The factors of one update, computed once.
 struct StepScalars {

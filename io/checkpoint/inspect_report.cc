@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../../core/base/json.h"
+#include "../../core/base/named.h"
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 #include "inspect.h"
@@ -86,38 +87,29 @@ void WriteShape(const Shape& shape, JsonWriter* w) {
 
 }  // namespace
 
+constexpr Named<Verification> kVerifications[] = {
+    {"verified", Verification::kVerified},
+    {"unverified", Verification::kUnverified},
+    {"damaged", Verification::kDamaged},
+};
+
 const char* NameOf(Verification verification) {
-  switch (verification) {
-    case Verification::kVerified:
-      return "verified";
-    case Verification::kUnverified:
-      return "unverified";
-    case Verification::kDamaged:
-      return "damaged";
-  }
-  return "";
+  return NameIn(kVerifications, verification, "");
 }
 
+constexpr Named<FileDifference::Kind> kDifferences[] = {
+    {"only in A", FileDifference::Kind::kOnlyInA},
+    {"only in B", FileDifference::Kind::kOnlyInB},
+    {"dtype", FileDifference::Kind::kDType},
+    {"shape", FileDifference::Kind::kShape},
+    {"values", FileDifference::Kind::kValues},
+    {"metadata only in A", FileDifference::Kind::kMetadataOnlyInA},
+    {"metadata only in B", FileDifference::Kind::kMetadataOnlyInB},
+    {"metadata", FileDifference::Kind::kMetadata},
+};
+
 const char* NameOf(FileDifference::Kind kind) {
-  switch (kind) {
-    case FileDifference::Kind::kOnlyInA:
-      return "only in A";
-    case FileDifference::Kind::kOnlyInB:
-      return "only in B";
-    case FileDifference::Kind::kDType:
-      return "dtype";
-    case FileDifference::Kind::kShape:
-      return "shape";
-    case FileDifference::Kind::kValues:
-      return "values";
-    case FileDifference::Kind::kMetadataOnlyInA:
-      return "metadata only in A";
-    case FileDifference::Kind::kMetadataOnlyInB:
-      return "metadata only in B";
-    case FileDifference::Kind::kMetadata:
-      return "metadata";
-  }
-  return "";
+  return NameIn(kDifferences, kind, "");
 }
 
 std::string ToText(const FileInfo& info) {

@@ -6,29 +6,13 @@
 namespace ringlet {
 namespace {
 
-// Constraints by class, with Keras 2's names of functions.
-constexpr Named<Constraint::Kind> kConstraints[] = {
-    {"MaxNorm max_norm maxnorm", Constraint::Kind::kMaxNorm},
-    {"NonNeg non_neg nonneg", Constraint::Kind::kNonNeg},
-    {"UnitNorm unit_norm unitnorm", Constraint::Kind::kUnitNorm},
-    {"MinMaxNorm min_max_norm", Constraint::Kind::kMinMaxNorm},
+// Makes a constraint by class, with Keras 2's names of functions.
+constexpr Named<Constraint (*)()> kConstraints[] = {
+    {"MaxNorm max_norm maxnorm", [] { return MaxNorm(); }},
+    {"NonNeg non_neg nonneg", [] { return NonNeg(); }},
+    {"UnitNorm unit_norm unitnorm", [] { return UnitNorm(); }},
+    {"MinMaxNorm min_max_norm", [] { return MinMaxNorm(); }},
 };
-
-Constraint WithDefaults(Constraint::Kind kind) {
-  switch (kind) {
-    case Constraint::Kind::kMaxNorm:
-      return MaxNorm();
-    case Constraint::Kind::kNonNeg:
-      return NonNeg();
-    case Constraint::Kind::kUnitNorm:
-      return UnitNorm();
-    case Constraint::Kind::kMinMaxNorm:
-      return MinMaxNorm();
-    case Constraint::Kind::kNone:
-      break;
-  }
-  return Constraint();
-}
 
 // Null means all axes, as in Keras.
 void ReadNormAxes(FieldReader* fields, std::vector<int64_t>* axes) {
@@ -37,10 +21,11 @@ void ReadNormAxes(FieldReader* fields, std::vector<int64_t>* axes) {
 }
 
 Status ReadConstraintClass(const KerasObject& object, Constraint* constraint) {
-  Constraint::Kind kind = Constraint::Kind::kNone;
+  Constraint (*make)() = nullptr;
   RINGLET_RETURN_IF_ERROR(
-      Choose(kConstraints, object.path, "constraint", object.name, &kind));
-  Constraint new_constraint = WithDefaults(kind);
+      Choose(kConstraints, object.path, "constraint", object.name, &make));
+  Constraint new_constraint = make();
+  const Constraint::Kind kind = new_constraint.kind;
   FieldReader fields(object.config, object.config_path);
   if (kind == Constraint::Kind::kMinMaxNorm) {
     fields.Float("min_value", kNotNegative, &new_constraint.min_value);

@@ -13,20 +13,15 @@
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
-#include "image_names.h"
+#include "../../core/layers/setting_names.h"
 #include "number_list_json.h"
 #include "operation_json.h"
-#include "sound_names.h"
 #include "weight_settings_json.h"
 
 namespace ringlet {
 namespace {
 
 using Kind = Layer::Kind;
-
-constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid}, {"same", kSame}};
-constexpr Named<PaddingMode> kCausalPaddings[] = {
-    {"valid", kValid}, {"same", kSame}, {"causal", kCausal}};
 
 // Fields of Keras 1 with the names of Keras 2 and 3.
 constexpr struct {

@@ -15,10 +15,6 @@
 namespace ringlet {
 
 constexpr size_t kMaxLayerName = 255;  // bytes
-constexpr Named<MergeMode> kMergeModes[] = {{"concat", kMergeConcat},
-                                            {"sum", kMergeSum},
-                                            {"mul", kMergeMul},
-                                            {"ave", kMergeAve}};
 
 // A field of ringlet's own beside "inbound_nodes": the index of each call among
 // all calls of the model. It is written if shared layers permit more than one

@@ -71,9 +71,6 @@ struct WriteValue {
     }
   }
   void operator()(bool Layer::*member) const { w->Bool(layer.*member); }
-  void operator()(PaddingMode Layer::*member) const {
-    w->String(PaddingName(layer.*member));
-  }
   void operator()(Activation Layer::*member) const {
     w->String(ActivationName(layer.*member));
   }
@@ -131,7 +128,7 @@ struct WriteValue {
     w->EndArray();
   }
   void operator()(MergeMode Layer::*member) const {
-    w->String(FirstName(kMergeModes, layer.*member));
+    w->String(NameIn(kMergeModes, layer.*member));
   }
   void operator()(FloatRange Layer::*member) const {
     const FloatRange& range = layer.*member;
@@ -141,25 +138,11 @@ struct WriteValue {
     }
     w->BeginArray().Float(range.lower).Float(range.upper).EndArray();
   }
-  void operator()(FlipMode Layer::*member) const {
-    w->String(FlipName(layer.*member));
-  }
-  void operator()(FillMode Layer::*member) const {
-    w->String(FillName(layer.*member));
-  }
-  void operator()(Interpolation Layer::*member) const {
-    w->String(InterpolationName(layer.*member));
-  }
-  void operator()(SpectrogramMode Layer::*member) const {
-    w->String(NameOf(layer.*member));
-  }
-  void operator()(WindowFunction Layer::*member) const {
-    WriteOrNull(NameOf(layer.*member));
-  }
-  void operator()(WindowScaling Layer::*member) const {
-    WriteOrNull(NameOf(layer.*member));
-  }
-  void WriteOrNull(const char* name) const {
+  // A setting with names; null is the value without one.
+  template <typename T>
+  auto operator()(T Layer::*member) const
+      -> decltype(NameOf(layer.*member), void()) {
+    const char* const name = NameOf(layer.*member);
     *name == '\0' ? w->Null() : w->String(name);
   }
   void operator()(std::shared_ptr<const Layer> Layer::*member) const {

@@ -7,16 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/named.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
 
-// A value and its names, separated by spaces. The first name is written.
-template <typename T>
-struct Named {
-  const char* names;
-  T value;
-};
 std::vector<std::string> Words(const char* names);
 
 // The names of such a table, or of another table of a reader.

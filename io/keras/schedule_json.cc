@@ -7,19 +7,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "../../core/objective/optimizer_table.h"
+
 namespace ringlet {
 namespace {
 
 constexpr int64_t kMaxSteps = int64_t{1} << 53;
-
-constexpr Named<LearningRate::Kind> kSchedules[] = {
-    {"ExponentialDecay", LearningRate::Kind::kExponentialDecay},
-    {"CosineDecay", LearningRate::Kind::kCosineDecay},
-    {"PiecewiseConstantDecay", LearningRate::Kind::kPiecewiseConstantDecay},
-    {"PolynomialDecay", LearningRate::Kind::kPolynomialDecay},
-    {"InverseTimeDecay", LearningRate::Kind::kInverseTimeDecay},
-    {"CosineDecayRestarts", LearningRate::Kind::kCosineDecayRestarts},
-};
 
 constexpr Interval kFromOne = {1, std::numeric_limits<float>::max()};
 

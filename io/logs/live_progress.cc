@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "../../core/base/json.h"
+#include "../../core/base/named.h"
 #include "../../core/base/number_text.h"
 #include "ringlet/model.h"
 
@@ -35,22 +36,17 @@ void Known(const char* key, double value, JsonWriter* json) {
 
 }  // namespace
 
+constexpr Named<LiveProgress::Phase> kPhases[] = {
+    {"starting", LiveProgress::Phase::kStarting},
+    {"training", LiveProgress::Phase::kTraining},
+    {"validating", LiveProgress::Phase::kValidating},
+    {"lost a worker", LiveProgress::Phase::kLost},
+    {"ended", LiveProgress::Phase::kEnded},
+    {"failed", LiveProgress::Phase::kFailed},
+};
+
 const char* NameOf(LiveProgress::Phase phase) {
-  switch (phase) {
-    case LiveProgress::Phase::kStarting:
-      return "starting";
-    case LiveProgress::Phase::kTraining:
-      return "training";
-    case LiveProgress::Phase::kValidating:
-      return "validating";
-    case LiveProgress::Phase::kLost:
-      return "lost a worker";
-    case LiveProgress::Phase::kEnded:
-      return "ended";
-    case LiveProgress::Phase::kFailed:
-      return "failed";
-  }
-  return "?";
+  return NameIn(kPhases, phase, "?");
 }
 
 std::string AwaitedText(const LongWait& wait) {

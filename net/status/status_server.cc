@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "../../core/base/named.h"
 #include "../cluster/address.h"
 #include "../transport/socket_address.h"
 #include "../transport/tcp_server.h"
@@ -94,26 +95,15 @@ StatusServer::Answer Server::AnswerTo(const HttpRequest& request) const {
   return answerer_(request.path);
 }
 
-const char* ReasonOf(int code) {
-  switch (code) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 431:
-      return "Request Header Fields Too Large";
-    default:
-      return "Service Unavailable";
-  }
-}
+constexpr Named<int> kReasons[] = {
+    {"OK", 200},
+    {"Bad Request", 400},
+    {"Unauthorized", 401},
+    {"Forbidden", 403},
+    {"Not Found", 404},
+    {"Method Not Allowed", 405},
+    {"Request Header Fields Too Large", 431},
+};
 
 void Server::Respond(Connection* connection, const Answer& answer,
                      bool with_body) {
@@ -122,8 +112,9 @@ void Server::Respond(Connection* connection, const Answer& answer,
                 "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
                 "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
                 "Connection: close\r\n%s\r\n",
-                answer.code, ReasonOf(answer.code), answer.type,
-                answer.body.size(),
+                answer.code,
+                NameIn(kReasons, answer.code, "Service Unavailable"),
+                answer.type, answer.body.size(),
                 answer.code == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
   connection->answer = head;
   if (with_body) connection->answer += answer.body;

@@ -1,29 +1,23 @@
 #include "loss_cause.h"
 
+#include "../../core/base/named.h"
+
 namespace ringlet {
 
+constexpr Named<LossCause> kLossCauses[] = {
+    {"exited", LossCause::kExited},
+    {"silent", LossCause::kSilent},
+    {"refused", LossCause::kRefused},
+    {"cut", LossCause::kCut},
+    {"stalled", LossCause::kStalled},
+    {"left", LossCause::kLeft},
+    {"protocol", LossCause::kProtocol},
+    {"held up", LossCause::kSelfStalled},
+    {"received nothing from other workers", LossCause::kIsolated},
+};
+
 const char* LossCauseName(LossCause cause) {
-  switch (cause) {
-    case LossCause::kExited:
-      return "exited";
-    case LossCause::kSilent:
-      return "silent";
-    case LossCause::kRefused:
-      return "refused";
-    case LossCause::kCut:
-      return "cut";
-    case LossCause::kStalled:
-      return "stalled";
-    case LossCause::kLeft:
-      return "left";
-    case LossCause::kProtocol:
-      return "protocol";
-    case LossCause::kSelfStalled:
-      return "held up";
-    case LossCause::kIsolated:
-      return "received nothing from other workers";
-  }
-  return "unknown";
+  return NameIn(kLossCauses, cause);
 }
 
 }  // namespace ringlet

@@ -6,50 +6,33 @@
 #include "frame.h"
 
 #include "../../core/base/crc32c.h"
+#include "../../core/base/named.h"
 #include "other_protocol.h"
 #include "view_frame.h"
 
 namespace ringlet {
 
-const char* FrameTypeName(FrameType type) {
-  switch (type) {
-    case FrameType::kHello:
-      return "hello";
-    case FrameType::kWelcome:
-      return "welcome";
-    case FrameType::kReject:
-      return "reject";
-    case FrameType::kHeartbeat:
-      return "heartbeat";
-    case FrameType::kGoodbye:
-      return "goodbye";
-    case FrameType::kAbort:
-      return "abort";
-    case FrameType::kReady:
-      return "ready";
-    case FrameType::kWithdraw:
-      return "withdraw";
-    case FrameType::kFormationReport:
-      return "formation report";
-    case FrameType::kShared:
-      return "shared";
-    case FrameType::kView:
-      return "view";
-    case FrameType::kDoctor:
-      return "doctor";
-    case FrameType::kAllReduce:
-      return "all-reduce";
-    case FrameType::kBroadcast:
-      return "broadcast";
-    case FrameType::kAllGather:
-      return "all-gather";
-    case FrameType::kBarrier:
-      return "barrier";
-    case FrameType::kAllReduceInts:
-      return "all-reduce of integers";
-  }
-  return "unknown";
-}
+constexpr Named<FrameType> kFrameTypes[] = {
+    {"hello", FrameType::kHello},
+    {"welcome", FrameType::kWelcome},
+    {"reject", FrameType::kReject},
+    {"heartbeat", FrameType::kHeartbeat},
+    {"goodbye", FrameType::kGoodbye},
+    {"abort", FrameType::kAbort},
+    {"ready", FrameType::kReady},
+    {"withdraw", FrameType::kWithdraw},
+    {"formation report", FrameType::kFormationReport},
+    {"shared", FrameType::kShared},
+    {"view", FrameType::kView},
+    {"doctor", FrameType::kDoctor},
+    {"all-reduce", FrameType::kAllReduce},
+    {"broadcast", FrameType::kBroadcast},
+    {"all-gather", FrameType::kAllGather},
+    {"barrier", FrameType::kBarrier},
+    {"all-reduce of integers", FrameType::kAllReduceInts},
+};
+
+const char* FrameTypeName(FrameType type) { return NameIn(kFrameTypes, type); }
 
 namespace {
 

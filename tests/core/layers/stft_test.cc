@@ -12,7 +12,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/op_runner.h"
 #include "../../support/python.h"
-#include "core/layers/layer_table.h"
+#include "core/layers/setting_names.h"
 
 namespace ringlet {
 namespace {
@@ -35,7 +35,7 @@ std::string StftFields(const Layer& l) {
        << " window=" << NameOrNull(NameOf(l.window_function))
        << " periodic=" << (l.periodic ? "true" : "false")
        << " scaling=" << NameOrNull(NameOf(l.window_scaling)) << " padding=\""
-       << PaddingName(l.padding)
+       << NameOf(l.padding)
        << "\" expand_dims=" << (l.expand_dims ? "true" : "false");
   return text.str();
 }
