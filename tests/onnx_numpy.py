@@ -245,6 +245,11 @@ def softmax(x, axis):
     return e / e.sum(axis, keepdims=True)
 
 
+def cumulated(x, axis, reverse):
+    (axis,) = axis
+    return np.flip(np.flip(x, axis).cumsum(axis), axis) if reverse else x.cumsum(axis)
+
+
 def reshape(x, shape):
     return x.reshape([x.shape[i] if n == 0 else n
                       for i, n in enumerate(shape)])
@@ -285,8 +290,8 @@ OPERATORS = {
     "BatchNormalization": batch_normalization,
     "RNN": recurrent(rnn_step, 1, 1), "LSTM": recurrent(lstm_step, 4, 2),
     "GRU": recurrent(gru_step, 3, 1),
-    "Less": np.less, "Where": np.where,
-    "Cast": lambda x, to: {7: x.astype(int)}[to],
+    "Less": np.less, "Equal": np.equal, "Not": np.logical_not, "Where": np.where,
+    "CumSum": cumulated, "Cast": lambda x, to: x.astype({1: float, 7: int}[to]),
     "Gather": lambda x, indices, axis: x.take(indices, axis),
     "Shape": lambda x: np.array(x.shape),
     "Expand": lambda x, shape: np.broadcast_to(x, shape),

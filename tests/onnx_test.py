@@ -31,6 +31,7 @@ except ImportError:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import differential  # noqa: E402
 import keras_oracle  # noqa: E402
+import masked_models  # noqa: E402
 import random_cases  # noqa: E402
 import onnx_numpy  # noqa: E402
 from differential import pick  # noqa: E402
@@ -117,6 +118,8 @@ class Case:
             self.model = differential.Case(seed, number).run["model"]
         elif number % 16 == 11:
             self.model = differential.resized_model(rng)
+        elif number % 8 == 1:
+            self.model = masked_models.masked_model(rng)
         elif number % 32 == 19:
             self.model = differential.stateful_model(rng)
         elif number % 8 in (5, 6) or number % 32 == 3:
@@ -130,8 +133,7 @@ class Case:
             self.model = random_model(rng)
             differential.normalize(rng, self.model)
             differential.vary_layers(rng, self.model)
-        for layer in self.layers():  # masks are not exported
-            layer["config"].pop("mask_zero", None)
+        differential.drop_refused_masks(self.model)
         oracle = keras_oracle.Model(self.model)
         self.shape = oracle.input_shape
         self.ranks = {len(self.shape), *map(len, oracle.shapes.values())}
@@ -140,10 +142,11 @@ class Case:
             isinstance(layer, keras_oracle.Merge) and
             len({oracle.shapes[each] for each in inputs}) > 1
             for layer, inputs in zip(oracle.layers, oracle.inputs))
-        # The file has no scale of an Attention, and a PositionEmbedding's
-        # rows only for the steps.
+        # The file has no scale of an Attention, a PositionEmbedding's rows only
+        # for the steps, and another input of an LSTM whose carry a mask keeps.
         self.lacks = any(isinstance(layer, keras_oracle.PositionEmbedding)
-                         or "scale" in layer.shapes for layer in oracle.layers)
+                         or "scale" in layer.shapes for layer in oracle.layers
+                         ) or '"return_state": true' in json.dumps(self.model)
         self.weights = {}
         for path, layer, name in oracle.weights():
             dims = layer.shapes[name]
@@ -157,6 +160,7 @@ class Case:
         rows = differential.rows_of_embedding(self.model)
         self.x = (rng.integers(0, rows, (2, *self.shape)) if rows else
                   rng.standard_normal((2, *self.shape))).astype("f4")
+        masked_models.hide_steps(rng, self.model, self.x)
         # The examples of the further inputs.
         self.more = {name: rng.standard_normal((2, *oracle.shapes[name])).astype(
             "f4") for name in oracle.input_names[1:]}

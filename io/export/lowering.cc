@@ -11,6 +11,7 @@
 #include "../../core/base/text.h"
 #include "../../core/layers/basic/lora.h"
 #include "../../core/layers/layer_table.h"
+#include "../../core/layers/op.h"
 #include "../../core/model/model_parts.h"
 
 namespace ringlet {
@@ -43,6 +44,9 @@ class LoweringBuilder {
   void ConvTranspose(Primitive*, int);
   void Pool(Primitive*, int max);
   void GlobalPool(Primitive*, int max);
+  void DivideByCount(Primitive* mean, int mask);
+  void Mask(Primitive*, int);
+  void Masking(Primitive*, int);
   void PadOrCrop(Primitive*, int);
   void UpSample(Primitive*, int);
   void Permute(Primitive*, int);
@@ -64,6 +68,10 @@ class LoweringBuilder {
   void MultiHeadAttend(Primitive*, int);
   int Project(const Primitive& layer, int input, const char* name,
               int64_t size);
+  int AddColumn(const Primitive& layer, int mask);
+  void MultiplyByMask(Primitive* p, int mask);
+  void MaskScores(Primitive* attend, const std::vector<int>& masks);
+  std::vector<int> TakeMasks(Primitive* p) const;
 
   const Layer& AddStepLayer(const Layer& layer);
   bool IsRead(int node) const;
@@ -175,6 +183,8 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kMelSpectrogram, Kind::kSpectrogram, &LoweringBuilder::KeepInput, 0},
     {Is::kMFCC, Kind::kSpectrogram, &LoweringBuilder::KeepInput, 0},
     {Is::kSTFTSpectrogram, Kind::kStft, &LoweringBuilder::KeepInput, 0},
+    {Is::kMask, Kind::kMask, &LoweringBuilder::Mask, 0},
+    {Is::kMasking, Kind::kMerge, &LoweringBuilder::Masking, 0},
 };
 
 // These work on the last axis of any shape, or on all numbers in their order.
@@ -188,6 +198,8 @@ constexpr Is kOfAnyShape[] = {Is::kDense,   Is::kActivation, Is::kReLU,
 
 bool LoweringBuilder::IsRead(int node) const {
   for (int reader = node + 1; reader < model_.num_nodes(); ++reader) {
+    // Its mask is of the statistics of training.
+    if (model_.layer(reader).kind == Is::kBatchNormalization) continue;
     const std::vector<int>& inputs = model_.inputs(reader);
     if (std::find(inputs.begin(), inputs.end(), node) != inputs.end()) {
       return true;
@@ -314,6 +326,23 @@ void LoweringBuilder::GlobalPool(Primitive* p, int max) {
   for (int i = 0; i < p->axes; ++i) p->window.size[2 - p->axes + i] = x[i];
   p->covers_image = true;
   p->is_max = max != 0;
+  const std::vector<int> masks = TakeMasks(p);
+  if (!masks.empty()) DivideByCount(p, masks[0]);
+}
+
+// A mean of the steps that count is that of the products with the mask, divided
+// by the mean of the mask.
+void LoweringBuilder::DivideByCount(Primitive* mean, int mask) {
+  Primitive products = *mean, share = *mean;
+  products.output = InputOf(*mean);
+  MultiplyByMask(&products, mask);
+  share.inputs = {products.inputs[1]};
+  share.output[share.output.rank() - 1] = 1;
+  mean->inputs = {Add(std::move(products))};
+  const int sum = Add(*mean);
+  mean->kind = Kind::kMerge;
+  mean->merge = Merge::kDivide;
+  mean->inputs = {sum, Add(std::move(share))};
 }
 
 void LoweringBuilder::PadOrCrop(Primitive* p, int) {
@@ -405,9 +434,90 @@ void LoweringBuilder::MergeInputs(Primitive* p, int merge) {
   p->merge = static_cast<Merge>(merge);
 }
 
+// --- masks -------------------------------------------------------------------
+
+void LoweringBuilder::Mask(Primitive* p, int) {
+  p->fill = p->layer->mask_zero ? 0 : p->layer->mask_value;
+}
+
+void LoweringBuilder::Masking(Primitive* p, int) {
+  Primitive mask = *p;
+  mask.kind = Kind::kMask;
+  mask.fill = p->layer->mask_value;
+  mask.output = Shape();
+  for (int i = 0; i + 1 < p->output.rank(); ++i) {
+    mask.output.Append(p->output[i]);
+  }
+  MultiplyByMask(p, Add(std::move(mask)));
+}
+
+// Removes the masks from the inputs. Returns the mask of each input; -1: none.
+std::vector<int> LoweringBuilder::TakeMasks(Primitive* p) const {
+  std::vector<int> masks;
+  if (p->layer->masked_inputs == 0) return masks;
+  const auto inputs =
+      static_cast<ptrdiff_t>(p->inputs.size() - CountMasks(*p->layer));
+  auto next = p->inputs.begin() + inputs;
+  for (int i = 0; i < 3; ++i) {
+    const bool masked = (p->layer->masked_inputs >> i & 1) != 0;
+    masks.push_back(masked ? *next++ : -1);
+  }
+  p->inputs.resize(static_cast<size_t>(inputs));
+  return masks;
+}
+
+// Adds a mask with an axis of 1 behind its own.
+int LoweringBuilder::AddColumn(const Primitive& layer, int mask) {
+  Primitive column = layer;
+  column.kind = Kind::kReshape;
+  column.inputs = {mask};
+  column.output = InputOf(column);
+  column.output.Append(1);
+  return Add(std::move(column));
+}
+
+void LoweringBuilder::MultiplyByMask(Primitive* p, int mask) {
+  p->kind = Kind::kMerge;
+  p->merge = Merge::kMultiply;
+  p->inputs = {p->inputs[0], AddColumn(*p, mask)};
+}
+
+// `masks`: of queries, values and keys.
+void LoweringBuilder::MaskScores(Primitive* attend,
+                                 const std::vector<int>& masks) {
+  if (masks.empty()) return;
+  const auto multiply = [&](int a, int b, const Shape& output) {
+    if (a < 0 || b < 0) return std::max(a, b);
+    Primitive p;
+    p.kind = Kind::kMerge;
+    p.merge = Merge::kMultiply;
+    p.layer = attend->layer;
+    p.inputs = {a, b};
+    p.output = output;
+    return Add(std::move(p));
+  };
+  const auto steps_of = [&](size_t input) {
+    return out_.primitives[static_cast<size_t>(attend->inputs[input])]
+        .output[0];
+  };
+  int mask = multiply(masks[1], masks[2], {steps_of(1)});
+  if (mask >= 0) {  // a row of (1, values)
+    Primitive row = *attend;
+    row.kind = Kind::kReshape;
+    row.inputs = {mask};
+    row.output = {1, steps_of(1)};
+    mask = Add(std::move(row));
+  }
+  const int column = masks[0] < 0 ? -1 : AddColumn(*attend, masks[0]);
+  mask = multiply(column, mask, {steps_of(0), steps_of(1)});
+  attend->masked = true;
+  attend->inputs.push_back(mask);
+}
+
 // --- normalizations ----------------------------------------------------------
 
 void LoweringBuilder::BatchNormalize(Primitive* p, int) {
+  TakeMasks(p);
   p->gamma = Find(*p, "gamma");
   p->beta = Find(*p, "beta");
   p->mean = Find(*p, "moving_mean");
@@ -448,6 +558,8 @@ void LoweringBuilder::Normalize(Primitive* p, int) {
 void LoweringBuilder::Recur(Primitive* p, int) {
   const Layer& layer = *p->layer;
   MatMul(p, 0);
+  p->masked = layer.masked_inputs != 0;
+  p->zero_masked = layer.zero_output_for_mask;
   p->recurrent_kernel = Find(*p, "recurrent_kernel");
   p->gate_activation = layer.recurrent_activation;
   p->backwards = layer.go_backwards;
@@ -480,10 +592,14 @@ void LoweringBuilder::Gather(Primitive* p, int) {
 
 // The inputs of the layer are query, value and perhaps key.
 void LoweringBuilder::Attend(Primitive* p, int) {
-  const std::vector<int> inputs = p->inputs;
+  const std::vector<int> masks = TakeMasks(p), inputs = p->inputs;
   p->inputs = {inputs[0], inputs.back(), inputs[1]};
   p->causal = p->layer->use_causal_mask;
   p->gamma = Find(*p, "scale");
+  MaskScores(p, masks);
+  if (masks.empty() || masks[0] < 0) return;
+  p->inputs = {Add(*p)};
+  MultiplyByMask(p, masks[0]);  // masked queries have zeros
 }
 
 // Projections of the inputs, a kAttend, and a projection of its output.
@@ -491,6 +607,7 @@ void LoweringBuilder::MultiHeadAttend(Primitive* p, int) {
   const Layer& layer = *p->layer;
   const int64_t heads = layer.num_heads, key = layer.key_dim,
                 value = layer.value_dim > 0 ? layer.value_dim : key;
+  const std::vector<int> masks = TakeMasks(p);
   Primitive attend = *p;
   attend.kind = Kind::kAttend;
   attend.inputs = {Project(*p, p->inputs[0], "query", heads * key),
@@ -500,6 +617,7 @@ void LoweringBuilder::MultiHeadAttend(Primitive* p, int) {
   attend.heads = heads;
   attend.factor = 1 / std::sqrt(static_cast<float>(key));
   attend.causal = layer.use_causal_mask;
+  MaskScores(&attend, masks);
   p->inputs = {Add(std::move(attend))};
   p->kernel = Find(*p, "attention_output_kernel");
   p->bias = Find(*p, "attention_output_bias");

@@ -26,6 +26,7 @@ enum class Merge : uint8_t {
   kMaximum,
   kMinimum,
   kAverage,
+  kDivide,  // 0 / 0 is 0
 };
 
 // The step of a kRecurrence. Gates and weights have Keras's order.
@@ -68,7 +69,7 @@ struct Primitive {
     kRecurrence,      // of (steps, features), and perhaps initial states; cell,
                       // kernel, recurrent_kernel, bias, activation,
                       // gate_activation, backwards, reversed, all_steps,
-                      // last_states
+                      // last_states, masked, zero_masked
     kTakeTensor,      // of a kRecurrence with last_states: tensor
     kGather,          // row x of the kernel for each number x
     kConvTranspose,   // the reverse of a kConv from the output to the image,
@@ -76,12 +77,14 @@ struct Primitive {
                       // in), bias, activation
     kAttend,          // query, key, value (steps, heads * size): softmax(factor
                       // gamma query key^T) value for each of `heads`; causal.
-                      // gamma: a trained scale; null: 1
+                      // gamma: a trained scale; null: 1; masked
     kPositions,       // the first rows of the kernel, for any input
     kResize,          // a box to the output's size, with `fill` outside of the
                       // image; nearest, or between pixels
     kSpectrogram,     // MelSpectrogram or MFCC; the fields of the layer
     kStft,            // STFTSpectrogram; the fields of the layer
+    kMask,            // 1 for a row of the input with a number other than
+                      // `fill`, else 0
   };
   // Along height and width. With one axis the height is 1, without padding.
   struct Window {
@@ -126,6 +129,10 @@ struct Primitive {
   int64_t heads = 1;
   float factor = 1;
   bool causal = false;  // a query attends to no value after its place
+  // The last input is a mask: of a kRecurrence for each step, and of a kAttend
+  // for (queries, values), of which one may be 1.
+  bool masked = false;
+  bool zero_masked = false;  // the output of a masked step is zeros
   // One number for all channels or one for each; empty: none.
   std::vector<float> center, scale, offset;
   float epsilon = 0;

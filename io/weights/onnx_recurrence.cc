@@ -112,7 +112,8 @@ void CountCalls(const Model& model, int node, int* with, int* without) {
   *with = *without = 0;
   for (int call = 0; call < model.num_nodes(); ++call) {
     if (model.first_call(call) != model.first_call(node)) continue;
-    ++*(model.inputs(call).size() > 1 ? with : without);
+    const size_t masks = model.layer(call).masked_inputs != 0 ? 1 : 0;
+    ++*(model.inputs(call).size() > 1 + masks ? with : without);
   }
 }
 

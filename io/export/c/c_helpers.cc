@@ -236,9 +236,10 @@ static float times(float a, float b) { return a * b; }
 static float larger(float a, float b) { return b > a ? b : a; }
 static float smaller(float a, float b) { return b < a ? b : a; }
 static float sloped(float a, float b) { return a < 0 ? a * b : a; }
+static float quotient(float a, float b) { return b != 0 ? a / b : 0; }
 typedef float (*operation)(float, float);
-static const operation operations[] = {plus, minus, times, larger, smaller,
-                                       sloped};
+static const operation operations[] = {plus,    minus,  times,   larger,
+                                       smaller, sloped, quotient};
 
 /* g: for each axis how many, and the steps in a and b */
 static void merge(int what, const float* a, const float* b, float* y, int axes,
@@ -391,14 +392,26 @@ static void gather(const float* x, float* y, int count, const float* w,
 }
 )"},
     {kCAttendBit, R"(
+/* The scores of query t that do not count; all do if none does. */
+static void hide(const float* m, const int* g, int t, float* s) {
+  int i, any = 0;
+  for (i = 0; i < g[2]; ++i) {
+    if (m[t * g[6] + i * g[7]] == 0 || (g[5] && i > t)) s[i] = -1e9f;
+    else any = 1;
+  }
+  for (i = 0; !any && i < g[2]; ++i) s[i] = 0;
+}
+
 /* g: heads, queries, values, numbers of a key and of a value in a head, 1 if no
-   value behind a query counts; s: a float for each value. */
-static void attend(const float* q, const float* k, const float* v, float* y,
-                   const int* g, float factor, float* s) {
+   value behind a query counts, steps of the mask m; s: a float for each
+   value. */
+static void attend(const float* q, const float* k, const float* v,
+                   const float* m, float* y, const int* g, float factor,
+                   float* s) {
   const int key = g[0] * g[3], value = g[0] * g[4];
   int h, t, i, j;
   for (t = 0; t < g[1]; ++t) {
-    const int n = g[5] && t + 1 < g[2] ? t + 1 : g[2];
+    const int n = g[5] && !m && t + 1 < g[2] ? t + 1 : g[2];
     for (h = 0; h < g[0]; ++h) {
       const float *const u = q + t * key + h * g[3], *a = k + h * g[3];
       float* const z = y + t * value + h * g[4];
@@ -412,6 +425,7 @@ static void attend(const float* q, const float* k, const float* v, float* y,
         }
         s[i] = sum * factor;
       }
+      if (m) hide(m, g, t, s);
       softmax(s, 1, n);
       for (j = 0; j < g[4]; ++j) {
         float sum = 0, part = 0;
@@ -577,6 +591,17 @@ static void stft_spectrogram(const float* x, float* y, const int* g,
   }
 }
 )"},
+    {kCMask, R"(
+/* 1 for each row of n numbers that has another than `value`, else 0. */
+static void mask(const float* x, float* y, int rows, int n, float value) {
+  int i;
+  for (; rows > 0; --rows, ++y) {
+    for (*y = 0, i = 0; i < n; ++i, ++x) {
+      if (*x != value) *y = 1;
+    }
+  }
+}
+)"},
     {kCRecurrenceBit, R"(
 typedef void (*function)(float* y, int n);
 
@@ -616,22 +641,26 @@ static void add_state(const cell* c, const float* h, int first, float* z,
 
 /* g: steps, features, floats of the state and behind it, 1 from the last step
    on, 1 for an output of all steps, 1 if that begins with the last step, last
-   states behind it. h0 and c0: the initial states; 0: zeros. */
+   states behind it, 1 for zeros at masked steps. h0 and c0: the initial states;
+   0: zeros. m: the mask; 0: all steps count. */
 static void recur(const float* x, float* y, const cell* c, step next,
-                  const int* g, const float* h0, const float* c0, float* z) {
+                  const int* g, const float* h0, const float* c0,
+                  const float* m, float* z) {
   const int n = c->gates * c->units;
   float *const h = z + n, *to = y;
-  int i, t;
+  int i, t, has_output = 0;
   for (i = 0; i < g[2]; ++i) h[i] = 0;
   for (i = 0; h0 && i < c->units; ++i) h[i] = h0[i];
   for (i = 0; c0 && i < c->units; ++i) h[c->units + i] = c0[i];
   for (t = 0; t < g[0]; ++t) {
-    for (i = 0; i < n; ++i) z[i] = c->b ? c->b[i] : 0;
-    add_product(x + (g[3] ? g[0] - 1 - t : t) * g[1], g[1], c->w, n, z, n);
-    next(c, z, h);
+    const int row = g[3] ? g[0] - 1 - t : t, counts = !m || m[row] != 0;
+    for (i = 0; counts && i < n; ++i) z[i] = c->b ? c->b[i] : 0;
+    if (counts) add_product(x + row * g[1], g[1], c->w, n, z, n);
+    if (counts) next(c, z, h);
+    has_output = counts || (has_output && !g[7]);
     if (!g[4] && t < g[0] - 1) continue;
     if (g[4]) to = y + (g[3] == g[5] ? t : g[0] - 1 - t) * c->units;
-    for (i = 0; i < c->units; ++i) to[i] = h[i];
+    for (i = 0; i < c->units; ++i) to[i] = has_output ? h[i] : 0;
   }
   to = y + (g[4] ? g[0] : 1) * c->units;
   for (i = 0; i < g[6] * c->units; ++i) to[i] = h[i];

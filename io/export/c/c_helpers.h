@@ -50,6 +50,7 @@ enum CHelper : uint32_t {
   kCUnitNormalize = kCUnitNormalizeBit | kCRoot,
   kCGroupNormalizeBit = 1073741824,
   kCGroupNormalize = kCGroupNormalizeBit | kCRoot,
+  kCMask = 2147483648,
 };
 
 constexpr uint32_t CStepBit(Cell cell) {
@@ -59,6 +60,7 @@ constexpr uint32_t CStepBit(Cell cell) {
 // The operation of a PReLU in merge(). Its other operations are those of Merge,
 // except for kAverage.
 constexpr int kCMergePRelu = 5;
+static_assert(kCMergePRelu == static_cast<int>(Merge::kAverage));
 
 // A constant: "0.5f".
 std::string CNumber(float value);

@@ -50,6 +50,7 @@ const CModel::Row CModel::kRows[] = {
     {Kind::kResize, &CModel::Resize, false},
     {Kind::kSpectrogram, &CModel::Sound, false},
     {Kind::kStft, &CModel::Sound, false},
+    {Kind::kMask, &CModel::Mask, false},
 };
 
 const CModel::Row& CModel::RowOf(Kind kind) {
@@ -211,6 +212,13 @@ void CModel::Concatenate() {
   }
 }
 
+void CModel::Mask() {
+  helpers_ |= kCMask;
+  const long long rows = YShape().elements();
+  Call("mask(%s, %s, %lld, %lld, %s)", X().c_str(), Y().c_str(), rows,
+       XShape().elements() / rows, CNumber(p_->fill).c_str());
+}
+
 // --- normalizations ----------------------------------------------------------
 
 void CModel::MultiplyAdd() {
@@ -277,16 +285,18 @@ void CModel::Recur() {
               recurrent_kernel + ", " + bias + ", " + std::to_string(units) +
               ", " + std::to_string(gates) + ", " + FunctionOf(p_->activation) +
               ", " + FunctionOf(gate) + "};\n";
-  const std::string numbers =
-      Numbers({XShape()[0], XShape()[1], StatesOf(p_->cell) * units,
-               p_->backwards, p_->all_steps, p_->reversed, p_->last_states});
+  const std::string numbers = Numbers(
+      {XShape()[0], XShape()[1], StatesOf(p_->cell) * units, p_->backwards,
+       p_->all_steps, p_->reversed, p_->last_states, p_->zero_masked});
+  const size_t states = p_->inputs.size() - (p_->masked ? 1 : 0);
   const auto initial = [&](size_t input) {
-    return input < p_->inputs.size() ? X(input) : "0";
+    return input < states ? X(input) : "0";
   };
+  const std::string mask = p_->masked ? X(states) : "0";
   const std::string buffer = NewBuffer((gates + StatesOf(p_->cell)) * units);
-  Call("recur(%s, %s, &%s, %s, %s, %s, %s, %s)", X().c_str(), Y().c_str(),
+  Call("recur(%s, %s, &%s, %s, %s, %s, %s, %s, %s)", X().c_str(), Y().c_str(),
        cell.c_str(), int8::StepName(p_->cell), numbers.c_str(),
-       initial(1).c_str(), initial(2).c_str(), buffer.c_str());
+       initial(1).c_str(), initial(2).c_str(), mask.c_str(), buffer.c_str());
 }
 
 // The tensors are one after another.
@@ -304,13 +314,14 @@ void CModel::Attend() {
   helpers_ |= kCAttend;
   const int64_t heads = p_->heads, values = XShape(1)[0];
   const float trained = p_->gamma != nullptr ? floats_[p_->gamma->offset] : 1;
-  const std::string numbers =
-      Numbers({heads, XShape()[0], values, XShape()[1] / heads,
-               YShape()[1] / heads, p_->causal});
+  const Shape mask = p_->masked ? XShape(3) : Shape{1, 1};
+  const std::string numbers = Numbers(
+      {heads, XShape()[0], values, XShape()[1] / heads, YShape()[1] / heads,
+       p_->causal, mask[0] > 1 ? mask[1] : 0, mask[1] > 1});
   const std::string scores = NewBuffer(values);
-  Call("attend(%s, %s, %s, %s, %s, %s, %s)", X().c_str(), X(1).c_str(),
-       X(2).c_str(), Y().c_str(), numbers.c_str(),
-       CNumber(p_->factor * trained).c_str(), scores.c_str());
+  Call("attend(%s, %s, %s, %s, %s, %s, %s, %s)", X().c_str(), X(1).c_str(),
+       X(2).c_str(), p_->masked ? X(3).c_str() : "0", Y().c_str(),
+       numbers.c_str(), CNumber(p_->factor * trained).c_str(), scores.c_str());
 }
 
 void CModel::Positions() {

@@ -74,6 +74,7 @@ class CModel {
   void Positions();
   void Resize();
   void Sound();
+  void Mask();
 
   Status CheckModel() const;
   Status CheckCountable() const;

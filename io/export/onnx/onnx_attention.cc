@@ -19,9 +19,9 @@ int OnnxConverter::Heads(size_t input, const OnnxInts& turn) {
   return builder_.Node("Transpose", {heads.last}, {{"perm", turn}});
 }
 
-// The scores, and -infinity for each value after the query. The file has the
+// The scores, and `none` for each value after the query. The file has the
 // places of queries and values, and not a matrix of both.
-int OnnxConverter::AddCausalMask(int scores) {
+int OnnxConverter::AddCausalMask(int scores, float none) {
   const int64_t queries = x(0).shape[0], values = x(1).shape[0];
   std::vector<float> places(static_cast<size_t>(std::max(queries, values)));
   std::iota(places.begin(), places.end(), 0.0f);
@@ -31,7 +31,6 @@ int OnnxConverter::AddCausalMask(int scores) {
             value_places = graph_->AddFloats(name + "/values", {values},
                                              places.data(), values);
   const int behind = builder_.Node("Less", {query_places, value_places});
-  const float none = -std::numeric_limits<float>::infinity();
   return builder_.Node("Where", {behind, builder_.Scalar(none), scores});
 }
 
@@ -44,7 +43,16 @@ OnnxValue OnnxConverter::Attend() {
   if (factor != 1) {
     scores = builder_.Node("Mul", {scores, builder_.Scalar(factor)});
   }
-  if (p_->causal) scores = AddCausalMask(scores);
+  // As in Keras, a query that sees no value weighs all alike.
+  const float none =
+      p_->masked ? -1e9f : -std::numeric_limits<float>::infinity();
+  if (p_->causal) scores = AddCausalMask(scores, none);
+  if (p_->masked) {
+    const int axis = builder_.Ints("/heads", {1}),
+              mask = builder_.Node("Unsqueeze", {builder_.Last(&x(3)), axis}),
+              hidden = builder_.Node("Less", {mask, builder_.Scalar(0.5f)});
+    scores = builder_.Node("Where", {hidden, builder_.Scalar(none), scores});
+  }
   const int weights = builder_.Node("Softmax", {scores}, {{"axis", -1}});
   const int context =
       builder_.Node("Transpose", {builder_.Node("MatMul", {weights, value})},

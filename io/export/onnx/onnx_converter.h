@@ -45,6 +45,13 @@ class OnnxConverter {
     int tensor;
   };
 
+  // What makes the tensors of a masked recurrence from its node's outputs.
+  struct MaskedSteps {
+    int outputs;  // (steps, steps): the step computed last, for each output
+    int last;     // the last of these
+    int initial;  // the initial state; -1: zeros
+  };
+
   OnnxValue Input();
   OnnxValue PassThrough() { return x(); }
   OnnxValue Reshape();
@@ -77,6 +84,7 @@ class OnnxConverter {
   OnnxValue Resize();
   OnnxValue Spectrogram();
   OnnxValue Stft();
+  OnnxValue Mask();
   int StftNumbers(const StftPlan& plan, int real, int imaginary);
   int Part(const char* name, const FramePlan& plan,
            const std::vector<double>& circle, double sign, int64_t length,
@@ -114,20 +122,28 @@ class OnnxConverter {
   int Mean(int tensor, const OnnxInts& axes);
   int Standardized(int x, const OnnxInts& axes);
   int ScaledAndShifted(int y, const OnnxInts& dims);
-  int TransposedGates(const char* name, const Variable* weight);
+  int TransposedGates(const char* name, const Variable* weight,
+                      bool keeps_carry);
   int GateBiases();
   int InitialState(size_t input);
-  int AddRecurrence();
+  int AddRecurrence(int x, bool keeps_carry);
   int WithoutDirection(int y, const Primitive& recurrence);
+  int Reversed(int y, int axis);
+  OnnxValue RecurMasked();
+  int MaskedRows(int y, int matrix);
+  int MaskedOutput(int y, const MaskedSteps& steps,
+                   const Primitive& recurrence);
+  int MaskedState(int y, const MaskedSteps& steps);
   int Heads(size_t input, const OnnxInts& turn);
-  int AddCausalMask(int scores);
+  int AddCausalMask(int scores, float none);
 
   Model& model_;
   const float* floats_;
   OnnxGraph* const graph_;
   OnnxBuilder builder_;
   Lowering lowering_;
-  std::vector<OnnxValue> values_;  // the primitives' values
+  std::vector<OnnxValue> values_;    // the primitives' values
+  std::vector<MaskedSteps> masked_;  // by primitive
   std::vector<AddedWeight> weights_;
   // A setting that ONNX's operators lack: "the activation 'elu'".
   std::string unsupported_;

@@ -51,12 +51,14 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kResize, &OnnxConverter::Resize},
     {Kind::kSpectrogram, &OnnxConverter::Spectrogram},
     {Kind::kStft, &OnnxConverter::Stft},
+    {Kind::kMask, &OnnxConverter::Mask},
 };
 
 Status OnnxConverter::AddNodes() {
   RINGLET_RETURN_IF_ERROR(Lower(&model_, "ONNX", &lowering_));
   floats_ = lowering_.weights;
   values_.resize(lowering_.primitives.size());
+  masked_.resize(values_.size());
   for (size_t i = 0; i < values_.size(); ++i) {
     p_ = &lowering_.primitives[i];
     builder_.set_layer(p_->layer->name);
@@ -313,7 +315,8 @@ OnnxValue OnnxConverter::MultiplyAdd() {
 // axes need channels last, and leading axes of 1.
 OnnxValue OnnxConverter::Merge() {
   // ONNX's operators, by value of Merge.
-  constexpr const char* kOps[] = {"Add", "Sub", "Mul", "Max", "Min", "Add"};
+  constexpr const char* kOps[] = {"Add", "Sub", "Mul", "Max",
+                                  "Min", "Add", "Div"};
   const char* const op = kOps[static_cast<size_t>(p_->merge)];
   const Shape& output = p_->output;
   const size_t inputs = p_->inputs.size();
@@ -332,8 +335,12 @@ OnnxValue OnnxConverter::Merge() {
     for (int k = x(i).shape.rank(); k < output.rank(); ++k) wide.Append(1);
     const bool fewer = wide.rank() > 0;
     for (int k = 0; k < x(i).shape.rank(); ++k) wide.Append(x(i).shape[k]);
-    const int tensor = fewer ? builder_.Reshaped(&x(i), wide).last
-                             : builder_.Get(&x(i), order);
+    int tensor = fewer ? builder_.Reshaped(&x(i), wide).last
+                       : builder_.Get(&x(i), order);
+    if (i > 0 && p_->merge == ringlet::Merge::kDivide) {
+      constexpr float kLeast = std::numeric_limits<float>::min();
+      tensor = builder_.Node("Max", {tensor, builder_.Scalar(kLeast)});
+    }
     y = i == 0 ? tensor : builder_.Node(op, {y, tensor});
   }
   if (p_->merge == ringlet::Merge::kAverage) {

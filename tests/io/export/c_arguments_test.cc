@@ -103,7 +103,7 @@ TEST(CArgumentsTest, Export_StatesOfARecurrence_AreInputsAndOutputs) {
   const std::string file = FilesOf(&model).file;
   EXPECT_TRUE(
       Contains(file,
-               "  recur(in_x, b0, &c3, lstm_step, n0, in_h, in_c, b1);\n"
+               "  recur(in_x, b0, &c3, lstm_step, n0, in_h, in_c, 0, b1);\n"
                "  copy(b0 + 0, out_r_output_0, 1, n1);\n"
                "  copy(b0 + 4, out_r_output_1, 1, n2);\n"
                "  copy(b0 + 8, out_r_output_2, 1, n3);\n"));
