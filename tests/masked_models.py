@@ -1,4 +1,4 @@
-"""Random models with a Masking, and examples for them."""
+"""Random models with a Masking, and examples for them; and models with a Dot."""
 import numpy as np
 
 import differential
@@ -62,6 +62,28 @@ def masked_model(rng):
         x = add_attention(b, x, rng)
     if len(b.shapes[x]) == 2 and rng.random() < 0.5:
         x = b.add("GlobalAveragePooling1D", {"keepdims": bool(rng.integers(2))}, [x])
+    b.add("Dense", {"units": 3}, [x])
+    return b.json()
+
+
+def dot_model(rng):
+    """A Dot over any axes of two inputs."""
+    rows, width = (int(n) for n in rng.integers(1, 9, 2))
+    b = differential.Builder(rng, True, [rows, width], rng)
+    ends, inputs = [], []
+    size = int(pick(rng, rows, width))
+    for _ in range(2):
+        x = b.add("Dense", {"units": size}, [b.input])
+        end = 2
+        what = rng.random()
+        if what < 0.3:
+            x, end = b.add("GlobalMaxPooling1D", {}, [x]), 1
+        elif what < 0.6:
+            x, end = b.add("Permute", {"dims": [2, 1]}, [x]), 1
+        ranked = len(b.shapes[x]) + 1
+        ends.append(end - ranked if rng.random() < 0.3 else end)
+        inputs.append(x)
+    x = b.add("Dot", {"axes": ends}, inputs)
     b.add("Dense", {"units": 3}, [x])
     return b.json()
 

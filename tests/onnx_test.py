@@ -119,7 +119,9 @@ class Case:
         elif number % 16 == 11:
             self.model = differential.resized_model(rng)
         elif number % 8 == 1:
-            self.model = masked_models.masked_model(rng)
+            make = (masked_models.dot_model if number % 32 == 17 else
+                    masked_models.masked_model)
+            self.model = make(rng)
         elif number % 32 == 19:
             self.model = differential.stateful_model(rng)
         elif number % 8 in (5, 6) or number % 32 == 3:

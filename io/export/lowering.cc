@@ -39,6 +39,8 @@ class LoweringBuilder {
   void KeepInput(Primitive*, int) {}
   void Activate(Primitive*, int);
   void MatMul(Primitive*, int);
+  void Dot(Primitive*, int);
+  int AddMatrix(const Primitive& dot, size_t input, bool sums_rows);
   void Conv(Primitive*, int depthwise);
   void SeparableConv(Primitive*, int);
   void ConvTranspose(Primitive*, int);
@@ -183,6 +185,7 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kMelSpectrogram, Kind::kSpectrogram, &LoweringBuilder::KeepInput, 0},
     {Is::kMFCC, Kind::kSpectrogram, &LoweringBuilder::KeepInput, 0},
     {Is::kSTFTSpectrogram, Kind::kStft, &LoweringBuilder::KeepInput, 0},
+    {Is::kDot, Kind::kReshape, &LoweringBuilder::Dot, 0},
     {Is::kMask, Kind::kMask, &LoweringBuilder::Mask, 0},
     {Is::kMasking, Kind::kMerge, &LoweringBuilder::Masking, 0},
 };
@@ -272,6 +275,39 @@ void LoweringBuilder::MatMul(Primitive* p, int) {
   p->kernel = Find(*p, "kernel");
   p->bias = Find(*p, "bias");
   p->activation = p->layer->activation;
+}
+
+// The product of a matrix with the summed axis last, and one with it first.
+void LoweringBuilder::Dot(Primitive* p, int) {
+  Primitive product = *p;
+  product.kind = Kind::kMatMul;
+  product.inputs = {AddMatrix(*p, 0, false), AddMatrix(*p, 1, true)};
+  const auto shape_of = [&](size_t input) {
+    return out_.primitives[static_cast<size_t>(product.inputs[input])].output;
+  };
+  product.output = {shape_of(0)[0], shape_of(1)[1]};
+  p->inputs = {Add(std::move(product))};
+}
+
+// Adds an input of a Dot as a matrix, which is summed over its rows or columns.
+int LoweringBuilder::AddMatrix(const Primitive& dot, size_t input,
+                               bool sums_rows) {
+  Primitive p = dot;
+  p.inputs = {dot.inputs[input]};
+  const Shape x = InputOf(p);
+  const std::vector<int64_t>& axes = dot.layer->axes;
+  const int64_t axis = input == 0 ? axes[0] : axes.back();
+  const bool is_first = axis == 1 || axis == -2;
+  if (x.rank() == 1) {
+    p.output = sums_rows ? Shape{x[0], 1} : Shape{1, x[0]};
+  } else if (is_first == sums_rows) {
+    return p.inputs[0];
+  } else {
+    p.kind = Kind::kTranspose;
+    p.dims = {2, 1};
+    p.output = {x[1], x[0]};
+  }
+  return Add(std::move(p));
 }
 
 void LoweringBuilder::Conv(Primitive* p, int depthwise) {

@@ -43,7 +43,8 @@ struct Primitive {
     kInput,
     kIdentity,        // its input
     kReshape,         // its input, in a different shape
-    kMatMul,          // x kernel + bias over the last axis; activation
+    kMatMul,          // x kernel + bias over the last axis; activation. Without
+                      // a kernel: the product of two inputs of two axes
     kConv,            // a convolution with `window`; groups, kernel, bias,
                       // activation, depthwise
     kPool,            // pools images with `window`; is_max, covers_image

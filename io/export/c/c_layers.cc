@@ -71,7 +71,8 @@ void CModel::ConvTranspose() {
 }
 
 void CModel::CallConv(const char* function) {
-  const std::string kernel = Weight(p_->kernel), bias = Weight(p_->bias);
+  const std::string kernel = p_->kernel == nullptr ? X(1) : Weight(p_->kernel),
+                    bias = Weight(p_->bias);
   const std::string numbers = Numbers(WindowOf(*p_, XShape()).Numbers());
   Call("%s(%s, %s, %s, %s, %s)", function, X().c_str(), Y().c_str(),
        kernel.c_str(), bias.c_str(), numbers.c_str());

@@ -499,7 +499,8 @@ Status PlainModelBuilder::ConvertPrimitive() {
   const Row* const row =
       std::find_if(std::begin(kRows), std::end(kRows),
                    [&](const Row& r) { return r.kind == primitive_->kind; });
-  if (row == std::end(kRows)) return Refuse("which has no int8 form");
+  const bool is_dot = primitive_->layer->kind == Layer::Kind::kDot;
+  if (row == std::end(kRows) || is_dot) return Refuse("which has no int8 form");
   RINGLET_RETURN_IF_ERROR((this->*row->convert)());
   return plain_.model.status();
 }

@@ -132,6 +132,11 @@ OnnxValue OnnxConverter::ConvTranspose() {
 
 OnnxValue OnnxConverter::MatMul() {
   OnnxValue& x = this->x();
+  if (p_->kernel == nullptr) {
+    const int a = builder_.Last(&x), b = builder_.Last(&this->x(1));
+    return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast,
+                                  builder_.Node("MatMul", {a, b}));
+  }
   const int64_t in = x.shape.back(), units = p_->output.back();
   const int rank = x.shape.rank();
   if (rank == 3 || (rank == 2 && x.first >= 0)) {
