@@ -500,7 +500,9 @@ Status PlainModelBuilder::ConvertPrimitive() {
       std::find_if(std::begin(kRows), std::end(kRows),
                    [&](const Row& r) { return r.kind == primitive_->kind; });
   const bool is_dot = primitive_->layer->kind == Layer::Kind::kDot;
-  if (row == std::end(kRows) || is_dot) return Refuse("which has no int8 form");
+  if (row == std::end(kRows) || is_dot) {
+    return Refuse("which has no int8 form; export the model without int8");
+  }
   RINGLET_RETURN_IF_ERROR((this->*row->convert)());
   return plain_.model.status();
 }

@@ -1,5 +1,5 @@
-// Tests exports of models with masks. tests/onnx_test.py and c_file_test.py
-// test that the files compute the model's outputs.
+// Tests exports of models with masks, and of Dot. tests/onnx_test.py and
+// c_file_test.py test that the files compute the model's outputs.
 
 #include <gtest/gtest.h>
 
@@ -35,6 +35,47 @@ TEST(MaskedExportTest, Onnx_CarryWithGatesThatDoNotClose_IsRefused) {
   EXPECT_TRUE(Contains(
       Exported([&](const std::string& path) { return ExportC(&model, path); }),
       "static void mask("));
+}
+
+// Expects that the int8 export names the layer, and what to do.
+void ExpectNoInt8(Model* model, const std::string& layer) {
+  CompileOne(model);
+  Examples examples;
+  ExportCOptions options;
+  options.calibration = examples.Batches({4, 2}, {1}, 4);
+  ExpectRefused(
+      [&](const std::string& path) { return ExportC(model, path, options); },
+      {layer, "which has no int8 form; export the model without int8"});
+}
+
+TEST(MaskedExportTest, Int8_MaskOrDot_IsRefusedByName) {
+  Sequential masked(
+      {Input({4, 2}), Masking().Name("padding"), GRU(3), Dense(1)});
+  ExpectNoInt8(&masked, "layer 'padding' is a Masking");
+  Functional products;
+  const auto x = products.Add(Input({4, 2}));
+  const auto dot = products.Add(Dot({2, 2}).Name("products"), {x, x});
+  products.Outputs({products.Add(Dense(1), {products.Add(Flatten(), {dot})})});
+  ExpectNoInt8(&products, "layer 'products' is a Dot");
+}
+
+// Each set of axes that gives one product of rows: the ONNX file has a
+// Transpose only for an axis that stands in the other place.
+TEST(MaskedExportTest, Onnx_Dot_TransposesWhatItsAxesAskFor) {
+  const auto transposes = [](int64_t a, int64_t b) {
+    Functional model;
+    const auto x = model.Add(Input({3, 3}));
+    model.Outputs({model.Add(Dot({a, b}), {x, x})});
+    CompileOne(&model);
+    return CountOf(Exported([&](const std::string& path) {
+                     return ExportOnnx(&model, path);
+                   }),
+                   "\x22\x09Transpose");
+  };
+  EXPECT_EQ(transposes(2, 1), 0);
+  EXPECT_EQ(transposes(2, 2), 1);
+  EXPECT_EQ(transposes(-2, 1), 1);
+  EXPECT_EQ(transposes(1, -1), 2);
 }
 
 }  // namespace
