@@ -4,12 +4,11 @@
 // here must be refused by FieldReader::Finish, and never be ignored: it
 // changes the outputs.
 
-#include "calls_json.h"
-
 #include <string>
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
+#include "functional_json.h"
 #include "operation_json.h"
 
 namespace ringlet {

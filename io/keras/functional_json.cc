@@ -23,7 +23,6 @@
 #include "../../core/layers/recurrent/bidirectional.h"
 #include "../../core/layers/recurrent/recurrent_output.h"
 #include "../../core/layers/recurrent/time_distributed.h"
-#include "calls_json.h"
 #include "mask_json.h"
 
 namespace ringlet {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "field_reader.h"
 #include "layer_json.h"
 #include "ringlet/model.h"
 
@@ -33,6 +34,16 @@ struct LayerGraph {
 // Every layer must be on a path from an input to an output.
 Status BuildFunctional(const Json& layers, LayerGraph* graph,
                        FieldReader* fields, Functional* model);
+
+// Reads "inbound_nodes" of a layer, as Keras 3 and Keras 2 write it. Makes the
+// layer of an operation.
+Status ReadCalls(const Json& json, LayerEntry* entry);
+// Reads kCallOrder, which only ringlet writes.
+Status ReadCallOrder(const Json& json, LayerEntry* entry);
+// Reads config.input_layers or output_layers: one, a list, or an object by
+// name.
+void ReadEnds(const char* key, FieldReader* fields,
+              std::vector<CallReference>* ends);
 
 // Call it after the layer was added as the model's last.
 Status CheckAdded(const LayerEntry& entry, const Model& model);

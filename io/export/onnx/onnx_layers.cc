@@ -1,7 +1,5 @@
 // Each kind of primitive has a row in kConverters.
 
-#include "onnx_layers.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,7 +7,9 @@
 
 #include "../../../core/base/check.h"
 #include "../../../core/base/text.h"
+#include "../lowering.h"
 #include "onnx_converter.h"
+#include "ringlet/export.h"
 
 namespace ringlet {
 namespace {
@@ -369,6 +369,10 @@ OnnxValue OnnxConverter::Concatenate() {
                       p_->layer->name));
 }
 
+namespace {
+
+// Adds the compiled model's inputs, layers and outputs, with a final softmax if
+// `softmax`. The graph refers to the model's weights.
 Status AddModel(Model* model, bool softmax, OnnxGraph* graph) {
   OnnxConverter converter(model, graph);
   RINGLET_RETURN_IF_ERROR(converter.AddNodes());
@@ -382,6 +386,17 @@ Status AddModel(Model* model, bool softmax, OnnxGraph* graph) {
         converter.AddOutput(model->output_node(k), softmax));
   }
   return Status();
+}
+
+}  // namespace
+
+Status ExportOnnx(Model* model, const std::string& path,
+                  const ExportOnnxOptions& options) {
+  RINGLET_RETURN_IF_ERROR(CheckHasWeights(*model, path));
+  OnnxGraph graph;
+  RINGLET_RETURN_IF_ERROR(
+      AddModel(model, options.softmax, &graph).Annotate("%s", path.c_str()));
+  return graph.Write(model->name(), options.metadata, options.files, path);
 }
 
 }  // namespace ringlet
