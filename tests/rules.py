@@ -65,10 +65,10 @@ RESULTS = {
         ("core/compute/functions.h", "inline float Exp(float x) {",
          "inline float Exp(float x) {\n  if (x < 1e9f) return std::exp(x);"),
     "operations fused by the compiler":
-        ("core/objective/optimizer_formulas.cc", '#include "optimizer_formulas.h"',
+        ("core/objective/optimizer_formulas.cc", '#include "optimizer_table.h"',
          '#pragma GCC target("avx2,fma")\n'
          '#pragma GCC optimize("fp-contract=fast")\n'
-         '#include "optimizer_formulas.h"'),
+         '#include "optimizer_table.h"'),
     "a sum cut among the threads":
         ("core/layers/basic/dense.cc",
          "AddColumnSums(call.dy, rows, units_, call.d_weights[1]);",

@@ -4,7 +4,7 @@
 // graph, the batch and the number of threads. Ranks may choose differently: the
 // bits are the same.
 
-#include "dropped_outputs.h"
+#include "step_plan.h"
 
 #include <algorithm>
 #include <utility>

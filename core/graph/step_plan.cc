@@ -9,7 +9,6 @@
 #include <cinttypes>
 
 #include "../layers/layer_table.h"
-#include "dropped_outputs.h"
 
 namespace ringlet {
 

@@ -109,6 +109,12 @@ class StepPlan {
   uint64_t bytes_ = 0;
 };
 
+// Chooses the outputs that a step drops and computes again for its backward
+// pass: cheap ones where this saves memory. With Options::recompute it
+// considers the others too.
+StepPlan::Choice ChooseForStep(const Graph& graph,
+                               const StepPlan::Options& options);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_CORE_GRAPH_STEP_PLAN_H_

@@ -4,7 +4,7 @@
 // The regularizer's gradient and the weight decay are parts of the same loop,
 // which saves a pass over memory.
 
-#include "optimizer_formulas.h"
+#include "optimizer_table.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,6 @@
 #include "../base/check.h"
 #include "../base/decimal.h"
 #include "../compute/functions.h"
-#include "optimizer_formulas.h"
 
 namespace ringlet {
 namespace {

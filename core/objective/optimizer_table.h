@@ -64,6 +64,19 @@ struct UpdateCall {
 // updated alone.
 void UpdateRange(const UpdateCall& call);
 
+// Replaces magnitudes below 2^-110 by 0.
+void FlushTinyMoments(int64_t n, float* slot);
+// The update of each optimizer, on a range of the weights and of its slots
+// (optimizer_formulas.cc).
+void UpdateSgd(const UpdateCall& call);
+void UpdateRmsprop(const UpdateCall& call);
+void UpdateAdam(const UpdateCall& call);
+void UpdateAdamax(const UpdateCall& call);
+void UpdateNadam(const UpdateCall& call);
+void UpdateAdagrad(const UpdateCall& call);
+void UpdateAdadelta(const UpdateCall& call);
+void UpdateLion(const UpdateCall& call);
+
 // A setting that not all optimizers have.
 struct OptimizerField {
   const char* name;  // the name in Keras
