@@ -57,7 +57,7 @@ struct LaunchOptions {
   double healthy_seconds = 600;
   double backoff_seconds = 0.5;
   double max_backoff_seconds = 30;
-  // If not 0, a worker without a restart left does not end the job while this
+  // If not 0, a failed worker without a restart does not end the job while this
   // many workers are left. Its exit code does not count then. Exit code 2 of
   // its first run ends the job all the same.
   int min_workers = 0;

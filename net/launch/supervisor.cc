@@ -79,8 +79,8 @@ bool Supervisor::MayContinueWithout(int worker, int code) const {
       states_.begin(), states_.end(), [&](const WorkerState& other) {
         return &other != &StateOf(worker) && !other.done && !other.given_up;
       });
-  return phase_ == Phase::kRunning && options_.restart && !finished_ &&
-         options_.min_workers > 0 && remaining >= options_.min_workers;
+  return phase_ == Phase::kRunning && !finished_ && options_.min_workers > 0 &&
+         remaining >= options_.min_workers;
 }
 
 void Supervisor::GiveUp(int worker, int code, Actions* actions) {

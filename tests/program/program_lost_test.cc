@@ -109,6 +109,31 @@ TEST_F(ProgramTest, ElasticJob_WorkerIsStopped_EndsWithoutIt) {
   }
 }
 
+TEST_F(ProgramTest, ElasticJobWithoutRestart_WorkerIsLost_EndsWithZero) {
+  WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
+           R"("steps_per_epoch": 1000}, "callbacks": [],
+  "strategy": {"policy": "shrink", "timeout": 4})");
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    SCOPED_TRACE(signal);
+    const std::string log = signal == SIGKILL ? "killed.csv" : "stopped.csv";
+    Start({"launch", "-n", "3", "--grace", "1", "--",
+           Program("tools/ringlet/ringlet"), "train", "run.json", "--save",
+           "m.safetensors", "--log-steps", log});
+    ASSERT_TRUE(Eventually(
+        [&] { return Lines(ReadWhole(folder_ / log)).size() > 100; }));
+    const std::vector<pid_t> workers = WorkersOf(child_);
+    ASSERT_EQ(workers.size(), 3u);
+    kill(workers[2], signal);
+    EXPECT_EQ(Wait(), 0) << err_;
+    EXPECT_TRUE(Contains(
+        err_, signal == SIGKILL
+                  ? "worker 2 was ended by signal 9; the others continue"
+                  : "worker 2 is stopped: the others have finished"))
+        << err_;
+    EXPECT_TRUE(std::filesystem::remove(folder_ / "m.safetensors"));
+  }
+}
+
 // time   event                                         expected
 // row 100  worker 0, the chief, is stopped with its lock
 // then     worker 1 trains alone to the end            its log is beside, and

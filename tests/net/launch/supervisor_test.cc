@@ -137,6 +137,42 @@ TEST(SupervisorTest, ElasticJob_WorkerWithoutARestartLeft_ContinuesWithoutIt) {
   }
 }
 
+TEST(SupervisorTest, ElasticJobWithoutRestart_WorkerIsKilled_EndsWithZero) {
+  LaunchOptions options = Options(3, false);
+  options.end_together = true;
+  options.min_workers = 1;
+  for (const bool complete : {false, true}) {
+    Supervisor supervisor(options);
+    const Supervisor::Actions lost = supervisor.OnExit(1, 128 + SIGKILL);
+    EXPECT_EQ(lost.notices, Strings{"worker 1 was ended by signal 9; the "
+                                    "others continue without it"});
+    EXPECT_FALSE(lost.new_deadline);
+    EXPECT_LT(supervisor.OnEnded(1, 128 + SIGKILL).restart_after, 0);
+    for (const int worker : {0, 2}) {
+      supervisor.OnExit(worker, complete ? 0 : 75);
+      supervisor.OnEnded(worker, complete ? 0 : 75);
+    }
+    EXPECT_TRUE(supervisor.done());
+    EXPECT_EQ(supervisor.exit_code(), complete ? 0 : 75);
+  }
+}
+
+// A worker under SIGSTOP ends by SIGKILL alone.
+TEST(SupervisorTest, ElasticJobWithoutRestart_WorkerIsStopped_IsKilled) {
+  LaunchOptions options = Options(2, false);
+  options.end_together = true;
+  options.min_workers = 1;
+  Supervisor supervisor(options);
+  EXPECT_GE(supervisor.OnExit(0, 0).deadline, 0);
+  supervisor.OnEnded(0, 0);
+  EXPECT_EQ(supervisor.OnDeadline().signal, SIGTERM);
+  EXPECT_EQ(supervisor.OnDeadline().signal, SIGKILL);
+  supervisor.OnExit(1, 128 + SIGKILL);
+  supervisor.OnEnded(1, 128 + SIGKILL);
+  EXPECT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.exit_code(), 0);
+}
+
 // For example, RUN.json was changed after the start. In a first run the
 // configuration is wrong for all workers.
 TEST(SupervisorTest, ElasticJob_WrongConfigurationOfARestart_GoesOnWithoutIt) {
@@ -535,7 +571,7 @@ TEST(SupervisorTest, Job_AnyHistory_Ends) {
     for (const int count : job.starts()) {
       EXPECT_LE(count, 1 + options.max_restarts);
     }
-    if (!options.restart && !options.end_together) {
+    if (!options.restart && !options.end_together && options.min_workers == 0) {
       EXPECT_EQ(job.supervisor().exit_code(), job.first_code());
     }
   }

@@ -19,8 +19,8 @@ struct TrainSettingsForLaunch {
   int64_t threads = 1;
   // How long a worker waits for the others before it trains alone, at least.
   double waits_seconds = 0;
-  // With --shrink, the minimum number of workers that continue without the
-  // others. 0: all workers are needed.
+  // The minimum number of workers that continue without the others. 0: all
+  // workers are needed.
   int min_workers = 0;
 };
 // `workers`: the number of workers of the job.

@@ -29,7 +29,9 @@ process is left behind.
 
 constexpr char kMore[] = R"(
 Exit code: 0 if all workers ended with 0; otherwise that of the worker that
-failed first (128 + signal if it was killed). 2 for wrong usage, 127 if COMMAND
+failed first (128 + signal if it was killed). If RUN.json lets `ringlet train`
+continue without it ("policy": "shrink"), its code does not count, and a line
+names it. 2 for wrong usage, 127 if COMMAND
 is not found, 126 if it cannot be run. A worker that ends with 2, a wrong
 configuration, is not started again.
 
@@ -73,22 +75,26 @@ TrainSettingsForLaunch LineOf(const std::vector<std::string>& command,
   return ReadTrainSettings({command.begin() + 2, command.end()}, workers);
 }
 
-// The others continue while a worker is started again, and none ends with
-// success before the model is saved. A worker that misses the end must be
-// stopped before it continues alone: it would overwrite the model and the logs.
-void SetRestartOptions(const TrainSettingsForLaunch& train,
-                       LaunchOptions* options) {
-  std::vector<std::string>& command = options->command;
-  if (!IsTrain(command)) return;
-  options->end_together = true;
+// The others continue while a worker is started again.
+void AddShrink(std::vector<std::string>* command) {
+  const char* const shrink = "--shrink";
+  if (!IsTrain(*command)) return;
+  if (std::find(command->begin(), command->end(), shrink) == command->end()) {
+    command->insert(command->begin() + 2, shrink);
+  }
+}
+
+// No worker ends with success before the model is saved. A worker that misses
+// the end must be stopped before it continues alone: it would overwrite the
+// model and the logs.
+void SetLossOptions(const TrainSettingsForLaunch& train,
+                    LaunchOptions* options) {
+  if (!IsTrain(options->command)) return;
+  options->end_together = options->restart || train.min_workers > 0;
   options->min_workers = train.min_workers;
   if (train.waits_seconds > 0) {
     options->others_grace_seconds =
         std::min(options->others_grace_seconds, 0.4 * train.waits_seconds);
-  }
-  const char* const shrink = "--shrink";
-  if (std::find(command.begin(), command.end(), shrink) == command.end()) {
-    command.insert(command.begin() + 2, shrink);
   }
 }
 
@@ -221,9 +227,10 @@ int LaunchCommand(const std::vector<std::string>& line) {
   options.command = flags.arguments();
   if (elsewhere.given()) return LaunchElsewhere(elsewhere, options);
   options.workers = static_cast<int>(workers);
+  if (options.restart) AddShrink(&options.command);
   const TrainSettingsForLaunch train = LineOf(options.command, options.workers);
   WarnOfFewCores(options, train.threads);
-  if (options.restart) SetRestartOptions(train, &options);
+  SetLossOptions(train, &options);
   return LaunchExitCode(Launch(options));
 }
 

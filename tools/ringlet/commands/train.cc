@@ -541,7 +541,7 @@ TrainSettingsForLaunch ReadTrainSettings(const std::vector<std::string>& line,
                      ReadRunConfig(flags.arguments()[0], &config).ok();
   if (!right) return {};
   values.fit.Apply(&config.fit);
-  ChooseShrinkPolicy(workers, &config);
+  if (values.shrink) ChooseShrinkPolicy(workers, &config);
   const StrategyOptions& s = config.strategy.options;
   TrainSettingsForLaunch train;
   train.threads = config.fit.threads;
