@@ -14,7 +14,7 @@ Without noise, 12 steps of SGD must have the losses and weights of
 keras_oracle.py in float64, within LIMIT. So must the outputs of the trained
 model, exported to ONNX and computed by onnx_numpy.py. With noise, the three texts
 must train to the same weights. An architecture with "lacks" is refused by the
-name of this class, and one with "unexported" by `export`.
+name of this class.
 With less than 5 RINGLET_TEST_SECONDS a third of them is run.
 """
 import argparse
@@ -200,10 +200,6 @@ def compare(folder, expected):
 def export(program, architecture, model, folder):
     """What is wrong with the trained model as an ONNX file, or ""."""
     problem = call(folder, program, "export", "out.safetensors", "-o", "m.onnx")
-    lacks = architecture.entry.get("unexported")
-    if lacks:
-        return "" if f"is a {lacks}," in problem else (
-            f"is not refused by export as a {lacks}: {problem}")
     if problem:
         return problem
     oracle, weights = keras_oracle.Model(model), weights_of(folder)
