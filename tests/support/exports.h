@@ -41,7 +41,8 @@ template <typename Save>
 void ExpectRefused(const Save& save,
                    const std::vector<std::string>& message_parts) {
   TempFolder folder;
-  WriteWhole(folder / "m", "before");
+  const std::string before = "/* A model that may be replaced */";
+  WriteWhole(folder / "m", before);
   const Status status = save(folder / "m");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   const std::string message = status.message();
@@ -49,7 +50,7 @@ void ExpectRefused(const Save& save,
   for (const std::string& text : message_parts) {
     EXPECT_TRUE(Contains(message, text));
   }
-  EXPECT_EQ(ReadWhole(folder / "m"), "before");
+  EXPECT_EQ(ReadWhole(folder / "m"), before);
 }
 
 // Expects that save(model, path) exports each class of layer, in a model of its

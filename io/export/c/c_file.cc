@@ -113,6 +113,8 @@ Status ExportC(Model* model, const std::string& path,
   RINGLET_RETURN_IF_ERROR(
       c.AddLayers(options.softmax).Annotate("%s", path.c_str()));
   Int8Model int8;
+  // Before the long work. Both C files begin so (c_model.cc, int8_file.cc).
+  RINGLET_RETURN_IF_ERROR(CheckReplaceable(options.files, path, "/* A model "));
   if (interface.int8) {
     RINGLET_RETURN_IF_ERROR(
         int8.Make(model, options.calibration, kCalibrationExamples)
@@ -124,8 +126,6 @@ Status ExportC(Model* model, const std::string& path,
       RINGLET_RETURN_IF_ERROR(Measure(model, int8, options.test, report));
     }
   }
-  // Both C files begin so (c_model.cc, int8_file.cc).
-  RINGLET_RETURN_IF_ERROR(CheckReplaceable(options.files, path, "/* A model "));
   AtomicFile header;
   RINGLET_RETURN_IF_ERROR(OpenCHeader(options.files, CHeaderPath(path),
                                       CHeaderText(interface), &header));

@@ -80,17 +80,20 @@ Status NpyExampleBytesInMemory(const std::string& path,
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data) {
   const std::string header = NpyHeader(dtype, shape);
-  std::vector<unsigned char> bytes(
-      static_cast<const unsigned char*>(data),
-      static_cast<const unsigned char*>(data) +
-          SizeOf(dtype) * static_cast<size_t>(shape.elements()));
-  SwapToLittle(bytes.data(), SizeOf(dtype),
-               static_cast<size_t>(shape.elements()));
+  const size_t count = static_cast<size_t>(shape.elements());
+  const size_t bytes = count * SizeOf(dtype);
+  std::vector<unsigned char> swapped;
+  if (kBigEndian) {
+    const auto* first = static_cast<const unsigned char*>(data);
+    swapped.assign(first, first + bytes);
+    SwapToLittle(swapped.data(), SizeOf(dtype), count);
+    data = swapped.data();
+  }
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(
-      PosixFiles(), path, static_cast<int64_t>(header.size() + bytes.size())));
+      PosixFiles(), path, static_cast<int64_t>(header.size() + bytes)));
   RINGLET_RETURN_IF_ERROR(file.file()->Write(header.data(), header.size()));
-  RINGLET_RETURN_IF_ERROR(file.file()->Write(bytes.data(), bytes.size()));
+  RINGLET_RETURN_IF_ERROR(file.file()->Write(data, bytes));
   return file.Commit();
 }
 

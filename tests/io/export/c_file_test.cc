@@ -142,6 +142,11 @@ TEST(CFileTest, Export_FileOfTheUserIsThere_IsKept) {
   const Status status = ExportC(&model, folder / "main.c");
   EXPECT_TRUE(Contains(status, "main.c: the model would replace this file"));
   EXPECT_EQ(ReadWhole(folder / "main.c"), own);
+  // Before the calibration, which would fail.
+  ExportCOptions int8;
+  int8.calibration = NpyDataset(folder / "missing.npy").Batch(1);
+  EXPECT_TRUE(Contains(ExportC(&model, folder / "main.c", int8),
+                       "the model would replace this file"));
   ASSERT_OK(ExportC(&model, folder / "model.c"));
   EXPECT_OK(ExportC(&model, folder / "model.c"));
 }
