@@ -29,7 +29,7 @@ class Event {
   Event& Text(const char* key, const std::string& value);
   Event& Int(const char* key, int64_t value);
   Event& Seconds(const char* key, int64_t nanos);
-  // The number of a worker in the job's list; below 0: no field.
+  // The number of a worker in the job's list; negative if there is none.
   Event& Worker(const char* key, int worker);
   Event& Workers(const char* key, const std::vector<int>& workers);
   Event& Add(const char* key, const JsonWriter& value);
@@ -61,7 +61,7 @@ class EventSink {
   ~EventSink() = default;
 };
 
-// The sink of the process; null: events are not recorded.
+// The sink of the process; null if events are not recorded.
 inline std::atomic<EventSink*> g_events{nullptr};
 
 inline void RecordEvent(const Event& event) {

@@ -39,7 +39,7 @@ inline uint16_t Float16OfFloat(float value) {
   constexpr uint32_t kRebias = (127 - 15) << 23;
   const uint32_t sign = BitsOfFloat(value) & 0x80000000;
   const uint32_t bits = BitsOfFloat(value) ^ sign;
-  // Below 2^-14: adding 0.5 makes the processor round at the last place of a
+  // Below 2^-14 adding 0.5 makes the processor round at the last place of a
   // subnormal number.
   const uint32_t small =
       BitsOfFloat(FloatOfBits(bits) + 0.5f) - BitsOfFloat(0.5f);

@@ -11,7 +11,7 @@
 namespace ringlet {
 
 struct LongWait {
-  std::vector<int> workers;  // numbers in the job's list; empty: no wait
+  std::vector<int> workers;  // numbers in the job's list; empty without a wait
   int64_t since = 0;         // monotonic nanoseconds
 };
 

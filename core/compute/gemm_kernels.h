@@ -56,7 +56,7 @@ struct KernelSet {
   int64_t row_block,
       col_block;  // blocks of C: multiples of tile_rows and tile_cols
   // A whole tile of k terms, from two panels. `next` is the next panel of B.
-  // Null: use loops->rows.
+  // If null, use loops->rows.
   void (*tile)(int64_t k, const float* a, const float* b, bool add, float* c,
                int64_t row_stride, const float* next);
   const GemmLoops* loops;

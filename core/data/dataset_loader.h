@@ -25,7 +25,7 @@ class DatasetLoader final : public BatchLoader {
   struct TargetsOf {
     int64_t count = 1;                // targets of each example
     bool classes = true;              // they are class numbers
-    int64_t num_classes = 0;          // > 0: these are below it
+    int64_t num_classes = 0;          // if positive, classes are below it
     std::optional<int> ignore_class;  // may be any number
     int64_t rows = 1;                 // see ExampleWeights
   };
@@ -40,10 +40,10 @@ class DatasetLoader final : public BatchLoader {
     float* x = nullptr;
     void* y = nullptr;
     std::vector<Shape> x_shapes;     // the shapes of the model's inputs
-    bool read_targets = true;        // false: y is null, and need not exist
-    bool read_examples = true;       // false: x is null, and need not exist
+    bool read_targets = true;        // if false, y is null
+    bool read_examples = true;       // if false, x is null
     std::vector<TargetsOf> outputs;  // those with a loss
-    // If not empty: targets are class numbers, or have one value for each
+    // If not empty, targets are class numbers, or have one value for each
     // class.
     ClassWeights class_weight;
     bool background = true;

@@ -29,7 +29,7 @@ struct DatasetParts {
 
   bool endless() const { return passes < 0; }
   bool ordered() const { return shuffle || passes != 1 || batch != 0; }
-  int64_t shuffle_seed() const {  // -1: not shuffled
+  int64_t shuffle_seed() const {  // -1 if not shuffled
     return shuffle ? static_cast<int64_t>(seed & INT64_MAX) : -1;
   }
   // A checksum of the numbers of examples in the files.
@@ -64,15 +64,15 @@ struct DatasetParts {
   int64_t size = 0;  // examples of one pass
   bool shuffle = false;
   uint64_t seed = 0;
-  int64_t passes = 1;  // < 0: endless
+  int64_t passes = 1;  // negative means endless
   bool batches_cross_passes = false;
   int64_t batch = 0;
   bool drop_remainder = false;
   Scale scale;
-  int64_t memory = 0;         // 0: Memory was not called
+  int64_t memory = 0;         // zero if Memory was not called
   int64_t example_bytes = 0;  // with memory: bytes of x and y in the source
   bool apart = false;         // with memory: each example has its own file
-  std::shared_ptr<const std::vector<float>> weights;  // null: all are 1
+  std::shared_ptr<const std::vector<float>> weights;  // null if all are 1
   int64_t weights_per_example = 1;
   AutoShardPolicy policy = AutoShardPolicy::kData;
   std::shared_ptr<const std::vector<int64_t>> files;  // FileStarts

@@ -53,8 +53,8 @@ class ExampleBuffer {
  private:
   struct Group {
     std::vector<int64_t> index;  // the examples in the order of use
-    std::vector<int32_t> order;  // the order of reading; empty: that of use
-    // The slot of each example; < 0: it is not read.
+    std::vector<int32_t> order;  // the order of reading; empty if as used
+    // The slot of each example; negative if it is not read.
     std::vector<int32_t> slot;
     size_t read = 0, used = 0;
 
@@ -76,7 +76,7 @@ class ExampleBuffer {
   std::unique_ptr<unsigned char[]> x_, y_;  // the slots
   std::vector<int32_t> free_;               // slots
   Group present_, next_;
-  std::unique_ptr<ThreadPool> threads_;  // null: one
+  std::unique_ptr<ThreadPool> threads_;  // null for one thread
   std::vector<Status> read_;             // the results of ReadAtOnce
   std::vector<int64_t> block_index_;
   std::vector<unsigned char> block_x_, block_y_;

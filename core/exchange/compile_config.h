@@ -102,14 +102,14 @@ struct CompileConfig {
   // states.
   std::vector<size_t> first_states;
   CompileOptions options;
-  Availability availability;  // null: the replicas of all members
+  Availability availability;  // null if all take part
   std::unique_ptr<ThreadPool> pool;
   SoloCollective solo;
   Collective* collective = &solo;  // never null
   JobReplicas job_replicas;
   JoiningMembers joining;
   int64_t number = 0;  // the number of this Compile with the collective, from 1
-  int64_t chosen_steps = 0;  // steps of a round; 0: not chosen yet
+  int64_t chosen_steps = 0;  // steps of a round; zero if not chosen yet
 };
 
 }  // namespace ringlet

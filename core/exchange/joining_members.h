@@ -38,7 +38,7 @@ class JoiningMembers {
   void AbortOthers(Collective* collective, const Status& why) const;
 
  private:
-  std::vector<uint8_t> incumbents_;  // not 0: an incumbent; empty: none joins
+  std::vector<uint8_t> incumbents_;  // not 0 if incumbent; or empty
 };
 
 }  // namespace ringlet

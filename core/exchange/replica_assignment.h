@@ -46,7 +46,7 @@ class ReplicaAssignment {
 
  private:
   std::vector<int> counts_;  // the number of each rank's replicas
-  std::vector<int> fixed_;   // the replica of each rank; empty: ranges in order
+  std::vector<int> fixed_;   // each rank's replica; or empty
 };
 
 }  // namespace ringlet

@@ -22,7 +22,7 @@ class WorkerThroughput {
   // The most times that are kept for a rank.
   static constexpr size_t kKept = 31;
 
-  // The known time of worker number `worker` in the list; 0: unknown.
+  // The known time of worker number `worker` in the list; zero if unknown.
   int64_t NanosPerReplica(int64_t worker) const;
   // Begins a new view of these workers (numbers in the job's list). nanos[r] is
   // rank r's time by NanosPerReplica. If it is 0, the lowest rank that has a
@@ -30,7 +30,7 @@ class WorkerThroughput {
   Status BeginView(Collective* collective, std::vector<int64_t> workers,
                    std::vector<int64_t>* nanos);
   // Add records the times of one step of the present view, by rank. Set
-  // replaces what NanosPerReplica gives, without a step. 0: not measured,
+  // replaces what NanosPerReplica gives, without a step. Zero if not measured,
   // changes nothing.
   void Add(const std::vector<int64_t>& nanos);
   void Set(const std::vector<int64_t>& nanos);

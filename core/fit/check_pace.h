@@ -14,7 +14,7 @@
 
 namespace ringlet {
 
-// The time of a step and of a check on a rank, in nanoseconds. 0: unknown.
+// The time of a step and of a check on a rank, in nanoseconds. Zero if unknown.
 struct CheckTimes {
   int64_t step = 0;
   int64_t check = 0;

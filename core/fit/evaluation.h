@@ -29,9 +29,9 @@ void SetEpochMetrics(const Model& model, const std::vector<MetricState>& states,
 Status CheckEndless(const Dataset& dataset, int64_t steps, const char* option);
 
 struct Evaluation {
-  int64_t steps = 0;  // 0: all of the dataset
+  int64_t steps = 0;  // zero means the whole dataset
   bool prefetch = true;
-  Progress* progress = nullptr;  // null: no progress is shown
+  Progress* progress = nullptr;  // null shows no progress
   // Called after each step; may set *stop. May be empty.
   std::function<Status(bool* stop)> step_ended;
 };

@@ -37,7 +37,7 @@ class FitPlan {
   Status Agree(const JoiningMembers& joining) const;
 
   int64_t number() const { return number_; }
-  int64_t StepsPerEpoch() const;  // 0: unknown
+  int64_t StepsPerEpoch() const;  // zero if unknown
   bool Validates(int64_t epoch) const;
   Validation ValidationOfAll() const;
   // True if the data end before this step. With steps_per_epoch, a dataset with

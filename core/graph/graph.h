@@ -31,7 +31,7 @@ struct GraphLayer {
   bool trainable_next = true;  // layer.trainable after the next Complete
   bool trained_before = true;  // layer.trainable at the last Complete
   bool trained = true;         // trainable, as are all models around it
-  int parent = -1;             // the model around it; -1: the graph itself
+  int parent = -1;             // the model around it; -1 for the graph itself
   int end = 0;      // the layers of a nested model are (this index, end)
   int ordinal = 0;  // the index among the layers with nodes
   int first_node = -1, last_node = -1;
@@ -46,7 +46,7 @@ struct GraphNode {
   std::unique_ptr<Op> op;  // null for an input
   Shape output;
   int root = 0;         // the node with the buffer of this output
-  int mask_maker = -1;  // the node that made its mask; -1: all steps count
+  int mask_maker = -1;  // the node that made its mask; -1 if all steps count
   // Floats of one example in memory. An op that also computes the pool after
   // it keeps only the pool's output; `output` is its own.
   int64_t floats() const {
@@ -87,8 +87,8 @@ class Graph {
   Status SetOutputs(const std::vector<int>& nodes);
   // Completes the graph: checks that there is a layer, and that every node has
   // a reader or is an output. No node can be added from here on. A second call
-  // applies SetTrainable. `losses`: which outputs have a loss (empty: all). A
-  // layer that leads to none of these is not trained.
+  // applies SetTrainable. `losses`: which outputs have a loss (empty means
+  // all). A layer that leads to none of these is not trained.
   Status Complete(const std::vector<bool>& losses = {});
   // Restores the choice of trained layers before the last Complete, for which
   // the present memory was allocated.
@@ -106,7 +106,7 @@ class Graph {
   Status CheckNormalization(int node, const std::vector<float>& mean,
                             const std::vector<float>& variance) const;
   // The first node, from `from` on, of a Normalization without mean and
-  // variance; -1: there is none.
+  // variance; -1 if there is none.
   int FindUnadapted(int from = 0) const;
   // An error if a Normalization has no mean and variance.
   Status CheckAdapted() const;
@@ -119,7 +119,7 @@ class Graph {
   // Separates the random numbers of nodes. In a model without shared layers it
   // is the node's index.
   uint64_t RandomStreamOf(int node) const;
-  // The place of the node's first trained weight in the gradient span; -1: it
+  // The place of the node's first trained weight in the gradient span; -1 if it
   // has none.
   int64_t GradientOffset(const GraphNode& node) const;
   // True if another node has the same weights, and they are trained.
@@ -145,7 +145,7 @@ class Graph {
 
   // The variables in the order of the nodes.
   const std::vector<Variable>& variables() const { return variables_; }
-  // The node of output k's mask; -1: all steps count. Set by Complete.
+  // The node of output k's mask; -1 if all steps count. Set by Complete.
   int output_mask(size_t k) const { return output_masks_[k]; }
 
   // Floats in the weight span.
@@ -219,7 +219,7 @@ class Graph {
   std::vector<GraphNode> nodes_;
   std::vector<GraphLayer> layers_;  // each before the layers in it
   std::vector<NestedModel::Call> calls_;
-  // The call of each node; -1: in a nested model.
+  // The call of each node; -1 in a nested model.
   std::vector<int> call_of_node_;
   int num_ordinals_ = 0;
   int num_inputs_ = 0;

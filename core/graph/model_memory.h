@@ -74,7 +74,7 @@ struct NodeSpans {
   std::vector<const float*> x;               // the inputs' y
   std::vector<const float*> x_for_backward;  // the inputs' `y_for_backward`
   std::vector<float*> dx;
-  std::vector<float*> extra_dx;  // null: dx is the input's dy
+  std::vector<float*> extra_dx;  // null if dx is the input's dy
   std::vector<float*> weights;
   std::vector<float*> d_weights;            // null if not trained
   std::vector<float*> layer_state_changes;  // null if unchanged
@@ -93,8 +93,8 @@ struct NodeSpans {
 class ModelMemory {
  public:
   struct Options {
-    void* memory = nullptr;   // the caller's memory; null: the heap
-    size_t memory_bytes = 0;  // bytes of `memory`, or the limit; 0: no limit
+    void* memory = nullptr;   // the caller's memory; null means the heap
+    size_t memory_bytes = 0;  // bytes of `memory`, or a limit if not zero
     int threads = 1;
     bool recompute = false;  // see CompileOptions
     int num_slots = 0;       // the optimizer's slots
@@ -102,7 +102,7 @@ class ModelMemory {
     size_t label_bytes = 0;  // the bytes of one example's label
     bool exact = false;      // gradients are summed on the integer grid
     bool sums = false;       // the worker computes several replicas
-    // For local updates: the most replicas that the worker computes; 0: not
+    // For local updates: the most replicas of the worker; zero if not
     // used.
     int local_replicas = 0;
     int all_replicas = 0;  // the replicas in the job

@@ -42,7 +42,7 @@ class StepPlan {
     int d_weights = -1;  // a repeated layer's own part of the gradient
     int saved = -1;      // kept from the forward to the backward pass
     int forward_scratch = -1, recompute_scratch = -1, backward_scratch = -1;
-    std::vector<int> extra_dx;  // one for each input; -1: written directly
+    std::vector<int> extra_dx;  // one for each input; -1 if written directly
   };
   // The use of a buffer in a part of its life.
   enum class UseKind : uint8_t {
@@ -83,7 +83,7 @@ class StepPlan {
   // For tests: choices for all later plans of the process.
   struct Forced {
     bool in_place = true;
-    // Drops all that can be dropped, except each n-th output; 0: as planned.
+    // If not zero, drops all that can be dropped except each n-th output.
     int keep_every = 0;
   };
   static void ForceForTests(const Forced& forced) { forced_ = forced; }

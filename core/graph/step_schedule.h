@@ -16,7 +16,7 @@ namespace ringlet {
 // A pass after the loss.
 struct StepPass {
   int node;
-  bool is_recompute;  // true: the node's repeated forward pass; else its
+  bool is_recompute;  // true for the node's repeated forward pass; else its
                       // backward pass
 };
 

@@ -41,8 +41,8 @@ class StepValues {
     return schedule_.recompute_time(root) >= 0 ? recomputed(root)
                                                : output(root);
   }
-  // The part of input k's gradient that is added to an earlier part; -1: it is
-  // the first, and is written to the gradient itself.
+  // The part of input k's gradient that is added to an earlier part; -1 if it
+  // is the first, and is written to the gradient itself.
   int extra(int node, size_t k) const {
     return extras_[node].empty() ? -1 : extras_[node][k];
   }

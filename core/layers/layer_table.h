@@ -195,7 +195,7 @@ struct LayerField {
   bool in_call = false;
   bool written = true;
   bool written_if_set = false;
-  const char* compared = nullptr;  // null: not in the fingerprint
+  const char* compared = nullptr;  // null if not in the fingerprint
   const char* saved = nullptr;
 };
 
@@ -238,7 +238,7 @@ struct LayerClass {
   const char* name;     // Keras's class name, which is written
   const char* aliases;  // other names, separated by spaces
   Layer::Kind kind;
-  // Makes a layer with Keras's defaults. Null: the layer has no JSON.
+  // Makes a layer with Keras's defaults. Null if the layer has no JSON.
   Layer (*make)();
   LayerInputs inputs;
   OpMaker* make_op;  // null for an Input, which has no op
@@ -272,7 +272,7 @@ constexpr bool IsRecurrent(Layer::Kind kind) {
 inline const Layer& StepLayer(const Layer& layer) {
   return layer.kind == Layer::Kind::kTimeDistributed ? *layer.layer : layer;
 }
-// The samples of a second of the sound that a layer takes; 0: any number.
+// The samples of a second of a layer's sound. Zero allows any number.
 inline int64_t SamplingRateOf(const Layer& layer) {
   const Layer& step = StepLayer(layer);
   const bool is_of_sound = step.kind == Layer::Kind::kMelSpectrogram ||

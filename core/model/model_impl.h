@@ -27,11 +27,11 @@ namespace ringlet {
 // A record of the model's fits.
 struct FitRecord {
   bool running = false;
-  // Examples of the pass that CheckReplicas compares in an elastic job; 0: no
-  // pass.
+  // Examples of the pass that CheckReplicas compares in an elastic job; zero if
+  // no pass.
   int64_t check_examples = 0;
   int64_t completed = 0;
-  // The data of the last completed fit: the seed of their order (-1: not
+  // The data of the last completed fit: the seed of their order (-1 if not
   // shuffled), and the number of examples.
   int64_t order_seed = -1, order_size = 0;
 };
@@ -75,7 +75,7 @@ struct Model::Impl {
 
   Status status;
   Status refused;  // why the last Compile did not change the model
-  // For the first Compile, until it is complete; empty: random weights.
+  // For the first Compile, until it is complete; empty means random weights.
   std::vector<float> initial_weights;
   bool compiled = false;
   // The weights are initial ones, not those of another rank, and untrained.

@@ -31,7 +31,7 @@ LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count);
 // The steps of each example that count, 1 or else 0. A step has one row of the
 // output, or several.
 struct StepMask {
-  const float* values = nullptr;  // null: all steps count
+  const float* values = nullptr;  // null if all steps count
   int64_t steps = 1;
 };
 

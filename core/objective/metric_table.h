@@ -114,10 +114,10 @@ struct MetricClass {
   const MetricField* fields;  // the fields, in the order of writing
   size_t num_fields;
   void (*update)(const Metric&, const MetricBatch&, MetricState*);
-  // Null: the metric has one state, and its value is MetricState::Result().
+  // Null if the metric has one state with the value MetricState::Result().
   int64_t (*states)(const Metric&, const Shape& output);
   double (*result)(const Metric&, const MetricState*, int64_t states);
-  // Null: there is nothing to check.
+  // Null if there is nothing to check.
   Status (*check)(const Metric&, const Shape& output);
 
   const MetricField* begin() const { return fields; }

@@ -17,8 +17,8 @@ namespace ringlet {
 // A rank's summary of its state when a view forms, after a rollback
 // (RecoveryState::EnterView). Sent as 64-bit numbers.
 struct StateSummary {
-  int64_t has_trained = 0;  // 1: the run has a state beyond its start
-  int64_t valid = 0;        // 1: the rank holds a valid state
+  int64_t has_trained = 0;  // 1 if the run has a state beyond its start
+  int64_t valid = 0;        // 1 if the rank holds a valid state
   StateProgress progress;
   // The fit's epoch. The boundaries before and after the callbacks of an
   // epoch's end have the same step and different epochs.

@@ -112,7 +112,7 @@ class Recovery {
   StepSnapshot snapshot_;  // belongs to the weights while state_ is valid
   VerifiedPoint point_;
   bool begun_ = false;
-  // The incarnation of each worker in the last view; 0: not a member.
+  // The incarnation of each worker in the last view; zero if not a member.
   std::array<int64_t, kMaxElasticWorkers> incarnations_ = {};
   // The weights before callbacks change them.
   std::unique_ptr<float[]> weights_;

@@ -28,14 +28,14 @@ class ReplicaTimes {
     warm_ = true;
   }
 
-  // The average time of a replica since the last call; 0: no replica was added.
+  // The average time of a replica since the last call; zero if none was added.
   int64_t Take() {
     const int64_t nanos = replicas_ == 0 ? 0 : nanos_ / replicas_;
     nanos_ = replicas_ = 0;
     return nanos;
   }
-  // A running average, for rounds; 0: not known. The time since the last call
-  // counts a quarter, the earlier average the rest. `soon`: few steps were
+  // A running average, for rounds; zero if not known. The time since the last
+  // call counts a quarter, the earlier average the rest. `soon`: few steps were
   // measured. If the first average is from such a call, the next call replaces
   // it.
   int64_t Average(bool soon) {

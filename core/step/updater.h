@@ -91,12 +91,12 @@ class Updater final : public Saveable {
   int64_t iterations_ = 0;  // steps, with or without an update
   // Iterations at the beginning of a round of local updates.
   int64_t round_begin_ = 0;
-  float learning_rate_ = -1;        // < 0: the schedule gives it
+  float learning_rate_ = -1;        // negative if the schedule gives it
   int64_t saved_accumulation_ = 0;  // gradient_accumulation_steps, as saved
 
   // The step under way.
   StepScalars scalars_;
-  bool updates_ = false;  // true: updates; false: adds to the sums of gradients
+  bool updates_ = false;  // false if it only adds to the sums of gradients
   std::vector<GradientSpan> clip_spans_;
 };
 

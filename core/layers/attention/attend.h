@@ -37,7 +37,7 @@ class Attend {
   Attend(const Layer& layer, const Sizes& sizes, size_t inputs);
 
   const Sizes& sizes() const { return sizes_; }
-  // The mask of query, value or key; null: all its steps count.
+  // The mask of query, value or key; null if all its steps count.
   const float* MaskOf(const OpCall& call, int input) const {
     return masks_[input] == 0 ? nullptr : call.x[masks_[input]];
   }
@@ -51,8 +51,8 @@ class Attend {
                const AttendSpans<const float>& x, float* context,
                float* scratch) const;
   // Writes the gradients d; those of key and value may be one span, which gets
-  // the sum of both. Null: not needed. `d_scales`: null, or the gradient of the
-  // scale in each pair of an example and a head.
+  // the sum of both. Null if not needed. `d_scales` is null or the gradient of
+  // the scale in each pair of an example and a head.
   void Backward(const OpCall& call, float scale,
                 const AttendSpans<const float>& x, const float* d_context,
                 const AttendSpans<float>& d, float* d_scales,
@@ -92,7 +92,7 @@ class Attend {
 
   const Sizes sizes_;
   const bool causal_, masked_;
-  int masks_[3] = {};  // indices of inputs; 0: no mask
+  int masks_[3] = {};  // indices of inputs; 0 without a mask
   const float dropout_;
 };
 

@@ -25,7 +25,7 @@ struct WindowAxis {
   bool Resolve(PaddingMode padding);
   // Computes `input` and `pad_before` from the other members, for a transposed
   // convolution from `output` to `input`, which adds `output_padding` pixels
-  // (-1: as many as Keras chooses). False if no window fits.
+  // (-1 means as Keras chooses). False if no window fits.
   bool ResolveTransposed(PaddingMode padding, int64_t output_padding);
   // Pixels from the window's first to its last, inclusive.
   int64_t extent() const { return (window - 1) * dilation + 1; }

@@ -32,7 +32,7 @@ struct FramePlan {
   bool is_fast() const {
     return fft_length >= 4 && (fft_length & (fft_length - 1)) == 0;
   }
-  // The sample at a place that may be in the padding; -1: it is a zero.
+  // The sample at a place that may be in the padding; -1 if it is a zero.
   int64_t SampleAt(int64_t place) const {
     int64_t at = place - padding;
     if (!reflects) return at < samples ? at : -1;
