@@ -17,7 +17,7 @@ namespace ringlet {
 Metadata RunMetadata(FitState* fit);
 
 // The number of replicas of the run that saved the file. Files from before
-// replicas give the number of workers. 0: unknown.
+// replicas give the number of workers. Zero if unknown.
 int SavedReplicas(const Metadata& saved);
 
 // True if the file was saved by this run, as far as the metadata show.
@@ -38,8 +38,8 @@ struct AllowedChanges {
 Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
                 const AllowedChanges& allowed);
 
-// The number of replicas of the newest backup's run. 0: there is no backup, or
-// it cannot be read; then the fit reports the error.
+// The number of replicas of the newest backup's run. Zero if there is no
+// backup, or it cannot be read; then the fit reports the error.
 int ReplicasOfBackup(const std::string& backup_dir,
                      FileSystem* files = PosixFiles());
 

@@ -23,7 +23,7 @@ namespace ringlet {
 
 struct CheckpointDirectoryOptions {
   std::string checkpoint_name = "ckpt";
-  int max_to_keep = 0;  // 0: all
+  int max_to_keep = 0;  // zero means all
   // Keeps one checkpoint of each such interval forever, beside max_to_keep; 0:
   // none.
   double keep_checkpoint_every_n_hours = 0;

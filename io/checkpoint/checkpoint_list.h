@@ -35,7 +35,7 @@ Status ListCheckpoints(FileSystem* files, const std::string& directory,
                        const std::string& name, CheckpointListing* listing);
 
 struct NewestCheckpoint {
-  int64_t number = 0;                               // 0: there is none
+  int64_t number = 0;                               // zero if there is none
   std::vector<std::pair<int64_t, Status>> damaged;  // the newer ones
 };
 // Finds the newest checkpoint of `listing` that verifies. kCorruption if there

@@ -34,7 +34,7 @@ std::string VocabularyDigest(const std::vector<std::string>& vocabulary);
 std::string ToJson(const DataDescription& description);
 
 // The text is not trusted. Members that are not known are ignored. `inputs` is
-// the number of the model's input values, which windows must fit; 0: unknown.
+// the number of the model's input values that windows must fit, or zero.
 Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
                                DataDescription* description);
 

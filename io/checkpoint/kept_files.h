@@ -57,7 +57,7 @@ class KeptFiles {
   const std::string pattern_;
   FileSystem& files_;
   std::vector<Written> written_;      // the files, the oldest first
-  std::vector<unsigned char> state_;  // written_ in records; empty: keeps all
+  std::vector<unsigned char> state_;  // written_ in records, or empty
 };
 
 }  // namespace ringlet

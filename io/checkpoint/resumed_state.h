@@ -60,7 +60,7 @@ class ResumedState final : public Saveable {
   // The callbacks' identities, by their parts.
   std::map<std::string, std::string> identities_;
   // Maps a callback's or metric's part of the run's state to its part of the
-  // file. "": it starts from the beginning.
+  // file. Empty if it starts from the beginning.
   std::map<std::string, std::string> parts_;
   bool callbacks_differ_ = false;
   std::set<std::string> others_;

@@ -78,7 +78,7 @@ struct Primitive {
                       // in), bias, activation
     kAttend,          // query, key, value (steps, heads * size): softmax(factor
                       // gamma query key^T) value for each of `heads`; causal.
-                      // gamma: a trained scale; null: 1; masked
+                      // gamma: a trained scale; null means 1; masked
     kPositions,       // the first rows of the kernel, for any input
     kResize,          // a box to the output's size, with `fill` outside of the
                       // image; nearest, or between pixels
@@ -90,7 +90,7 @@ struct Primitive {
   // Along height and width. With one axis the height is 1, without padding.
   struct Window {
     int64_t size[2] = {1, 1}, strides[2] = {1, 1}, dilation[2] = {1, 1};
-    // Padding. Below 0: pixels that a kConvTranspose adds.
+    // Padding. Negative for pixels that a kConvTranspose adds.
     int64_t before[2] = {0, 0}, after[2] = {0, 0};
   };
 
@@ -126,7 +126,7 @@ struct Primitive {
   bool reversed = false;   // the output begins with the last step
   bool all_steps = false;  // the output has a row for each step, else for one
   int last_states = 0;     // rows after those of the steps
-  int64_t tensor = 0;      // 0: the rows of the steps; from 1 on: a last state
+  int64_t tensor = 0;  // 0 has the rows of the steps, and others a last state
   int64_t heads = 1;
   float factor = 1;
   bool causal = false;  // a query attends to no value after its place
@@ -134,10 +134,10 @@ struct Primitive {
   // for (queries, values), of which one may be 1.
   bool masked = false;
   bool zero_masked = false;  // the output of a masked step is zeros
-  // One number for all channels or one for each; empty: none.
+  // One number for all channels or one for each; empty if none.
   std::vector<float> center, scale, offset;
   float epsilon = 0;
-  // Null: none.
+  // Null if there is none.
   const Variable *kernel = nullptr, *bias = nullptr, *slopes = nullptr;
   const Variable *gamma = nullptr, *beta = nullptr;
   const Variable *mean = nullptr, *variance = nullptr;

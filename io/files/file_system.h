@@ -50,7 +50,7 @@ class File {
   // Waits until the written data are on the disk. After an error their state is
   // unknown, and a second Sync does not help: write a new file.
   virtual Status Sync() = 0;
-  // The file's number, unique until the machine restarts. 0: unknown.
+  // The file's number, unique until the machine restarts. Zero if unknown.
   virtual int64_t Identity();
   // Fails for a pipe or a terminal, which has no size.
   virtual Status Size(int64_t* bytes) = 0;

@@ -14,7 +14,7 @@ namespace ringlet {
 struct OnnxActivation {
   Activation activation;
   const char* name;
-  int count;  // 1: it has an alpha, 2: and a beta
+  int count;  // 1 with an alpha, 2 with a beta too
   float defaults[2], numbers[2];
   bool exported = true;
 };

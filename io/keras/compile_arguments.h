@@ -26,7 +26,7 @@ struct ByOutput {
 struct CompileArguments {
   Optimizer optimizer;
   ByOutput<std::optional<Loss>> losses;
-  ByOutput<float> weights;  // empty: each is 1
+  ByOutput<float> weights;  // empty if each is 1
   // In a model with one output a list in order has its metrics.
   ByOutput<std::vector<Metric>> metrics, weighted_metrics;
 };

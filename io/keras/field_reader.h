@@ -106,7 +106,7 @@ class FieldReader {
   void OnlyNull(std::initializer_list<const char*> keys);
   void OnlyBool(const char* key, bool value);
   void OnlyNumber(const char* key, double value);
-  // `older`: another name of the value. `or_null` false: null is refused.
+  // `older` is another name of the value. Null is refused unless `or_null`.
   void OnlyText(const char* key, const char* value, const char* older = "",
                 bool or_null = true);
   // Refuses each of these that is present and not null, also with its default.

@@ -27,7 +27,7 @@ struct CallReference {
   std::string name;
   int64_t number = 0;
   int64_t tensor = 0;          // not 0 for a recurrent layer's states alone
-  std::vector<float> numbers;  // not empty: one, or one for each channel
+  std::vector<float> numbers;  // empty, one, or one for each channel
   int rank = 0;                // the rank of the numbers
 };
 
@@ -71,7 +71,7 @@ struct LayerEntry {
   // Functional: the inputs of the calls.
   std::vector<std::vector<CallReference>> calls;
   std::vector<MaskReference> masks;
-  std::vector<int64_t> call_order;  // the calls' order; empty: not given
+  std::vector<int64_t> call_order;  // the calls' order; empty if not given
 
   Status Annotate(const Status& status) const {
     return layer.name.empty()

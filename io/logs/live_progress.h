@@ -41,11 +41,11 @@ struct LiveProgress {
   Phase phase = Phase::kStarting;
   // `epoch` counts from 1; it is 0 before the first.
   int64_t epoch = 0, epochs = 0;
-  int64_t step = 0, steps_per_epoch = 0;  // steps done in the epoch; 0: unknown
+  int64_t step = 0, steps_per_epoch = 0;  // the second is zero if unknown
   int64_t iterations = 0;                 // the steps of the model
-  double steps_per_second = -1;           // below 0: unknown, as the next two
+  double steps_per_second = -1;  // negative if unknown; so the next two
   double epoch_seconds_left = -1, seconds_left = -1;
-  int64_t last_step_at = 0;  // monotonic nanoseconds; 0: no step yet
+  int64_t last_step_at = 0;  // monotonic nanoseconds; zero if none
   LongWait wait;             // a wait for other workers
   std::vector<std::pair<std::string, double>> logs;  // loss and metrics
 };

@@ -26,7 +26,7 @@ class Pace {
     if (first_step_ == 0) epoch_seconds_ = Seconds(now);
   }
 
-  // The values for `done` steps of the epoch; below 0: unknown.
+  // The values for `done` steps of the epoch; negative if unknown.
   double StepSeconds(int64_t done, int64_t now) const {
     const int64_t made = done - first_step_;
     return made < 1 || now <= begin_ ? -1

@@ -165,7 +165,7 @@ class RowFile {
   // chief before any row was written, its file's offset is used.
   RunStart run_start_;
   RunStart saved_run_start_;  // run_start_ in the form of a state
-  // The same place in this process's file; -1: this process has not opened it
+  // The same place in this process's file; -1 if this process has not opened it
   // there.
   int64_t own_run_start_ = -1;
 };

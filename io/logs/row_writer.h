@@ -43,7 +43,7 @@ class RowWriter {
   Status CutTo(int64_t end);
 
   // --- of an open log; all count the kept bytes
-  int64_t Size() const;  // -1: a pipe
+  int64_t Size() const;  // -1 for a pipe
   int64_t Identity() const { return file_->Identity(); }
   // Bytes that cannot be read count as line ends, so that they never cause a
   // cut.
@@ -56,7 +56,7 @@ class RowWriter {
     return at >= 0 && RowEndsAt(at) &&
            Read(at, at + static_cast<int64_t>(rows.size())) == rows;
   }
-  // The end of the last `text` in the first `size` bytes; -1: there is none.
+  // The end of the last `text` in the first `size` bytes; -1 if there is none.
   int64_t EndOf(const std::string& text, int64_t size) const;
 
  private:
@@ -81,7 +81,7 @@ class RowWriter {
   std::unique_ptr<File> pipe_;
   Disk disk_ = Disk::kTakesAll;
   std::string kept_;           // not written yet
-  int64_t size_at_close_ = 0;  // the closed file's size; -1: a pipe
+  int64_t size_at_close_ = 0;  // the closed file's size; -1 for a pipe
 };
 
 }  // namespace ringlet

@@ -22,7 +22,7 @@ struct WatchOptions {
   uint64_t seed = 0;
   double validation_split = 0;  // the part of the examples that is held out
   int64_t round_examples = 32;  // so many new examples begin a round
-  // After this time a round begins with fewer new examples. 0: never.
+  // After this time a round begins with fewer new examples. Zero means never.
   double round_seconds = 0;
   // The most examples of earlier rounds that a round trains on. It evaluates at
   // most as many, but up to kLeastHeldOut in any case.
@@ -78,7 +78,7 @@ class FolderScan {
   // The new files that do not change.
   int64_t complete() const { return complete_; }
   // Up to round_examples of them, and among these one to hold out, if none of
-  // the examples seen is one. Empty: there is none to hold out.
+  // the examples seen is one. Empty if there is none to hold out.
   std::vector<WatchedFile> Chosen() const;
   // For WatchState::DropRemoved.
   const std::vector<bool>& is_there() const { return is_there_; }

@@ -31,7 +31,7 @@ namespace ringlet {
 
 // The loss on the held-out examples, of the last model and of the new one.
 struct WatchScores {
-  bool has_before = false;  // false: there is no trained model yet
+  bool has_before = false;  // false before the first trained model
   double before = 0, after = 0;
   std::string metrics;  // text for the log: "; accuracy 0.5 -> 0.7", or ""
 };

@@ -13,7 +13,7 @@
 
 namespace ringlet {
 
-// Sets one entry for each of model.variables(); null: missing. Shapes are not
+// Sets one entry for each of model.variables(); null if missing. Shapes are not
 // compared. `parts`: there may be fewer or more arrays without names than
 // weights. kInvalidArgument if two tensors match a weight, or two weights a
 // tensor.

@@ -24,7 +24,7 @@ enum class OnnxElements : uint8_t {
 };
 
 struct OnnxTensor : StoredTensor {
-  // The file with the elements, as the model names it. "": the model's file.
+  // The file with the elements, as the model names it. Empty if the model's.
   std::string location;
   OnnxElements elements = OnnxElements::kInOnePiece;
 };
@@ -42,7 +42,7 @@ struct OnnxFileGraph {
     bool clips = false, input_forget = false;
     std::vector<std::string> activations;
     std::vector<float> activation_alpha, activation_beta;
-    // The number of a ConstantOfShape; null: 0.
+    // The number of a ConstantOfShape; null means 0.
     std::shared_ptr<const OnnxTensor> filler;
     int64_t axis = 0;
   };

@@ -30,11 +30,11 @@ struct OnnxWeight {
   std::string location;  // see OnnxTensor
   OnnxElements elements = OnnxElements::kInOnePiece;
   // Axis i of the tensor is axis axes[i] of the file's tensor, of this shape.
-  // Empty: they are the same.
+  // Empty if they are the same.
   std::vector<int> axes;
   Shape file_shape;
   // The tensor's elements are these of `num_blocks` equal blocks of the file's
-  // tensor, one after another. Empty: all elements.
+  // tensor, one after another. Empty means all elements.
   std::vector<int> blocks;
   int num_blocks = 1;
   bool channels_first = false, channels_last = false;

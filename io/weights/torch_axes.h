@@ -14,7 +14,7 @@ namespace ringlet {
 
 // One weight of the model in such a file.
 struct TorchWeight {
-  const StoredTensor* tensor = nullptr;  // null: missing
+  const StoredTensor* tensor = nullptr;  // null if missing
   Shape shape;                           // the shape that the tensor must have
   // Not 0 for a kernel, and for a vector over a flattened image (filters 1):
   // tensor[o][c][h][w] is the weight's [h][w][c][o].

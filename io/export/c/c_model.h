@@ -35,7 +35,7 @@ class CModel {
   };
   static const Row kRows[];
   struct Constant {
-    const float* floats;        // numbers of the model; null: see values
+    const float* floats;        // numbers of the model; if null, see values
     std::vector<float> values;  // other constants
     int64_t count;
   };
@@ -125,7 +125,7 @@ class CModel {
   std::string calls_, numbers_, indent_ = "  ";
   int num_numbers_ = 0;
   uint32_t helpers_ = 0;
-  bool too_large_ = false;  // true: some size is too large for an int in C
+  bool too_large_ = false;  // some size is too large for an int in C
   std::string not_finite_;  // a layer with infinite or NaN constants
 
   // The present primitive.

@@ -45,7 +45,7 @@ class CSlots {
   const CSlot& SlotOf(int index) const {
     return slots_[static_cast<size_t>(Root(index))];
   }
-  // The buffer of a primitive; -1: the caller has its memory.
+  // The buffer of a primitive; -1 if the caller has its memory.
   int BufferOf(int index) const {
     return SlotOf(index).is_buffer() ? SlotOf(index).index : -1;
   }

@@ -17,7 +17,7 @@ namespace ringlet {
 // function(x, y, arrays…, z), where z has `scratch` floats.
 struct CSoundCall {
   struct Array {
-    CInts ints;  // empty: floats
+    CInts ints;  // empty means floats
     std::vector<float> floats;
   };
   uint32_t helpers = 0;  // bits of c_helpers.h

@@ -30,7 +30,7 @@ class CTable {
   std::string Declarations(const std::string& prefix) const;
   std::string Definitions(const std::string& prefix) const;
   // `static float row[]`, and `static int encode(const float* in)`, which fills
-  // it. 1: a column has no valid number.
+  // it. 1 if a column has no valid number.
   std::string Encoder() const;
 
  private:

@@ -89,7 +89,7 @@ class Int8Model {
     int factors = -1, shifts = -1;
   };
   struct BufferSpan {
-    int buffer = 0;  // -1: tokens, which are not in the arena
+    int buffer = 0;  // -1 for tokens, which are not in the arena
     int64_t begin = 0;
     int64_t stride = 0;  // the step's distance to its next repetition
   };
@@ -195,7 +195,7 @@ class Int8Model {
   int AddBytes(std::vector<int8_t> bytes);
   int AddWords(std::vector<int32_t> words);
   int AddFloats(std::vector<float> floats);
-  int AddFloats(const Variable* weight);  // -1: null
+  int AddFloats(const Variable* weight);  // -1 for null
   std::vector<int8_t> BytesOf(const float* values, int64_t count,
                               const Quantization& quantization) const;
   // The kernel's columns as int8 rows, and their factors.
@@ -264,7 +264,7 @@ class Int8Model {
   std::vector<In> inputs_;
   std::vector<Activation> functions_;
   size_t num_floats_ = 0, num_state_ = 0, num_tokens_ = 0;  // see Int8Memory
-  bool too_large_ = false;  // true: some size is too large for an int in C
+  bool too_large_ = false;  // some size is too large for an int in C
 
   // The present node.
   int node_ = 0;

@@ -18,7 +18,7 @@ namespace ringlet {
 // depthwise one. Merging layers have two inputs. A Rescaling has one factor >
 // 0, and changes only the meaning of numbers.
 struct PlainModel {
-  // x factor + shift, by channel; empty: x. This is a normalization of an
+  // x factor + shift, by channel; x if empty. This is a normalization of an
   // input, which only it reads.
   struct InputScale {
     std::vector<float> factors, shifts;

@@ -39,7 +39,7 @@ class PlainGraph {
   int BehindViews(int index) const;
   // How many primitives and outputs of the model read this primitive's node.
   int Reads(int index) const { return reads_[static_cast<size_t>(index)]; }
-  // The model's output that alone reads this primitive; -1: there is none.
+  // The model's output that alone reads this primitive; -1 if there is none.
   int OnlyReadByOutput(int index) const;
 
  private:

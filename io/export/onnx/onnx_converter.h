@@ -49,7 +49,7 @@ class OnnxConverter {
   struct MaskedSteps {
     int outputs;  // (steps, steps): the step computed last, for each output
     int last;     // the last of these
-    int initial;  // the initial state; -1: zeros
+    int initial;  // the initial state; -1 means zeros
   };
 
   OnnxValue Input();

@@ -118,7 +118,7 @@ class OnnxGraph {
   };
   struct Constant {
     std::string head;   // the field, up to the data
-    std::string bytes;  // the data; empty: see floats
+    std::string bytes;  // the data; if empty, see floats
     const float* floats = nullptr;
     StridedLayout layout = {};
     uint64_t data_bytes() const;

@@ -35,7 +35,7 @@ struct ExampleArray {
   std::string name;  // the file's path
   ExampleSpec spec;
   std::vector<unsigned char> data;
-  std::shared_ptr<ArrayOnDisk> on_disk = nullptr;  // null: `data` has them
+  std::shared_ptr<ArrayOnDisk> on_disk = nullptr;  // null if `data` has them
 
   Status Copy(const int64_t* index, int count, void* to) const {
     if (on_disk != nullptr) return on_disk->Read(index, count, to);

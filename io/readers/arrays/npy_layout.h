@@ -25,7 +25,7 @@ struct NpyLayout {
   bool fortran = false;   // the first index varies fastest
   Shape shape;
   // For a field of a structured array: the bytes of a record, those before the
-  // field, and the field's elements in a record. record 0: no records.
+  // field, and its elements in a record. `record` is zero without records.
   int64_t record = 0, before = 0, per_record = 1;
   std::string unread;  // the type, if its elements cannot be read: "'|O'"
 

@@ -23,7 +23,7 @@ struct LabelledFiles {
   ExampleSpec y = {DType::kUint8, {0}};
   std::vector<unsigned char> labels;  // the values of y
   std::vector<std::string> classes;
-  std::vector<float> weights;  // empty: none
+  std::vector<float> weights;  // empty if none
   // True: a file that is gone is left out as a damaged one.
   bool may_be_gone = false;
 
@@ -73,9 +73,9 @@ class LabelledFilesSource : public Source {
   LabelledFiles files_;
   const bool in_memory_, skip_damaged_;
   const char* const noun_;
-  // The bytes of all x; empty: read on request.
+  // The bytes of all x; empty if read on request.
   std::vector<unsigned char> cache_;
-  // Without a cache: a hash of each file's size and time; 0: not read yet.
+  // Without a cache: a hash of each file's size and time; zero if not read yet.
   std::vector<std::atomic<uint64_t>> versions_;
 };
 

@@ -24,7 +24,7 @@ extern const MediaKind kPictureFiles, kSoundFiles;
 
 struct FileList {
   std::vector<std::string> paths;
-  std::vector<int32_t> labels;       // class numbers; empty: without labels
+  std::vector<int32_t> labels;       // class numbers; empty without labels
   std::vector<std::string> classes;  // the names, by their numbers
 };
 

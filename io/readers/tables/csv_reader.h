@@ -48,7 +48,7 @@ class CsvReader {
 
   // Call the following after the pass.
   //
-  // Makes the row of a record. *kept = false: the row is left out.
+  // Makes the row of a record. *kept is false if the row is left out.
   Status MakeRow(const Fields& fields, int64_t line, Row* row, bool* kept);
   // Changes the numbers of categories and classes in the pass's rows to those
   // that MakeRow gives.

@@ -19,8 +19,8 @@ namespace ringlet {
 struct CsvDialect {
   char separator = ',';  // ' ': any number of blanks and tabs
   char decimal = '.';
-  // Outside quotes it begins a comment, up to the end of the line. 0: there are
-  // no comments.
+  // Outside quotes it begins a comment, up to the end of the line. Zero if
+  // there are no comments.
   char comment = '\0';
 };
 

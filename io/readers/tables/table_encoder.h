@@ -38,14 +38,14 @@ class TableEncoder {
   // Call it when the columns have their places.
   Status Begin();
   // Makes the cell of a field. A missing value that becomes the column's mean
-  // is NaN until Renumber. *kept = false: the row must be left out. Call
+  // is NaN until Renumber. *kept is false if the row must be left out. Call
   // CheckCategories for a row that is kept.
   Status Encode(size_t column, std::string_view field, int64_t line,
                 float* cell, bool* kept);
   // An error if a field of a row that is kept has no category.
   Status CheckCategories(const std::vector<std::string_view>& fields,
                          int64_t line, const float* cells) const;
-  // *kept = false: the row must be left out, because its label is missing.
+  // *kept is false if the row must be left out for its missing label.
   Status CheckLabel(std::string_view label, int64_t line, bool* kept) const;
   // Learns from the cells of a row that is not left out.
   void Learn(const float* cells);

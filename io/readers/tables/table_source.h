@@ -54,8 +54,8 @@ class TableSource : public Source {
 
  private:
   Table table_;
-  // The number of categories of each one-hot column; 0: the cell is the value.
-  // Empty: all are.
+  // The number of categories of each one-hot column; zero if the cell is the
+  // value. Empty if all are zero.
   std::vector<size_t> one_hot_;
   int64_t width_ = 0;  // the floats of an example
 };

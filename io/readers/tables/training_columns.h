@@ -17,15 +17,15 @@ namespace ringlet {
 
 // Parses a whole number; false for other texts.
 bool ParseInt(const std::string& text, int64_t* value);
-// Returns the column with this number, of `count`; -1: there is none. Negative
-// numbers count from the end.
+// Returns the column with this number, of `count`; -1 if there is none.
+// Negative numbers count from the end.
 int64_t ColumnNumber(const std::string& text, size_t count);
 
 class TrainingColumns {
  public:
   using Role = TableColumn::Role;
 
-  // `columns` must outlive this object. Empty: there is no training data.
+  // `columns` must outlive this object. Empty if there is no training data.
   explicit TrainingColumns(const std::vector<TableColumn>& columns)
       : columns_(columns) {}
 
