@@ -37,7 +37,7 @@ struct RingOptions {
   double timeout_seconds = 5;
   // How long Open waits for the others.
   double start_timeout_seconds = 120;
-  // 0: the ring needs all workers of the list. Greater: the ring is elastic,
+  // If zero, the ring needs all workers of the list. Else the ring is elastic,
   // with a list of at most 64, and needs this many workers. It forms without
   // missing workers in Open after start_timeout_seconds, and in Reform after
   // half of timeout_seconds. The same on every worker.

@@ -23,7 +23,7 @@ struct Slice {
 };
 
 struct Step {
-  int send_to = -1;  // -1: this step sends nothing
+  int send_to = -1;  // -1 if this step sends nothing
   Slice send;
   int receive_from = -1;
   Slice receive;

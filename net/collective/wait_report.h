@@ -21,7 +21,7 @@ struct WaitChain {
   };
   int rank = -1;  // this worker
   Activity activity;
-  std::vector<Entry> entries;  // empty: it waits only for the network
+  std::vector<Entry> entries;  // empty if it waits only for the network
 };
 // "rank 0 has waited 5 s in operation 53 (all-reduce), step 17, for rank 2
 // (10.0.0.3:7000), which has computed for 6 s, step 17, after operation 52".

@@ -57,7 +57,7 @@ struct PeerReport {
   bool reaches_this = false;  // its doctor has connected here
   std::string facts;          // "" if none have arrived
   std::string settings;       // complete if it dialled this worker
-  int64_t round_trip = -1;    // nanoseconds; -1: not measured
+  int64_t round_trip = -1;    // nanoseconds; -1 if not measured
   int64_t clock_ahead = 0;    // nanoseconds by which its clock is ahead
   int64_t data_bytes = 0;     // bytes that arrived there within data_nanos
   int64_t data_nanos = 0;

@@ -22,7 +22,7 @@ struct NameFacts {
   int worker = 0;
   std::string host;
   bool numeric = false;
-  bool answered = true;   // true: it answered within the limit
+  bool answered = true;   // within the limit
   Status status;          // the resolver's error
   bool loopback = false;  // all its addresses are loopback addresses
   // Its first address, without the port; empty if there is none.
@@ -44,7 +44,7 @@ struct CpuFacts {
   int64_t threads = 1;
   int online = 1;    // processors of the host
   int allowed = 1;   // processors that sched_getaffinity permits
-  double quota = 0;  // the control group's processors; 0: no quota
+  double quota = 0;  // the control group's processors; zero without a quota
 };
 void CheckCores(const CpuFacts& cpu, Findings* out);
 

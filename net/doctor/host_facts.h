@@ -48,7 +48,7 @@ class Observed {
       state->changed.notify_all();
     });
   }
-  // Waits for it, at most `seconds`. Empty: it is not there yet.
+  // Waits for it, at most `seconds`. Empty if it is not there yet.
   std::optional<T> Wait(double seconds) const {
     std::unique_lock<std::mutex> lock(state_->mutex);
     state_->changed.wait_for(

@@ -21,7 +21,7 @@ struct WorkerFacts {
   std::string arithmetic;     // ArithmeticClassName()
   std::string byte_order;     // "little" or "big"
   uint64_t settings_sum = 0;  // the sum of the whole text of the settings
-  int64_t packet_bytes = 0;   // the largest packet of its network; 0: unknown
+  int64_t packet_bytes = 0;   // its network's largest packet, or zero
 };
 std::string EncodeFacts(const WorkerFacts& facts);
 // Any bytes. A missing field, or one with another form, keeps its default.

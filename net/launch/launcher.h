@@ -42,9 +42,9 @@ constexpr int kMaxLocalWorkers = 256;
 struct LaunchOptions {
   std::vector<std::string> command;  // program (by PATH) and its arguments
   int workers = 1;                   // 1..kMaxLocalWorkers
-  // Not empty: a command for each worker, in place of `command`, which runs it
-  // elsewhere. The end of its stdin asks it to stop, in place of a signal other
-  // than SIGKILL.
+  // If not empty, a command for each worker, in place of `command`, which runs
+  // it elsewhere. The end of its stdin asks it to stop, in place of a signal
+  // other than SIGKILL.
   std::vector<std::vector<std::string>> remote;
   // A failed worker (exit code not 0, or killed) is started again with the same
   // TF_CONFIG, at most `max_restarts` times in a row. Exit code 2, a wrong

@@ -35,7 +35,7 @@ class Supervisor {
   explicit Supervisor(const LaunchOptions& options);
 
   // Call it if at the first start this worker cannot be started, so that the
-  // later ones are not started. -1: no worker is.
+  // later ones are not started. -1 if no worker is.
   Actions OnCannotStart(int worker);
   // Call it when the process of `worker` has exited after `ran_seconds`; output
   // may follow.
@@ -50,8 +50,8 @@ class Supervisor {
   Actions OnDeadline();
 
   bool done() const;  // no worker is left
-  // The exit code of the worker that failed first and was not restarted; 0: no
-  // worker did.
+  // The exit code of the worker that failed first and was not restarted; zero
+  // if no worker did.
   int exit_code() const { return exit_code_; }
 
  private:

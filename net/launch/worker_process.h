@@ -36,7 +36,7 @@ class WorkerProcess {
     Owner* owner;
     const LaunchOptions* options;
     std::string key;   // "RINGLET_LAUNCHER_KEY=KEY", or ""
-    int done_fd = -1;  // the descriptor for ReportDone; -1: not used
+    int done_fd = -1;  // the descriptor for ReportDone; -1 if not used
     uv_loop_t loop;
     Console* console;
     Guard guard;
@@ -80,7 +80,7 @@ class WorkerProcess {
   }
   Status OpenStreams(int* write_ends);
   int OpenPipe(int index, uv_file* ends);
-  // `stdin_end`: of a remote worker; -1: /dev/null.
+  // `stdin_end` is of a remote worker; -1 means /dev/null.
   Status Spawn(uv_file stdin_end, const int* write_ends,
                const std::string& variable);
   int Fork(const uv_process_options_t& options);

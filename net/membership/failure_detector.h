@@ -46,9 +46,9 @@ class FailureDetector {
 
   // Sets the generation of the formed ring, for messages; it is 1 until then.
   void SetGeneration(uint32_t generation) { generation_ = generation; }
-  // In an elastic ring: sets the rank of each worker, for messages. -1: the
-  // worker is not a member, and is never suspected. In other rings a rank is a
-  // worker's number.
+  // In an elastic ring: sets the rank of each worker, for messages. -1 means
+  // the worker is not a member, and is never suspected. In other rings a rank
+  // is a worker's number.
   void SetRanks(const std::vector<int>& ranks) { ranks_ = ranks; }
   void AddPeer(int peer, int64_t now);
   void RecordHeard(int peer, int64_t now);

@@ -51,10 +51,10 @@ class FormationBarrier {
 
  private:
   const uint32_t proposal_;
-  std::vector<int> links_;      // the linked ranks, ascending
-  std::vector<int> below_;      // rank - 2^k, by k; empty: every pair is linked
-  std::vector<int> receivers_;  // rank + 2^k, by k
-  std::vector<uint32_t> proposals_;  // the proposals over links_; 0: no link
+  std::vector<int> links_;  // the linked ranks, ascending
+  std::vector<int> below_;  // rank - 2^k, by k; empty if all pairs are linked
+  std::vector<int> receivers_;            // rank + 2^k, by k
+  std::vector<uint32_t> proposals_;       // proposals over links_, or zero
   std::vector<FormationReport> reports_;  // the reports of below_
 };
 
@@ -87,7 +87,7 @@ class Formation {
   }
 
   // Reports what has changed. `lowered`: why this rank's level may be lower
-  // than before; null: it is not. Returns true if all ranks are connected.
+  // than before; null if it is not. Returns true if all ranks are connected.
   bool Update(const AbortNotice* lowered);
   // The missing rank may change often: it is reported with the heartbeats.
   void UpdateMissing();

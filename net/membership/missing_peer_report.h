@@ -33,7 +33,7 @@ class MissingPeerReport {
   static constexpr int64_t kSameRefusal = 60 * kSecond;
 
   // `deadline_seconds`: the longest wait, for the lines. `enough`: the number
-  // of workers that suffice; 0: all are needed.
+  // of workers that suffice; zero if all are needed.
   MissingPeerReport(int worker, std::vector<std::string> addresses,
                     double deadline_seconds, int enough = 0);
 
@@ -51,8 +51,8 @@ class MissingPeerReport {
   // Sets the reason why the peer is missing, as far as it is known.
   void SetReason(int peer, const std::string& why) { peers_[peer].why = why; }
 
-  // The line that is due; empty if there is none. `gives_up` false: this worker
-  // waits on while others compute.
+  // The line that is due; empty if there is none. Unless `gives_up`, this
+  // worker waits on while others compute.
   std::string DueLine(int64_t now, bool gives_up = true);
   // Call it when all are connected: a line if DueLine returned one before, else
   // "".

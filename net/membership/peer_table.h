@@ -68,7 +68,7 @@ class PeerTable {
   bool Poll(int64_t now, bool wake);
   // For every tick: the peers that have read none of their queued bytes for
   // 1.5 T of this worker's own time. Their heartbeats may still arrive.
-  // `counts` false: this tick does not count.
+  // This tick counts only if `counts` is true.
   std::vector<int> TickStuck(bool counts);
   int stuck_ticks(int peer) const { return peers_[peer].stuck_ticks; }
   // True if no link of a linked worker has bytes to write, or if none is left.

@@ -38,7 +38,7 @@ class RingMembers {
   // The view's generation; 0 if there is none.
   uint32_t generation() const { return generation_; }
 
-  // Records that the ring has formed with this generation; 0: not yet.
+  // Records that the ring has formed with this generation; zero if not yet.
   void SetFormed(uint32_t generation) { formed_ = generation; }
   uint32_t formed() const { return formed_; }
   // True if a worker's frame is of another ring, and must be ignored. A frame
@@ -50,7 +50,7 @@ class RingMembers {
   const std::vector<int>& workers() const { return workers_; }
   int worker(int rank) const { return workers_[static_cast<size_t>(rank)]; }
   int count() const { return static_cast<int>(workers_.size()); }
-  // The rank of each worker; -1: not a member.
+  // The rank of each worker; -1 if not a member.
   const std::vector<int>& ranks() const { return ranks_; }
   int rank(int worker) const { return ranks_[static_cast<size_t>(worker)]; }
   bool is_member(int worker) const { return rank(worker) >= 0; }

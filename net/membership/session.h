@@ -130,7 +130,7 @@ class Session final : private FramedLink::Owner,
   // The greatest generation so far; the next session proposes a greater one.
   uint32_t newest_generation() const;
   // In an elastic ring that has lost workers because their processes ended: the
-  // other members, and the joining workers. 0: not known.
+  // other members, and the joining workers. Zero if not known.
   uint64_t remaining_workers() const { return members_.remaining_workers(); }
   // The worker of each rank, once the ring has formed.
   const std::vector<int>& workers() const { return members_.workers(); }
@@ -162,7 +162,7 @@ class Session final : private FramedLink::Owner,
   void SetLongWait(const LongWait& wait);
   void TickStart(const FailureDetector::Suspect& suspect);
   void HandleSuspect(const FailureDetector::Suspect& suspect, int stuck);
-  // `lowered`: why fewer workers may be connected than before; null: not fewer.
+  // `lowered`: null, or why fewer workers may be connected than before.
   void CheckFormed(const AbortNotice* lowered = nullptr);
   void Advance();
   Status OnFormationReport(FramedLink* link, const FrameHeader& header,

@@ -46,7 +46,7 @@ class SessionEvents {
   // For every tick. Records a long wait, with the worker that this one waits
   // for and the last worker of its chain, and its end. Also records each linked
   // peer that was not heard for half of the timeout, or is heard again.
-  // `running` false: waits and silences do not count, their ends do.
+  // Unless `running`, waits and silences do not count, but their ends do.
   void RecordTick(bool running, const PeerTable& links,
                   const FailureDetector& detector, int64_t now);
 

@@ -65,7 +65,7 @@ class ViewAgreement {
     // The time from which a view without some workers is proposed.
     int64_t partial_view_at = 0;
     // Mask of the workers that may still come, if it is known that all others
-    // have ended; 0: not known.
+    // have ended; zero if not known.
     uint64_t awaited_mask = 0;
     int64_t quiet = 0;  // a proposal waits for it, at most eight times
     int64_t timeout = 0;

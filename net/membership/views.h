@@ -33,7 +33,7 @@ class Views {
    public:
     // The members belong to another view, which has not formed yet.
     virtual void OnNewView() = 0;
-    // The view has formed. `line` is for the user; "": it has all workers.
+    // The view has formed. `line` is for the user; empty if it has all workers.
     virtual void OnFormed(const std::string& line) = 0;
     // A member takes no part in the formed view.
     virtual void OnMemberAbsent(int member) = 0;
@@ -45,7 +45,7 @@ class Views {
   };
 
   // `proposal`: the generation that this worker proposes, at least.
-  // `awaited_mask`: the workers that may still come; 0: not known.
+  // `awaited_mask`: the workers that may still come; zero if not known.
   Views(const RingOptions& options, uint32_t proposal, uint64_t awaited_mask,
         const SessionState* state, RingMembers* members, PeerTable* links,
         Dialer* dialer, FailureDetector* detector, Owner* owner);
@@ -93,7 +93,7 @@ class Views {
   Dialer* const dialer_;
   FailureDetector* const detector_;
   Owner* const owner_;
-  std::unique_ptr<ViewAgreement> agreement_;  // null: the ring has no views
+  std::unique_ptr<ViewAgreement> agreement_;  // null if the ring has no views
   int64_t deadline_ = 0;
   // The last time at which a join was pending.
   int64_t join_pending_at_ = INT64_MIN / 2;

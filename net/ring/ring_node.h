@@ -107,7 +107,7 @@ class RingNode final : private Transport,
   std::vector<std::unique_ptr<NameLookup>> lookups_;
   Listeners listeners_;
   const bool forms_again_;
-  std::unique_ptr<RelayWaits> waits_;  // null: no relay
+  std::unique_ptr<RelayWaits> waits_;  // null without a relay
   uv_timer_t timer_;
   uv_idle_t turn_idle_;
   uv_idle_t admit_idle_;      // admits more connections in the next turn

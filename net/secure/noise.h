@@ -73,7 +73,7 @@ class NoiseCipher {
   uint8_t key_[kNoiseKeyBytes] = {};
   uint64_t n_ = 0;
   std::unique_ptr<AesKey>
-      aes_key_;  // derived from key_; null: the other cipher
+      aes_key_;  // derived from key_; null for the other cipher
 };
 
 class NoiseHandshake {

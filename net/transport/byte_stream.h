@@ -116,7 +116,7 @@ class ByteStream {
   // checksum.
   virtual bool authentic() const = 0;
 
-  // Null: the stream has no such memory, or its socket carries no descriptor.
+  // Null if the stream has no such memory or its socket carries no descriptor.
   virtual SharedMemory* shared_memory() = 0;
   virtual DescriptorSocket* descriptors() = 0;
 

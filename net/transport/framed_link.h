@@ -154,7 +154,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   }
 
   Owner* const owner_;
-  StreamPtr stream_;      // null: closed
+  StreamPtr stream_;      // null if closed
   SharedMemory* memory_;  // the stream's shared memory; null if none or closed
   LinkPhase phase_;
   bool broken_ = false;  // writing has failed; OnEnded will get the reason

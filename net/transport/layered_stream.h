@@ -46,7 +46,7 @@ class LayeredStream : public ByteStream, protected ByteStream::Owner {
     if (--depth_ == 0 && below_ == nullptr) delete this;
   }
 
-  StreamPtr below_;  // null: closed
+  StreamPtr below_;  // null if closed
   ByteStream::Owner* owner_ = nullptr;
   bool reading_ = true;
   // The number of calls that need this object until they return.

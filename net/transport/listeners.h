@@ -23,8 +23,8 @@ namespace ringlet {
 
 class Listeners {
  public:
-  // `own`: the addresses known so far; empty: look them up. The other arguments
-  // outlive this object.
+  // `own`: the addresses known so far; look them up if empty. The other
+  // arguments outlive this object.
   Listeners(const RingOptions& options, const std::vector<Address>& hosts,
             OwnAddresses own, UvHandles* handles, UvListener::Owner* accepts)
       : options_(options),
@@ -69,7 +69,7 @@ class Listeners {
   OwnAddresses own_;
   UvHandles* const handles_;
   UvListener::Owner* const accepts_;
-  std::unique_ptr<OwnAddressSearch> search_;  // null: no search is running
+  std::unique_ptr<OwnAddressSearch> search_;  // null if no search is running
   std::vector<std::unique_ptr<UvListener>> listeners_;
   std::vector<sockaddr_storage> listens_on_;
   Status unreachable_reason_;

@@ -10,8 +10,8 @@
 //                another byte order may be at the other end
 //     0      4   bytes written, modulo 2^32
 //    64      4   bytes read, modulo 2^32
-//   128      4   1: the reader waits for bytes, and must be woken
-//   192      4   1: the writer waits for room, and must be woken
+//   128      4   1 if the reader waits for bytes, and must be woken
+//   192      4   1 if the writer waits for room, and must be woken
 
 #ifndef RINGLET_NET_TRANSPORT_SHARED_LANE_H_
 #define RINGLET_NET_TRANSPORT_SHARED_LANE_H_
@@ -46,8 +46,8 @@ class SharedLane {
   // True once after each time that the reader began to wait: wake it.
   bool ReaderWaits();
 
-  // For the reader. Returns the number of received bytes at *data; 0: there are
-  // none. Negative: the writer's count is impossible.
+  // For the reader. Returns the number of received bytes at *data; zero if
+  // there are none. Negative: the writer's count is impossible.
   int64_t Peek(const uint8_t** data);
   void Consume(size_t bytes);
   // True if there are no bytes. `wake`: the writer must wake this side later.

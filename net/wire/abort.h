@@ -17,7 +17,7 @@ namespace ringlet {
 
 struct AbortNotice {
   Code code = Code::kInternal;
-  int worker = -1;  // with kPeerLost: the lost worker; -1: the sender
+  int worker = -1;  // the lost worker with kPeerLost; -1 means the sender
   int origin = -1;  // the worker that failed first; -1 if there is none
   std::string text;
   bool ended = false;  // the process of the lost worker has ended

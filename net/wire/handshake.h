@@ -15,7 +15,7 @@
 //   24      4    timeout in milliseconds
 //   28      1    dtype of long all-reduces, WireDtype
 //   29      1    links: 0 of every pair, 1 some (net/collective/topology.h)
-//   30      1    min_workers of an elastic ring; 0: all workers take part
+//   30      1    min_workers of an elastic ring; zero if all workers take part
 //   31      1    reserved, 0
 //   32      8    bytes_per_pack
 //   40           the job's name

@@ -30,7 +30,7 @@ struct Activity {
 // end of the chain of workers that wait for one another, by the reports that
 // the sender has.
 struct ChainEnd {
-  int worker = -1;  // -1: the sender waits for no worker
+  int worker = -1;  // -1 if the sender waits for no worker
   Activity activity;
   uint32_t reported_for_ms = 0;   // milliseconds for which it has reported this
   uint32_t unchanged_for_ms = 0;  // milliseconds since a change along the chain
