@@ -14,14 +14,12 @@ namespace ringlet {
 
 // --- random numbers ----------------------------------------------------------
 
-// Random numbers as a function of their purpose, without a state:
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011) makes four 32-bit words from a 128-bit counter and a 64-bit key.
+// SC 2011): four 32-bit words of a 128-bit counter and a 64-bit key.
 class Philox {
  public:
   using Block = std::array<uint32_t, 4>;
 
-  // One stream of numbers for each (seed, stream).
   Philox(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
 
   // The four words at `position` of this stream.
@@ -53,8 +51,7 @@ class Philox {
 
 // --- threads -----------------------------------------------------------------
 
-// The number of threads of this process that can compute at the same time, at
-// least 1: the processors that it may run on, or the quota of its cgroup.
+// The processors that this process may use, by its cgroup's quota too, >= 1.
 int UsableCores();
 
 struct Range {
@@ -73,13 +70,11 @@ inline Range Split(int64_t n, int parts, int index, int64_t grain = 1) {
 
 // ThreadPool: a fixed number of threads that do one task at a time.
 //
-// Work is cut by (part, threads) only, so for a given number of threads every
-// sum has the same order. A waiting thread spins for some tens of microseconds,
-// then sleeps. The pool allocates only in its constructor.
+// The cut depends on (part, threads) only, so sums have one order. A waiting
+// thread spins for microseconds, then sleeps. Only the constructor allocates.
 class ThreadPool {
  public:
-  // `threads` >= 1, with the caller's own thread. If the system refuses a
-  // thread, status() is that error, and nothing can be run.
+  // `threads` >= 1, with the caller's. Nothing can be run after an error.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -88,9 +83,8 @@ class ThreadPool {
   const Status& status() const { return status_; }
   int threads() const { return threads_; }
 
-  // Calls work(t) once for each t in [0, threads()), work(0) on the calling
-  // thread, and returns when all have returned. Parts must not wait for each
-  // other. Not re-entrant.
+  // Calls work(t) for each thread t, work(0) on the caller's, and returns when
+  // all have. Parts must not wait for each other. Not re-entrant.
   template <typename Work>
   void Run(const Work& work) {
     if (threads_ == 1) return work(0);

@@ -35,14 +35,13 @@ struct WeightSpec {
   Initializer initializer;
   Regularizer regularizer;
   Constraint constraint = {};
-  // False: layer state, which is saved and never trained. As in Keras, state
-  // comes after the trainable weights of a layer.
+  // If false, it is layer state. As in Keras, state comes last.
   bool trainable = true;
   // These elements begin as 1, not as the initializer's values.
   Range ones = {};
 };
 
-// Temporary floats of a call. Their content is lost after it.
+// Temporary floats of a call.
 struct ScratchFloats {
   int64_t fixed = 0;
   int64_t per_example = 0;
@@ -54,39 +53,36 @@ struct LayerPlan {
   Shape output;
   std::vector<WeightSpec> weights;
   ScratchFloats forward_scratch, backward_scratch;
-  // What Backward reads of the forward pass. The others are null in its call.
+  // What Backward reads of the forward pass; the others are null.
   bool backward_reads_input = true;
   bool backward_reads_output = true;
 };
 
-// The arguments of one call of Forward or Backward, for `batch` consecutive
-// examples. The layer writes only y, scratch, dx and d_weights.
+// One call for `batch` consecutive examples. The layer writes only y, scratch,
+// dx and d_weights.
 struct LayerCall {
   int64_t batch = 0;  // >= 1
   bool training = false;
-  // The shapes of one example, as passed to Build.
-  const Shape* inputs = nullptr;
+  const Shape* inputs = nullptr;    // the shapes passed to Build
   const Shape* output = nullptr;    // the shape that Build has set
   const float* const* x = nullptr;  // one for each input: (batch, inputs[i])
   float* y = nullptr;               // (batch, output). Forward writes all of it
-  const float* const* weights = nullptr;  // the weights, in the plan's order
+  const float* const* weights = nullptr;  // in the plan's order
   float* scratch = nullptr;  // as large as planned, any content; or null
-  // For random numbers: Philox(seed, counter) of compute.h. They are the
-  // layer's own, differ in each step, and are the same in Backward as in
-  // Forward.
+  // For Philox(seed, counter): the layer's own, new in each step, and the same
+  // in Backward as in Forward.
   uint64_t seed = 0, counter = 0;
 
-  // Backward only. dy is the gradient of y. dx and d_weights are zero at the
-  // start and become the gradients of x and of the weights, summed over the
-  // batch. A null in dx is not needed.
+  // Backward only. dy is y's gradient. dx and d_weights begin as zeros and
+  // become the gradients, summed over the batch. A null in dx is not needed.
   const float* dy = nullptr;
   float* const* dx = nullptr;
   float* const* d_weights = nullptr;
 
   ThreadPool* pool = nullptr;
   int threads() const { return pool->threads(); }
-  // Calls body(begin, end) for ranges that together are [0, n), on all threads.
-  // An exception in `body` ends the program.
+  // Calls body(begin, end) for parts of [0, n) on all threads. An exception in
+  // `body` ends the program.
   template <typename Body>
   void Parallel(int64_t n, const Body& body) const {
     pool->Run([&](int t) noexcept {
@@ -105,34 +101,30 @@ class CustomLayer {
   // Its options in one line, if they change numbers: workers compare them.
   virtual std::string Describe() const { return ""; }
 
-  // Checks the inputs and fills in the plan. The plan's output is initially the
-  // first input's shape. The same shapes must always give the same plan.
+  // Sets the plan; `output` begins as the first input's shape. The same shapes
+  // must give the same plan.
   virtual Status Build(const std::vector<Shape>& inputs,
                        LayerPlan* plan) const = 0;
   // An error ends the step and the Fit.
   virtual Status Forward(const LayerCall& call) const = 0;
-  // Computes gradients. It is not called if neither the layer nor one before
-  // it is trained.
+  // Not called if neither the layer nor one before it is trained.
   virtual Status Backward(const LayerCall& call) const = 0;
 };
 
 Layer Custom(std::shared_ptr<const CustomLayer> layer);
 
-// The options of CheckGradients.
 struct GradientCheck {
   int64_t batch = 3;
   int threads = 1;
   // The seed of inputs, weights and gradients in [-1, 1).
   uint64_t seed = 1;
   float distance = 1e-2f;  // from a number to each point of a difference
-  // The permitted difference of gradient and difference quotient; relative to
-  // slopes above 1.
+  // Of gradient and difference quotient, relative to slopes above 1.
   double tolerance = 2e-2;
 };
 
-// For tests of user-defined layers: compares each gradient of Backward with a
-// central difference of Forward, for inputs of these shapes (of one example).
-// It is slow for large shapes and wrong near kinks. The error names the first
+// Compares each gradient of Backward with a central difference of Forward. It
+// is slow for large shapes and wrong near kinks. The error names the first
 // wrong value, or the buffer that was written beyond its end.
 Status CheckGradients(const Layer& layer, const std::vector<Shape>& inputs,
                       const GradientCheck& check = {});
