@@ -8,8 +8,7 @@
 
 namespace ringlet {
 
-// Where files are read and written: the `files` of the functions that save and
-// load. Several threads may use one.
+// Where files are read and written. Several threads may use one.
 class FileSystem;
 
 // The files of the operating system. Never destroyed.
@@ -23,13 +22,11 @@ FileSystem* PosixFiles();
 //   options.files = sealed.get();
 //   SaveModel(&model, "m.safetensors", options);
 //
-// The key is read when it is first needed, from `key_file`, or from the file
-// that RINGLET_KEY_FILE names. A key file may have two keys: new files are
-// encrypted with the first, and files of either can be read. With `seal` false
-// new files are plain. Files that are not sealed are
-// read as they are. Logs are not sealed, and names, lengths and times of files
-// are not hidden. Reading fails with kUnimplemented if there is no key, or the
-// file has another, and with kCorruption if the file is damaged.
+// The key is read at its first need, from `key_file` or the file that
+// RINGLET_KEY_FILE names. Of two keys in it the first encrypts, and both read.
+// Without `seal` new files are plain. Plain files are read as they are. Logs
+// are not sealed; names, lengths and times are not hidden. Reading fails with
+// kUnimplemented without the key, and with kCorruption for a damaged file.
 // docs/security.md has the format.
 std::shared_ptr<FileSystem> SealedFiles(const std::string& key_file = "",
                                         bool seal = true,

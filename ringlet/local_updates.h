@@ -30,8 +30,8 @@
 namespace ringlet {
 
 struct LocalUpdates {
-  // The format of changes on the wire: integers, with one scale for a block of
-  // 256 neighbours (4,096 in kSparse), so that sums are exact.
+  // On the wire: integers, with one scale for a block of 256 neighbours (4,096
+  // in kSparse), so that sums are exact.
   enum class Delta : uint8_t {
     kInt8,     // 8 bits; 16 with more than 18 replicas, 32 with more than 1,023
     kFloat32,  // 32 bits
@@ -41,35 +41,33 @@ struct LocalUpdates {
   };
 
   static constexpr int64_t kDefaultSteps = 30;
-  // For `steps`: 8 to 512 steps, so that computing them takes as long as a
-  // round's exchange. Backups have the number; as `steps` it gives the same
-  // bits.
+  // For `steps`: 8 to 512, so that computing takes as long as the exchange.
+  // Backups have the number, which gives the same bits.
   static constexpr int64_t kAutoSteps = -1;
 
   bool enabled() const { return steps != 0; }
   bool sparse() const { return enabled() && delta == Delta::kSparse; }
   bool overlaps() const { return enabled() && overlap; }
-  // True if a part of the state is on one worker alone between two rounds.
-  // After a loss all workers then return to the last backup. Not in an elastic
-  // job.
+  // Part of the state is on one worker alone between two rounds. After a loss
+  // all return to the last backup. Not in an elastic job.
   bool keeps_state_per_worker() const { return sparse() || overlaps(); }
   Status Check() const;
 
-  int64_t steps = 0;  // the steps of a round; 0: every step is synchronized
+  int64_t steps = 0;  // of a round; zero synchronizes every step
   float learning_rate = 0.7f;
   float momentum = 0.9f;
   bool nesterov = true;
   Delta delta = Delta::kInt8;
-  // A round's changes are sent while the next round is computed.
+  // Sends a round's changes while the next is computed.
   bool overlap = false;
-  // The replicas of a round, sampled from the present ones by the seed and the
-  // number of steps before the round; 0: all.
+  // Replicas of a round, sampled by the seed and the number of steps before the
+  // round; zero means all.
   int participation = 0;
-  // The fewest replicas of a round; 0: no quorum. With one, each worker of an
-  // elastic job has one replica and its own data, and the job continues without
-  // lost replicas. A round with fewer is computed again without a deadline.
+  // The fewest replicas of a round, if not zero. Each worker of an elastic job
+  // then has one replica and its own data, and the job continues without lost
+  // replicas. A round with fewer is computed again without a deadline.
   int quorum = 0;
-  // A replica that takes longer is left out of the round; 0: no deadline.
+  // A slower replica is left out of the round. Zero means no deadline.
   double round_deadline_seconds = 0;
 };
 
