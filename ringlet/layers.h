@@ -18,9 +18,8 @@ namespace ringlet {
 
 // --- initializers, regularizers, constraints ---------------------------------
 
-// Initializers: first values of weights. Regularizers: penalties on weights,
-// which are added to the loss. Constraints: what replaces a weight after each
-// update. Formulas and defaults are those of Keras 3's
+// Initializers give weights, regularizers add penalties to the loss, and
+// constraints replace a weight after each update, as Keras 3's
 // initializers/random_initializers.py, regularizers.py and
 // constraints/constraints.py. The random numbers are ringlet's own (Philox).
 
@@ -75,17 +74,16 @@ inline Regularizer L1(float l1 = 0.01f) { return {l1, 0}; }
 inline Regularizer L2(float l2 = 0.01f) { return {0, l2}; }
 inline Regularizer L1L2(float l1 = 0, float l2 = 0) { return {l1, l2}; }
 
-// A norm is the square root of a sum of squares over `axis`, axes of the
-// weight's shape. -1 is the last axis, and an empty list means all. With local
-// updates each worker constrains its own weights, and the mean of a round may
-// have other norms.
+// A norm is the square root of a sum of squares over `axis`; -1 is the last
+// axis, and an empty list means all. With local updates each worker constrains
+// its own weights, and a round's mean may have other norms.
 struct Constraint {
   enum class Kind : uint8_t {
     kNone,
     kMaxNorm,   // norms of at most max_value
     kNonNeg,    // max(w, 0)
     kUnitNorm,  // norms of 1
-    // Moves norms by `rate` toward [min_value, max_value]; 1: into it.
+    // Moves norms by `rate` toward [min_value, max_value]; 1 moves into it.
     kMinMaxNorm,
   };
 
@@ -135,7 +133,7 @@ enum PaddingMode : uint8_t { kValid, kSame, kCausal };
 // How a Bidirectional joins the outputs of both directions.
 enum MergeMode : uint8_t { kMergeConcat, kMergeSum, kMergeMul, kMergeAve };
 
-// The axes of a RandomFlip; both: along both or neither, as in Keras 3.
+// The axes of a RandomFlip; it flips both or neither, as in Keras 3.
 enum class FlipMode : uint8_t {
   kHorizontal,
   kVertical,
@@ -159,8 +157,8 @@ enum class SpectrogramMode : uint8_t {
   kAngle,
   kStft
 };
-// The window of an STFTSpectrogram, and what it is divided by: the root of the
-// sum of its squares, or its sum. None: ones, and not divided.
+// Of an STFTSpectrogram, and its divisor: the root of the sum of its squares,
+// or its sum. Without a window there are ones and no divisor.
 enum class WindowFunction : uint8_t { kHann, kHamming, kNone };
 enum class WindowScaling : uint8_t { kDensity, kSpectrum, kNone };
 
@@ -176,9 +174,9 @@ struct FloatRange {
 class CustomLayer;
 struct NestedModel;
 
-// The configuration of one layer, a plain value that the factories below make.
-// Setters refine it: each has the name of a Keras argument and returns the
-// layer. A setter of another layer is an error when a model adds the layer.
+// A plain value that the factories below make. Setters have the names of
+// Keras's arguments. A setter of another layer is an error when a model adds
+// it.
 struct Layer {
   // Not inline: a copy is long, and many functions make one.
   Layer();
@@ -192,8 +190,8 @@ struct Layer {
 
   // Every layer.
   Layer& Name(std::string n);
-  // False freezes the layer: its weights have no gradient, slots or
-  // regularization. See also Model::SetTrainable.
+  // False freezes the layer: no gradient, slots or regularization. See also
+  // Model::SetTrainable.
   Layer& Trainable(bool train);
 
   // Dense, convolutions, SimpleRNN, LSTM, GRU, MultiHeadAttention.
@@ -214,11 +212,10 @@ struct Layer {
   // Convolutions: the distance of a window's taps.
   Layer& DilationRate(int64_t height, int64_t width);
   Layer& DilationRate(int64_t both) { return DilationRate(both, both); }
-  // Conv1D, Conv2D: divides channels and filters into groups. Both numbers are
-  // multiples of it.
+  // Conv1D, Conv2D: groups, of which channels and filters are multiples.
   Layer& Groups(int64_t number);
 
-  // Conv1DTranspose, Conv2DTranspose: less than the strides. If not set, the
+  // Conv1DTranspose, Conv2DTranspose: less than the strides. By default the
   // output has input * strides pixels with "same", and max(kernel - strides, 0)
   // more with "valid", with the kernel's dilation.
   Layer& OutputPadding(int64_t height, int64_t width);
@@ -237,12 +234,11 @@ struct Layer {
   // Global pooling layers.
   Layer& KeepDims(bool keep);
 
-  // Layers with random numbers: dropout, noise, recurrent layers, attention,
-  // and the Random... layers. Added to the model's seed.
+  // Dropout, noise, recurrent, attention, Random... Added to the model's.
   Layer& Seed(uint64_t s);
-  // Dropout, AlphaDropout: the shape of the random numbers of one example.
-  // Values along an axis of size 1 share a number: {1, 1, -1} drops whole
-  // channels. -1 is the input's size. Only the first axes may have size 1.
+  // Dropout, AlphaDropout: the shape of an example's random numbers. An axis of
+  // size 1 shares them: {1, 1, -1} drops whole channels. -1 is the input's
+  // size. Only the first axes may have size 1.
   Layer& NoiseShape(const Shape& sizes);
 
   // RandomTranslation, RandomRotation, RandomZoom; FillValue also Resizing with
@@ -253,8 +249,8 @@ struct Layer {
   Layer& Interpolation(ringlet::Interpolation interpolation);
   // RandomContrast, RandomBrightness: the range of a pixel.
   Layer& ValueRange(float low, float high);
-  // Resizing: keeps the image's ratio of height to width, and cuts out the
-  // largest middle part with the new ratio, or adds a border.
+  // Resizing keeps the ratio of height to width, and cuts out the largest
+  // middle part with the new ratio, or adds a border.
   Layer& CropToAspectRatio(bool crop);
   Layer& PadToAspectRatio(bool pad);
 
@@ -264,14 +260,14 @@ struct Layer {
   Layer& RecurrentConstraint(const Constraint& constraint);
   // The output has the state after each step, not only the last one.
   Layer& ReturnSequences(bool return_sequences);
-  // The layer gives several tensors. A RecurrentOutput takes one of them.
+  // Several tensors, of which a RecurrentOutput takes one.
   Layer& ReturnState(bool return_state);
   // Begins with the last step. The output has the order of the computation.
   Layer& GoBackwards(bool go_backwards);
   // The output of a masked step is zeros, not that of the previous step.
   Layer& ZeroOutputForMask(bool zero_output_for_mask);
-  // The fraction that training drops of the inputs or attention weights, and of
-  // the state before a product. An example has the same mask in all steps.
+  // Dropped fractions of inputs or attention weights, and of the state before a
+  // product. An example has one mask in all steps.
   Layer& Dropout(float fraction);
   Layer& RecurrentDropout(float fraction);
   // LSTM: the bias of the forget gate begins as 1.
@@ -280,7 +276,7 @@ struct Layer {
   Layer& ResetAfter(bool reset_after);
 
   // Attention, MultiHeadAttention; Dropout is above.
-  // A query attends only to values of its own step and of the steps before it.
+  // A query attends only to its own step and those before it.
   Layer& UseCausalMask(bool use_causal_mask);
   Layer& ValueDim(int64_t size);    // MultiHeadAttention: key_dim if not set
   Layer& UseScale(bool use_scale);  // Attention: a trained factor of the scores
@@ -293,9 +289,9 @@ struct Layer {
   // Steps of number 0 are padding: the layers after it leave them out.
   Layer& MaskZero(bool mask_zero);
 
-  // Dense, Embedding: LoRA. The kernel or matrix W is frozen. The layer
-  // computes with W + alpha / rank A B, and trains A (inputs, rank) and B
-  // (rank, outputs), which begins as zeros. Alpha is the rank if not set.
+  // Dense, Embedding: freezes the kernel or matrix W. The layer computes with W
+  // + alpha / rank A B, and trains A (inputs, rank) and B (rank, outputs),
+  // which begins as zeros. Alpha is the rank if not set.
   Layer& LoraRank(int64_t rank);
   Layer& LoraAlpha(int64_t alpha);
 
@@ -305,8 +301,8 @@ struct Layer {
   Layer& AlphaConstraint(const Constraint& constraint);
 
   // BatchNormalization, LayerNormalization.
-  Layer& Center(bool center);  // true: the layer has beta
-  Layer& Scale(bool scale);    // true: the layer has gamma
+  Layer& Center(bool center);  // has beta
+  Layer& Scale(bool scale);    // has gamma
   Layer& GammaInitializer(const Initializer& initializer);
   Layer& BetaInitializer(const Initializer& initializer);
   Layer& GammaRegularizer(const Regularizer& regularizer);
@@ -316,15 +312,14 @@ struct Layer {
   // BatchNormalization.
   Layer& MovingMeanInitializer(const Initializer& initializer);
   Layer& MovingVarianceInitializer(const Initializer& initializer);
-  // BatchNormalization: training uses the statistics of all workers' batches,
-  // for which the workers wait in every such layer.
+  // BatchNormalization: in training the statistics of all workers' batches, for
+  // which they wait in every such layer.
   Layer& Synchronized(bool synchronized);
-  // LayerNormalization, UnitNormalization, Softmax: the axes of one mean, norm
-  // or sum: 0 is the batch, -1 the last axis. Those of a mean or a norm are the
-  // last ones.
+  // LayerNormalization, UnitNormalization, Softmax: the axes of a mean, norm or
+  // sum. 0 is the batch, -1 the last. Of a mean or norm they are the last.
   Layer& Axes(const std::vector<int64_t>& axes);
 
-  // Normalization: computes the original values from normalized ones.
+  // Normalization: back from normalized values.
   Layer& Invert(bool invert);
 
   // --- fields: what the factories and setters have set ---
@@ -349,18 +344,16 @@ struct Layer {
   Constraint kernel_constraint, bias_constraint;
 
   // Convolutions, pooling layers, UpSampling: kernel_size, pool_size or size,
-  // as (height, width). Layers with one axis use the second number of such
-  // pairs.
+  // as (height, width). One axis has the second number of such pairs.
   int64_t window[2] = {1, 1};
   int64_t strides[2] = {1, 1};
   PaddingMode padding = kValid;
 
   // Convolutions.
   int64_t dilation[2] = {1, 1};
-  // Groups of channels, each with its own filters. GroupNormalization has them
-  // too.
+  // Of channels, each with its own filters; also GroupNormalization.
   int64_t groups = 1;
-  int64_t output_padding[2] = {-1, -1};  // transposed convolutions; -1: not set
+  int64_t output_padding[2] = {-1, -1};  // transposed; -1 if not set
 
   // DepthwiseConv, SeparableConv.
   int64_t depth_multiplier = 1;  // filters of each channel
@@ -379,13 +372,13 @@ struct Layer {
   // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise.
   float rate = 0;     // the fraction set to 0, or a deviation
   uint64_t seed = 0;  // added to the model's seed
-  Shape noise_shape;  // Dropout, AlphaDropout; -1: the input's size
+  Shape noise_shape;  // Dropout, AlphaDropout; -1 means the input's
 
   // Layers that change images.
   FlipMode mode = FlipMode::kHorizontalAndVertical;  // RandomFlip
   // RandomRotation, RandomBrightness, RandomContrast (1 - lower to 1 + upper).
   FloatRange factor;
-  // RandomTranslation, RandomZoom. No width_factor: height_factor's number.
+  // RandomTranslation, RandomZoom. width_factor may be none.
   FloatRange height_factor, width_factor;
   ringlet::FillMode fill_mode = ringlet::FillMode::kReflect;
   float fill_value = 0;
@@ -436,12 +429,12 @@ struct Layer {
   float mask_value = 0;  // Masking
 
   // Dense, Embedding.
-  int64_t lora_rank = 0;   // 0: no LoRA
-  int64_t lora_alpha = 0;  // 0: lora_rank
+  int64_t lora_rank = 0;   // zero means no LoRA
+  int64_t lora_alpha = 0;  // zero means lora_rank
 
   // Attention, MultiHeadAttention; the latter also has the fields of Dense.
   int64_t num_heads = 1, key_dim = 1;
-  int64_t value_dim = 0;   // 0: key_dim
+  int64_t value_dim = 0;   // zero means key_dim
   bool use_scale = false;  // Attention
   bool use_causal_mask = false;
 
@@ -462,28 +455,27 @@ struct Layer {
   bool invert = false;                  // Normalization
   bool adapt = true;  // Normalization: data give means and variances
 
-  // MelSpectrogram, MFCC, STFTSpectrogram. They have no setters: set these
-  // fields. Those without a layer's name are not of STFTSpectrogram, except the
-  // lengths.
+  // MelSpectrogram, MFCC, STFTSpectrogram, without setters. Fields without a
+  // layer's name are not of STFTSpectrogram, except the lengths.
   int64_t sampling_rate = 16000;  // samples of a second
   int64_t fft_length = 2048;      // 0, unless Mel: the next power of 2
-  int64_t sequence_length = 0;    // samples of a frame; 0: fft_length
+  int64_t sequence_length = 0;    // of a frame; zero means fft_length
   int64_t sequence_stride = 512;  // samples from a frame's start to the next
   int64_t num_mel_bins = 128;
   float min_freq = 20;  // the start of the first mel bin, in Hz
-  // Infinity: half of sampling_rate.
+  // Infinity means half of sampling_rate.
   float max_freq = std::numeric_limits<float>::infinity();
   float mag_exp = 2;         // the power of a magnitude
   bool power_to_db = true;   // MFCC: else natural logarithms
   float top_db = 80;         // MelSpectrogram: the range below the maximum
   float min_power = 1e-10f;  // MelSpectrogram
   float ref_power = 1;       // MelSpectrogram: the power of 0 dB
-  int64_t num_mfcc = 10;     // MFCC: 0: the logarithms themselves
+  int64_t num_mfcc = 10;     // MFCC; zero gives the logarithms
   float log_offset = 1e-6f;  // MFCC: added before the logarithm
   bool htk = true;           // MFCC: else the mel scale of Slaney
   bool centered = true;      // MFCC: with reflected samples at both ends
   // STFTSpectrogram. Its sequence_length is Keras's frame_length, and its
-  // sequence_stride frame_step (0: half of a frame).
+  // sequence_stride frame_step (zero means half of a frame).
   SpectrogramMode spectrogram_mode = SpectrogramMode::kLog;
   WindowFunction window_function = WindowFunction::kHann;
   WindowScaling window_scaling = WindowScaling::kDensity;
@@ -494,7 +486,7 @@ struct Layer {
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
   bool keeps_order = false;  // output step t is of input step t, if backwards
-  // Bit i: input i has a mask. The masks follow the inputs, in their order.
+  // With bit i input i has a mask. The masks follow the inputs.
   unsigned masked_inputs = 0;
   std::bitset<128> settings;  // the setters that were called
 };
@@ -505,8 +497,7 @@ struct Layer {
 //
 //   Conv2D(32, 3, kRelu).Padding(kSame).KernelRegularizer(L2(1e-5f))
 
-// Keras's class name: "Dense", "Conv2D", "InputLayer". A custom layer has its
-// own.
+// "Dense", "Conv2D", "InputLayer", or a custom layer's own.
 const char* ClassName(const Layer& layer);
 Layer Input(const Shape& shape);
 Layer Reshape(const Shape& target_shape);
@@ -534,8 +525,8 @@ Layer SeparableConv2D(int64_t filters, int64_t kernel_height,
                       int64_t kernel_width, Activation activation = kLinear);
 Layer SeparableConv1D(int64_t filters, int64_t kernel_size,
                       Activation activation = kLinear);
-// A convolution in reverse: each pixel adds the kernel, times its value, to a
-// window of the output. Kernel (height, width, filters, channels).
+// Each pixel adds the kernel, times its value, to a window of the output.
+// Kernel (height, width, filters, channels).
 Layer Conv2DTranspose(int64_t filters, int64_t kernel_size,
                       Activation activation = kLinear);
 Layer Conv2DTranspose(int64_t filters, int64_t kernel_height,
@@ -554,7 +545,7 @@ Layer Softmax();  // over the last axis
 // Over one axis or several neighbouring ones; 1 is the first after the batch.
 Layer Softmax(const std::vector<int64_t>& axes);
 // x, or alpha x below 0, with a trained alpha of the input's shape; its size is
-// 1 on the shared axes, which are counted from 1.
+// 1 on the shared axes, from 1.
 Layer PReLU(const std::vector<int64_t>& shared_axes = {});
 // Strides default to the pool size.
 Layer MaxPooling2D(int64_t pool_size = 2);
@@ -564,8 +555,7 @@ Layer MaxPooling1D(int64_t pool_size = 2);
 Layer AveragePooling2D(int64_t pool_size = 2);
 Layer AveragePooling2D(int64_t pool_height, int64_t pool_width);
 Layer AveragePooling1D(int64_t pool_size = 2);
-// The mean of each channel: (channels), or (1, 1, channels) with
-// KeepDims(true).
+// Each channel's mean: (channels), or (1, 1, channels) with KeepDims.
 Layer GlobalAveragePooling2D();
 Layer GlobalAveragePooling1D();
 Layer GlobalMaxPooling2D();
@@ -592,15 +582,14 @@ Layer SpatialDropout2D(float rate);
 Layer SpatialDropout1D(float rate);
 // Adds normal random numbers with this deviation, from 0 to 1.
 Layer GaussianNoise(float stddev);
-// Multiplies by normal random numbers with mean 1 and deviation sqrt(rate /
-// (1 - rate)).
+// Multiplies by normal numbers, mean 1, deviation sqrt(rate / (1 - rate)).
 Layer GaussianDropout(float rate);
-// Dropout after selu, which keeps mean and variance: a fraction `rate` becomes
-// selu's least value, and then all values are scaled and shifted.
+// Dropout after selu, which keeps mean and variance: a fraction becomes selu's
+// least value, and then all values are scaled and shifted.
 Layer AlphaDropout(float rate);
 // Each image is changed by random numbers of its own.
 Layer RandomFlip(FlipMode mode = FlipMode::kHorizontalAndVertical);
-// Moves the image down and to the right by fractions of its height and width.
+// Down and to the right by fractions of height and width.
 Layer RandomTranslation(const FloatRange& height_factor,
                         const FloatRange& width_factor);
 // Rotates counterclockwise by a fraction of a full turn.
@@ -608,33 +597,31 @@ Layer RandomRotation(const FloatRange& factor);
 // Makes the image smaller by a fraction of its size, or larger below 0.
 Layer RandomZoom(const FloatRange& height_factor,
                  const FloatRange& width_factor = FloatRange());
-// (x - mean) c + mean for each channel, with a c from 1 - lower to 1 + upper,
-// clipped to the value range. `lower` is at most 1.
+// (x - mean) c + mean for each channel, clipped to the value range, with a c
+// from 1 - lower to 1 + upper. `lower` is at most 1.
 Layer RandomContrast(float lower, float upper);
 Layer RandomContrast(float factor);  // RandomContrast(factor, factor)
 // Adds a fraction of the value range, and clips to it.
 Layer RandomBrightness(const FloatRange& factor);
-// In training a part of this size, at a random place in each image. Otherwise,
-// or if the image is smaller, CenterCrop.
+// A random part of this size in training; else, or if the image is smaller,
+// CenterCrop.
 Layer RandomCrop(int64_t height, int64_t width);
-// The middle part of this size. If the image is smaller: the largest middle
-// part with this ratio of height to width, resized to this size.
+// The middle part of this size. A smaller image gives the largest part with
+// this ratio, resized.
 Layer CenterCrop(int64_t height, int64_t width);
 Layer Resizing(int64_t height, int64_t width);
-// gamma (x - mean) / sqrt(variance + epsilon) + beta for each channel, the last
-// axis. Training uses the mean and the variance of this replica's examples, or
-// with Synchronized those of all replicas' examples, and updates moving_mean
-// and moving_variance: moving = momentum moving + (1 - momentum) batch. These
-// are used without training, and by a layer that is not trainable.
+// gamma (x - mean) / sqrt(variance + epsilon) + beta for each channel. Training
+// takes mean and variance of this replica's examples, or with Synchronized of
+// all replicas', and updates moving_mean and moving_variance: moving = momentum
+// moving + (1 - momentum) batch. These are used otherwise, and if not
+// trainable.
 Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
-// BatchNormalization's formula with mean and variance of each example, over the
-// last axis or, with Axes, over several.
+// The same with each example's mean and variance, over the last axis or Axes.
 Layer LayerNormalization(float epsilon = 1e-3f);
-// BatchNormalization's formula with mean and variance of each example and each
-// of `groups` groups of neighbouring channels. -1: each channel is a group
-// (instance normalization).
+// The same for each example and each of `groups` groups of neighbouring
+// channels; -1 makes each channel one (instance normalization).
 Layer GroupNormalization(int64_t groups = 32, float epsilon = 1e-3f);
-// x / sqrt(sum of x^2), over the last axis or, with Axes, over several.
+// x / sqrt(sum of x^2), over the last axis or Axes.
 Layer UnitNormalization();
 // x scale + offset: one number for all channels, or one for each.
 Layer Rescaling(float scale, float offset = 0);
@@ -643,11 +630,11 @@ Layer Rescaling(const std::vector<float>& scale,
 // (x - mean) / sqrt(variance), with one value for all channels or one for each.
 Layer Normalization(const std::vector<float>& mean,
                     const std::vector<float>& variance);
-// Model::Adapt or the first Fit computes mean and variance of each channel of
-// the data. The layer's input is an input of the model.
+// Model::Adapt or the first Fit computes them for each channel. The layer's
+// input is an input of the model.
 Layer Normalization();
-// Two or more inputs of one shape, or of shapes that NumPy broadcasts: (1, 1,
-// channels) or (channels) to (height, width, channels).
+// Inputs of one shape, or as NumPy broadcasts: (1, 1, channels) or (channels)
+// to (height, width, channels).
 Layer Add();
 Layer Subtract();  // the first of two minus the second
 Layer Multiply();
@@ -655,13 +642,12 @@ Layer Average();
 Layer Maximum();  // if values are equal, the first gets the gradient
 Layer Minimum();
 Layer Concatenate();  // along the last axis
-// The sums of products over an axis of each of two inputs (features) or (steps,
-// features): of an axis that both have, or of one of each. Axes count from 1.
+// The sums of products over an axis of two inputs (features) or (steps,
+// features): one of both, or one of each. Axes count from 1.
 Layer Dot(const std::vector<int64_t>& axes);
-// Recurrent layers over (steps, features). Each step makes the next state from
-// its input and the state, which begins as zeros or as further inputs: h, and c
-// of an LSTM. The output is the last state (units), or all (steps, units) with
-// ReturnSequences(true).
+// Over (steps, features). Each step makes the next state of its input and the
+// state, which begins as zeros or as further inputs: h, and an LSTM's c. The
+// output is the last state (units), or all (steps, units) with ReturnSequences.
 //
 // h = activation(x W + h R + b).
 Layer SimpleRNN(int64_t units, Activation activation = kTanh);
@@ -671,60 +657,55 @@ Layer LSTM(int64_t units, Activation activation = kTanh,
 // Gates update, reset, new: h = z h + (1 - z) n.
 Layer GRU(int64_t units, Activation activation = kTanh,
           Activation recurrent_activation = kSigmoid);
-// A tensor of a recurrent layer with ReturnState(true): 0 is its output, 1 the
-// last state h, and 2 the last c of an LSTM. Add it directly after the layer,
-// in the order of the tensors; its name is "lstm_output_1". A Bidirectional of
-// such layers has the forward states, then the backward ones:
+// A tensor of a recurrent layer with ReturnState: 0 is the output, 1 the last
+// h, and 2 an LSTM's last c. Add it directly after the layer, in order; its
+// name is "lstm_output_1". A Bidirectional has the forward states first:
 //
 //   auto lstm = model.Add(LSTM(8).ReturnState(true), {x});
 //   auto h = model.Add(RecurrentOutput(1), {lstm});
 //   auto c = model.Add(RecurrentOutput(2), {lstm});
 //   auto y = model.Add(LSTM(8).ReturnSequences(true), {z, h, c});
 Layer RecurrentOutput(int64_t tensor);
-// A recurrent layer over the steps in both directions, each with its own
-// weights. With ReturnSequences(true) both outputs have the input's order.
+// Over the steps in both directions, each with its own weights. With
+// ReturnSequences both outputs have the input's order.
 Layer Bidirectional(const Layer& layer, MergeMode merge_mode = kMergeConcat);
 // `backward` goes backwards; both or none of them return sequences.
 Layer Bidirectional(const Layer& forward, const Layer& backward,
                     MergeMode merge_mode = kMergeConcat);
-// Applies a layer, a Bidirectional or a model (Model::AsLayer) to each step,
-// the first axis, with the same weights.
+// A layer, a Bidirectional or a model (Model::AsLayer) for each step.
 Layer TimeDistributed(const Layer& layer);
 Layer RepeatVector(int64_t n);  // (features) to (n, features)
 
-// From sound. They are not trained, and a layer before them cannot be.
-//
-// Keras's MelSpectrogram: (samples) to (num_mel_bins, frames). In Keras top_db
+// From sound. These are not trained, and no layer before them is. Keras's
+// MelSpectrogram: (samples) to (num_mel_bins, frames). In Keras top_db
 // is below the maximum of the batch, here below that of the example.
 Layer MelSpectrogram();
 // (samples) to (frames, num_mfcc): mel-frequency cepstral coefficients as
 // tf.signal.stft, linear_to_mel_weight_matrix and
-// mfccs_from_log_mel_spectrograms compute them, with the defaults of MLPerf
-// Tiny's keyword spotting. With num_mfcc 0 the output is (frames,
-// num_mel_bins); for librosa's melspectrogram and power_to_db: centered, not
-// htk, mag_exp 2, power_to_db, min_freq 0.
+// mfccs_from_log_mel_spectrograms, with the defaults of MLPerf Tiny's keyword
+// spotting. With num_mfcc 0 (frames, num_mel_bins); for librosa's
+// melspectrogram and power_to_db: centered, not htk, mag_exp 2, power_to_db,
+// min_freq 0.
 Layer MFCC();
-// Keras's STFTSpectrogram with `trainable` false: (samples, channels) to
-// (frames, channels * frequencies), the Fourier transform of each frame.
-// Padding(kSame) adds zeros at both ends.
+// Keras's STFTSpectrogram, not trainable: (samples, channels) to (frames,
+// channels * frequencies). Padding(kSame) adds zeros at both ends.
 Layer STFTSpectrogram();
-// Row x of a trained matrix (input_dim, output_dim) for each number x, rounded
-// down. Numbers outside of [0, input_dim) are an error.
+// Row x of a trained matrix (input_dim, output_dim) for a number x, rounded
+// down. Others than [0, input_dim) are an error.
 Layer Embedding(int64_t input_dim, int64_t output_dim);
-// Masks the steps (all axes but the last) of numbers that are all mask_value:
-// they become zeros, and the layers after it leave them out. A masked step
-// keeps a recurrent layer's state, does not count in a GlobalAveragePooling1D,
-// and has no loss. See docs/from-keras.md.
+// Masks steps (all axes but the last) that are all mask_value: they become
+// zeros, and later layers leave them out. A masked step keeps a recurrent
+// state, does not count in GlobalAveragePooling1D, and has no loss
+// (docs/from-keras.md).
 Layer Masking(float mask_value = 0);
-// Row t of a trained matrix (sequence_length, features) for step t of an input
-// (steps, features), as in KerasHub. Only the input's shape matters.
+// Row t of a trained matrix (sequence_length, features) for step t, as
+// KerasHub. Only the input's shape (steps, features) matters.
 Layer PositionEmbedding(int64_t sequence_length);
-// The inputs are query (steps, size), value and, if it is not the value, key. A
-// query's output is the mean of the values, weighted by softmax(query key^T).
+// Inputs are query (steps, size), value and, if other, key. The output is the
+// mean of the values, weighted by softmax(query key^T).
 Layer Attention();
-// Attention in each of `num_heads` projections of the inputs, with
-// scores / sqrt(key_dim). The heads' outputs are joined and projected to the
-// size of the query.
+// Attention in `num_heads` projections of the inputs, with scores /
+// sqrt(key_dim). The joined outputs are projected to the query's size.
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim);
 
 }  // namespace ringlet

@@ -20,8 +20,7 @@
 
 namespace ringlet {
 
-// A row of an example's output is the numbers along the last axis: an image of
-// (height, width, classes) has height * width rows.
+// Numbers along the last axis: (height, width, classes) has height * width.
 inline int64_t RowsOf(const Shape& output) {
   return output.elements() / output.back();
 }
@@ -34,11 +33,10 @@ enum class LossReduction : uint8_t {
   kSum,               // the sum, also over an example's rows
 };
 
-// The weights of a batch's examples in the loss and in weighted metrics: one
-// for an example, or one for each row of its output, such as a step of a
-// sequence.
+// In the loss and weighted metrics: one for an example, or one for each row of
+// its output, such as a step of a sequence.
 struct ExampleWeights {
-  const float* values = nullptr;  // null: each weight is 1
+  const float* values = nullptr;  // null if each is 1
   int64_t weights_per_example = 1;
 
   bool of_rows() const { return values != nullptr && weights_per_example > 1; }
@@ -81,8 +79,8 @@ struct Loss {
   bool apply_class_balancing = false;  // BinaryFocalCrossentropy
   float alpha = 0.25f;                 // the focal losses
   float gamma = 2;                     // the focal losses
-  // SparseCategoricalCrossentropy: rows of this class, such as -1, have no loss
-  // and no gradient.
+  // SparseCategoricalCrossentropy: rows of this class, such as -1, do not
+  // count.
   std::optional<int> ignore_class;
   std::shared_ptr<const CustomLoss> custom;
 
@@ -93,14 +91,11 @@ struct Loss {
 
   const char* class_name() const;  // "SparseCategoricalCrossentropy"
   std::string name() const;        // "sparse_categorical_crossentropy"
-  // True if targets are int32 class numbers, one for each row; else they are
-  // floats of the output's shape.
+  // Targets are int32 class numbers, one for each row; else as the output.
   bool takes_classes() const;
-  // The number of targets for one example of an output.
   int64_t targets(const Shape& output) const;
   // The softmax or sigmoid that this loss can compute itself; else kLinear.
   Activation logits_activation() const;
-  // True if the loss takes probabilities and has an option from_logits.
   bool takes_probabilities() const;
 };
 
@@ -135,8 +130,7 @@ Loss MeanAbsoluteError();
 Loss MeanAbsolutePercentageError();
 // (log(p + 1) - log(t + 1))^2, with p and t at least 1e-7.
 Loss MeanSquaredLogarithmicError();
-// Minus the cosine of the angle between targets and predictions on the last
-// axis.
+// Minus the cosine of the angle of targets and predictions, on the last axis.
 Loss CosineSimilarity();
 // log(cosh(e)).
 Loss LogCosh();
@@ -148,21 +142,19 @@ Loss CategoricalHinge();
 // e^2 / 2 up to |e| = delta, then delta |e| - delta^2 / 2.
 Loss Huber(float delta = 1);
 
-// Targets of one example, or of several in order; the loss's takes_classes
-// decides which of the two is set.
+// Of one or more examples; the loss's takes_classes sets one of the two.
 struct Targets {
   const float* values = nullptr;
   // From 0 to output.back() - 1, or the loss's ignore_class.
   const int32_t* classes = nullptr;
 };
 
-// A user-defined loss, as a subclass of Keras's Loss: the loss and the gradient
-// of one example. A step's loss is the mean. samples/custom_parts.cc has one.
+// A subclass of Keras's Loss: the loss and the gradient of one example. A
+// step's loss is the mean. samples/custom_parts.cc has one.
 //
 //   model.Compile(Adam(), Custom(std::make_shared<MyLoss>()));
 //
-// Compute may throw: what() becomes the error of the step. The other methods
-// must not throw.
+// Compute may throw: what() is the step's error. The others must not throw.
 class CustomLoss {
  public:
   virtual ~CustomLoss() = default;
@@ -171,19 +163,17 @@ class CustomLoss {
   virtual const char* class_name() const = 0;
   // Its options in one line, if they change numbers: workers compare them.
   virtual std::string Describe() const { return ""; }
-  // Checks that the loss accepts such an output (of one example).
+  // Accepts, or refuses, an output (of one example).
   virtual Status Check(const Shape& /*output*/) const { return Status(); }
 
-  // True if targets are class numbers; else they are floats.
   virtual bool takes_classes() const { return false; }
-  // The number of targets for one example, >= 1: the elements of a label.
+  // Of one example, >= 1: the elements of a label.
   virtual int64_t targets(const Shape& output) const {
     return takes_classes() ? RowsOf(output) : output.elements();
   }
 
-  // The loss of one example of output.elements() predictions. Unless it is
-  // null, `gradient` points to output.elements() zeros: write the derivative
-  // there.
+  // Of one example. `gradient` is null, or output.elements() zeros to replace
+  // by the derivative.
   virtual double Compute(const Shape& output, const float* predictions,
                          const Targets& targets, float* gradient) const = 0;
 };

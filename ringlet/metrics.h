@@ -61,33 +61,33 @@ struct Metric {
   };
   enum Curve : uint8_t { kROC, kPrecisionRecall };
   enum Summation : uint8_t { kInterpolation, kMinoring, kMajoring };
-  // kEachClass, Keras's null: the logs have a value for each class.
+  // With kEachClass, Keras's null, the logs have a value for each class.
   enum Average : uint8_t { kMicro, kMacro, kWeighted, kEachClass };
   enum Aggregation : uint8_t { kUniformAverage, kVarianceWeightedAverage };
 
   Kind kind = Kind::kAccuracy;
   std::string name = "accuracy";
-  bool weighted = false;   // true: in weighted_metrics, examples have weights
-  float threshold = 0.5f;  // a greater prediction is a 1; < 0: not set
+  bool weighted = false;   // in weighted_metrics
+  float threshold = 0.5f;  // more is a 1; negative if not set
   int k = 5;               // the number of top predictions
-  int top_k = 0;           // Precision, Recall; < 1: not set
-  // The one class that Precision, Recall, AUC and the F scores count; < 0: all.
+  int top_k = 0;           // Precision, Recall; zero if not set
+  // Of Precision, Recall, AUC and the F scores; negative counts all classes.
   int class_id = -1;
   int num_thresholds = 200;  // AUC, as the next two
   Curve curve = kROC;
   Summation summation = kInterpolation;
   bool multi_label = false;  // AUC: the mean of the classes' areas
-  int num_labels = 0;        // AUC: of multi_label; < 1: as the output has
+  int num_labels = 0;        // of multi_label; zero as the output
   bool from_logits = false;  // AUC and the crossentropies
   float label_smoothing = 0;
   Average average = kMacro;  // F1Score, FBetaScore
   float beta = 1;            // FBetaScore
   int num_classes = 0;       // MeanIoU, OneHotMeanIoU
-  // True if targets are class numbers: MeanIoU's argument, else set by Compile.
+  // Targets are class numbers: MeanIoU's argument, else set by Compile.
   bool sparse_targets = false;
-  // Rows of this class add nothing. Only SparseCategoricalCrossentropy counts
-  // them as 0, as in Keras, if there are no weights. Metrics for which Compile
-  // sets sparse_targets take the class from the loss.
+  // Rows of this class add nothing; SparseCategoricalCrossentropy counts them
+  // as 0 without weights, as in Keras. With sparse_targets of Compile it is the
+  // loss's.
   std::optional<int> ignore_class;
   Aggregation aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;
@@ -101,34 +101,30 @@ struct Metric {
   Metric& ClassId(int id);
   Metric& MultiLabel();
   Metric& IgnoreClass(int number);
-  // True if a smaller value is better.
   bool lower_is_better() const;
 };
 
 // Any Keras metric by its class, with its defaults.
 Metric MetricOf(Metric::Kind kind);
 
-// Becomes the binary, categorical or sparse accuracy, by the output and the
-// targets.
+// Binary, categorical or sparse, by output and targets.
 Metric Accuracy();
 Metric BinaryAccuracy(float threshold = 0.5f);
 Metric CategoricalAccuracy();
 Metric SparseCategoricalAccuracy();
-// The fraction of rows that have their class among the k largest predictions.
+// Of rows with their class among the k largest predictions.
 Metric TopKCategoricalAccuracy(int k = 5);
 Metric SparseTopKCategoricalAccuracy(int k = 5);
 Metric MeanSquaredErrorMetric();   // "mean_squared_error"
 Metric MeanAbsoluteErrorMetric();  // "mean_absolute_error"
 Metric RootMeanSquaredError();
 Metric R2Score(Metric::Aggregation class_aggregation = Metric::kUniformAverage);
-// The area under the curve, from counts at evenly spaced thresholds.
-// Predictions are probabilities in [0, 1], or logits. All classes are counted
-// together, unless there is a ClassId or MultiLabel.
+// The area under the curve, from counts at even thresholds. Predictions are in
+// [0, 1], or logits. All classes count together without ClassId or MultiLabel.
 Metric AUC(int num_thresholds = 200, Metric::Curve curve = Metric::kROC,
            Metric::Summation summation_method = Metric::kInterpolation);
-// Precision: the fraction of predicted positives that are actual positives.
-// Recall: the fraction of actual positives that are predicted. With a top_k and
-// no threshold all of the top k are predicted positives.
+// Of predicted positives the actual ones, and of actual positives the predicted
+// ones. With top_k and no threshold all of the top k are predicted positives.
 Metric Precision(float threshold = -1);
 Metric Recall(float threshold = -1);
 // Counts, not fractions.
@@ -136,8 +132,8 @@ Metric TruePositives(float threshold = -1);
 Metric TrueNegatives(float threshold = -1);
 Metric FalsePositives(float threshold = -1);
 Metric FalseNegatives(float threshold = -1);
-// Without a threshold the largest prediction of a row is its class. With
-// kEachClass the logs have "f1_score_0", "f1_score_1" and so on.
+// Without a threshold a row's largest prediction is its class. kEachClass gives
+// "f1_score_0", "f1_score_1" and so on.
 Metric F1Score(Metric::Average average = Metric::kEachClass,
                float threshold = -1);
 Metric FBetaScore(Metric::Average average = Metric::kEachClass, float beta = 1,
@@ -146,8 +142,7 @@ Metric FBetaScore(Metric::Average average = Metric::kEachClass, float beta = 1,
 Metric MeanIoU(int num_classes, bool sparse_y_true = true);
 Metric OneHotMeanIoU(int num_classes);
 
-// The sums of a metric. Most have one state and the value total / count, or 0;
-// others have several. Also the Mean metric.
+// Most metrics have one state and the value total / count, or 0.
 struct MetricState {
   double total = 0;
   double count = 0;
@@ -164,25 +159,23 @@ struct MetricState {
 };
 using Mean = MetricState;
 
-// Adds a step's states (Model::step_metrics, Model::rank_metrics) to `running`.
+// Adds a step's states (Model::step_metrics, rank_metrics) to `running`.
 void AddMetrics(const MetricState* step, std::vector<MetricState>* running);
 // The sums over all ranks, in their order. Every rank calls it.
 Status SumOverRanks(Collective* collective, std::vector<MetricState>* states);
 
-// Adds `count` examples, with their weights. Only a custom metric returns an
-// error.
+// Adds `count` examples. Only a custom metric can fail.
 Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
                     const float* predictions, const void* targets,
                     MetricState* states, const ExampleWeights& weights = {});
 
-// A user-defined metric, as a subclass of Keras's Metric, with the value total
-// / count, both sums over examples. samples/custom_parts.cc has one.
+// A subclass of Keras's Metric, with the value total / count, both sums over
+// examples. samples/custom_parts.cc has one.
 //
 //   model.Compile(Adam(), MeanSquaredError(),
 //                 {Custom(std::make_shared<MyMetric>())});
 //
-// Update may throw: what() becomes the error of the step. The other methods
-// must not throw.
+// Update may throw: what() is the step's error. The others must not throw.
 class CustomMetric {
  public:
   virtual ~CustomMetric() = default;
@@ -191,15 +184,13 @@ class CustomMetric {
   virtual const char* class_name() const = 0;
   // Its options in one line, if they change numbers: workers compare them.
   virtual std::string Describe() const { return ""; }
-  // True if a smaller value is better.
   virtual bool lower_is_better() const { return false; }
-  // Checks that the metric accepts such an output (of one example) and targets.
+  // Accepts, or refuses, an output (of one example) and targets.
   virtual Status Check(const Loss& /*loss*/, const Shape& /*output*/) const {
     return Status();
   }
 
-  // Adds `count` consecutive examples to the state, once in a step on one
-  // thread.
+  // Adds `count` examples to the state, once in a step on one thread.
   virtual void Update(const Shape& output, int64_t count,
                       const float* predictions, const Targets& targets,
                       MetricState* state) const = 0;

@@ -51,8 +51,7 @@ struct MemoryPlan {
   uint64_t scratch = 0;  // memory of single layers, and the losses of examples
   // Bytes that outputs, gradients and scratch of different times share.
   uint64_t shared = 0;
-  // Layers with outputs that are computed again, and multiply-adds for that of
-  // an example.
+  // Layers with outputs that are computed again, and its multiply-adds.
   int recomputed = 0;
   int64_t recomputed_multiply_adds = 0;
   uint64_t kept() const { return weights + gradients + slots + local; }
@@ -75,12 +74,12 @@ struct OutputLoss {
              float w = 1)
       : output(std::move(of)), loss(l), metrics(std::move(m)), weight(w) {}
 
-  // The output's layer; empty: the output at the same index.
+  // The output's layer; empty means the output at the same index.
   std::string output;
   Loss loss;
-  bool trains = true;  // false: there is no loss, and there are no targets
+  bool trains = true;  // else without loss and targets
   std::vector<Metric> metrics;
-  float weight = 1;  // factor of this output's loss in the model's loss
+  float weight = 1;  // in the model's loss
 };
 // An output that is not trained.
 inline OutputLoss NoLoss(std::string output) {
@@ -106,59 +105,55 @@ enum class Reduction : uint8_t {
 
 struct CompileOptions {
   CompileOptions() = default;
-  // Implicit, so that a strategy can be passed in the place of options.
+  // Takes a strategy in the place of options.
   CompileOptions(Collective* c) : collective(c) {}  // NOLINT: implicit
 
-  // Outlives the model. Null: a job of one worker. Compile compares the ranks'
-  // models and gives all of them the chief's weights.
+  // Outlives the model; null is a job of one worker. Compile compares the
+  // models and gives all ranks the chief's weights.
   Collective* collective = nullptr;
-  // The strategy's error, or OK. Compile fails with it.
+  // The strategy's error fails Compile.
   Status status;
   // The same on all ranks. Used only with several replicas.
   Reduction reduction = Reduction::kRing;
-  // Replaces the sums of each step's gradients. The same on all ranks. Only for
-  // Fit, and not with gradient_accumulation_steps or use_ema.
+  // Replaces sums of gradients, in Fit; the same on all ranks. Not with
+  // gradient_accumulation_steps or use_ema.
   LocalUpdates local;
   // The parts of a step's batch; each worker computes one or more. Random
-  // numbers, statistics and metrics depend on it, and not on the number of
-  // workers. 0: the number that the other workers give, or else the number of
-  // workers.
+  // numbers, statistics and metrics depend on it, not on the workers. Zero
+  // means as the others, or else the number of workers.
   int replicas = 0;
-  // Threads that compute, including the caller's thread. No bit depends on
-  // their number.
+  // With the caller's. No bit depends on their number.
   int threads = 1;
-  // The seed of the initial weights and of dropout.
+  // Of the initial weights and of dropout.
   uint64_t seed = 1;
-  // Keeps few of the layers' outputs and computes the others again, with the
-  // same bits, in less memory and more time (see PlanMemory).
+  // Computes outputs again, with the same bits and less memory (PlanMemory).
   bool recompute = false;
-  // The caller's memory for everything, aligned to 64 bytes; outlives the
-  // model. Null: the heap.
+  // The caller's, aligned to 64 bytes; outlives the model. Null is the heap.
   void* memory = nullptr;
-  size_t memory_bytes = 0;  // the size of `memory`
-  // Without `memory`: the most that the model may allocate. 0: no limit.
+  size_t memory_bytes = 0;
+  // Without `memory`: the most bytes to allocate. Zero means no limit.
   size_t memory_limit = 0;
   // Measures the workers' speeds. Outlives the model.
   Clock* clock = Clock::System();
-  // Loads the state that this worker begins with (LoadWeights, LoadCheckpoint).
-  // Compile may call it several times, before the workers compare their states
-  // (kOutOfSync). A worker that joins a run gets the run's state instead.
+  // Loads this worker's first state (LoadWeights, LoadCheckpoint). Compile may
+  // call it several times, before the workers compare states (kOutOfSync). A
+  // joining worker gets the run's state instead.
   std::function<Status(Model*)> restore;
 };
 
-// One weight, a range of the model's weight span: first the trainable weights
-// in the order of the layers, then the layers' state.
+// A range of the weight span: first the trainable weights in the order of the
+// layers, then the layers' state.
 struct Variable {
   std::string path;  // "conv2d/kernel"
   Shape shape;
   int64_t offset = 0;  // a number of floats
   Regularizer regularizer;
   Constraint constraint;
-  // Never trained, even in a trainable layer, such as moving means.
+  // Never trained, such as moving means.
   bool is_layer_state = false;
-  // After Compile: its offset in the gradients and slots; -1: not trained.
+  // In the gradients and slots after Compile; -1 if not trained.
   int64_t gradient_offset = 0;
-  // For layer state that training changes: its offset in a step's changes.
+  // For state that training changes: in a step's changes.
   int64_t change_offset = -1;
   bool trained() const { return gradient_offset >= 0; }
   int64_t size() const { return shape.elements(); }
@@ -168,7 +163,7 @@ struct Variable {
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
-  // `what` is a layer's name, "loss", "optimizer" or "all-reduce". `phase` is
+  // `what` is a layer, "loss", "optimizer" or "all-reduce", and `phase`
   // "forward", "backward" or "step". Times are monotonic nanoseconds.
   virtual void OnPart(const char* what, const char* phase, int64_t begin,
                       int64_t end) = 0;
@@ -184,64 +179,57 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // The first error of building and compiling, or of the last Compile.
+  // Of building and compiling, or of the last Compile.
   const Status& status() const;
   const char* class_name() const;  // "Sequential" or "Functional"
   const std::string& name() const;
   void set_name(const std::string& name);
 
-  // The shape of one example of the first input or output. Call them after an
-  // input and a layer were added.
+  // Of one example of the first input or output, once there is a layer.
   Shape input_shape() const;
   Shape output_shape() const;
-  // A batch has all examples of the first input, then those of the next; so
-  // have the outputs' targets.
+  // A batch has all of the first input, then all of the next; targets too.
   int num_inputs() const;
   int num_outputs() const;
   int output_node(int k) const;
-  // The name in the logs: that of its layer, such as "dense_1".
+  // In the logs: its layer's, such as "dense_1".
   std::string output_name(int k) const;
   // Keras's table: layer, output shape, parameters.
   std::string Summary() const;
 
-  // The calls of layers in the order of Add, the inputs first. Those of a
-  // nested model are in the same list, as "body/conv2d".
+  // Calls of layers in the order of Add, inputs first, with those of nested
+  // models, as "body/conv2d".
   int num_nodes() const;
   const Layer& layer(int node) const;
-  // The first call of the node's layer; `node` itself unless the layer is
-  // shared.
+  // Of the node's layer; `node` itself unless the layer is shared.
   int first_call(int node) const;
   const std::vector<int>& inputs(int node) const;
   const Shape& output_shape(int node) const;
 
-  // Checks the model, allocates the memory of weights and optimizer, and
-  // initializes the weights. Metrics' names are resolved as in Keras
-  // ("accuracy"). A second call keeps the weights and resets the optimizer's
-  // state; with an open loader it is refused.
+  // Checks the model, allocates weights and optimizer, and initializes the
+  // weights. Metrics have Keras's names ("accuracy"). A second call keeps the
+  // weights and resets the optimizer; with an open loader it is refused.
   void Compile(const Optimizer& optimizer, const Loss& loss,
                const std::vector<Metric>& metrics = {},
                const CompileOptions& options = {});
-  // For several outputs, each named once. The call above gives each output the
-  // same loss, and as in Keras no metrics, or one each. Names in the logs are
+  // For several outputs, each named once. The call above gives each the same
+  // loss, and as in Keras no metrics, or one each. Names in the logs are
   // Keras's: "loss", "age_loss", "kind_accuracy".
   void Compile(const Optimizer& optimizer,
                const std::vector<OutputLoss>& losses,
                const CompileOptions& options = {});
   bool compiled() const;
   // As Keras's layer.trainable, from the next Compile on. A nested model,
-  // "body", passes it to its layers; "body/conv2d" is trained if all models
-  // around it are trainable too.
+  // "body", passes it on; "body/conv2d" is trained if all models around it are.
   Status SetTrainable(const std::string& layer, bool trainable);
   // As Keras's layer.adapt: mean and variance of each channel of the scaled
-  // examples, for every Normalization without them, on an input of the model.
-  // Fit calls it with its dataset. In a job all ranks pass the same examples.
-  // After an error no layer has changed.
+  // examples, for every Normalization without them on an input. Fit calls it.
+  // All ranks pass the same examples. After an error no layer has changed.
   Status Adapt(const Dataset& dataset);
-  // Sets num_weights() weights for the first Compile, instead of random ones.
+  // num_weights() weights for the first Compile, not random ones.
   Status SetInitialWeights(std::vector<float> weights);
 
-  // A copy of this model as a layer of another, with its weights or random
-  // ones.
+  // A copy as a layer of another model, with its weights or random ones.
   //
   //   Sequential model({Input({96, 96, 3}), body.AsLayer().Trainable(false),
   //                     GlobalAveragePooling2D(), Dense(2)});
@@ -252,84 +240,74 @@ class Model {
   Result<History> Fit(const Dataset& dataset);
   Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
   Result<Logs> Evaluate(const Dataset& dataset);
-  // All results of the first output, then all of the next.
+  // All of the first output, then all of the next.
   Result<std::vector<float>> Predict(const Dataset& dataset);
 
-  // The exact memory for batches of up to `batch`. Zeros before Compile.
+  // Exact, for batches of up to `batch`. Zeros before Compile.
   MemoryPlan PlanMemory(int64_t batch) const;
   uint64_t BytesNeeded(int64_t batch) const {
     return PlanMemory(batch).total();
   }
-  // Allocates the step's memory for batches of up to `batch`. Otherwise the
-  // first step allocates it. `training` false is enough to evaluate and
-  // predict.
+  // Allocates the step's memory; else the first step does. `training` is not
+  // needed to evaluate and predict.
   Status Reserve(int64_t batch, bool training);
-  // The bytes that the model has allocated.
+  // What the model has allocated.
   uint64_t BytesUsed() const;
 
-  // Opens a loader that reads batches of `dataset` into the model's buffers.
-  // While it is open, a second loader, Compile, and calls that need more memory
-  // are errors that change nothing.
+  // Reads batches into the model's buffers. While it is open, a second loader,
+  // Compile, and a need of more memory are errors that change nothing.
   Status OpenLoader(const Dataset& dataset, const LoaderOptions& options,
                     std::unique_ptr<BatchLoader>* loader);
 
-  // A whole step: forward, loss, metrics, backward, update. Every rank of a job
-  // calls it with its part of the batch. Refused with more replicas than
-  // workers: use Fit or TrainingLoop.
+  // Forward, loss, metrics, backward, update, on every rank with its part of
+  // the batch. With more replicas than workers use Fit or TrainingLoop.
   Status TrainStep(const Batch& batch);
   // Forward, loss and metrics, on this rank only.
   Status TestStep(const Batch& batch);
 
-  // The parts of a step; every rank calls them. x has the shape (count, input
-  // shape). The result is output() until the next Forward, or a Reserve of more
-  // memory. Gradients that were not applied are dropped. With `training` true
-  // and a loss on the input of a last softmax or sigmoid, output() is that
-  // input until ComputeLoss.
+  // The parts of a step; every rank calls them. x is (count, input shape).
+  // output() stays until the next Forward, or a larger Reserve. Gradients that
+  // were not applied are dropped. In training, with a loss on the input of a
+  // last softmax or sigmoid, output() is that input until ComputeLoss.
   Status Forward(const float* x, int64_t count, bool training);
   // Null before the first Forward, after Compile, and after a failed Reserve.
   const float* output(int k = 0) const;
-  // *loss becomes this rank's part of the step's loss: the sum over its
-  // examples divided by batch.global_count, plus its part of the
-  // regularization. x and the data of `batch` must not change until
-  // ApplyGradients.
+  // This rank's part of the loss: the sum over its examples divided by
+  // batch.global_count, plus its regularization. x and the data of `batch` must
+  // not change until ApplyGradients.
   Status ComputeLoss(const Batch& batch, double* loss);
-  // Computes the gradients; their sums over all ranks may complete later.
+  // Sums over all ranks may complete later.
   Status Backward();
-  // Clips the gradients, updates the weights and counts the iteration; an
-  // optimizer that accumulates updates in each k-th call.
+  // Clips, updates and counts; an accumulating optimizer updates in each k-th.
   Status ApplyGradients();
 
-  // "loss" first, then the metrics of Compile. AddMetrics and SumOverRanks
-  // (metrics.h) compute running values.
+  // "loss" first, then the metrics of Compile. For running values see
+  // metrics.h.
   int num_metrics() const;
   const std::string& metric_name(int i) const;
-  // True if a smaller value is better (loss and errors).
   bool metric_lower_is_better(int i) const;
-  // MetricStates of all metrics; most have one, some several.
   int num_metric_states() const;
   double metric_value(int i, const MetricState* states) const;
-  // The states of the last TrainStep, summed over all ranks.
+  // Of the last TrainStep, summed over all ranks.
   const MetricState* step_metrics() const;
-  // The states of this rank's examples in the last TrainStep or TestStep; of
-  // several replicas, those of the last.
+  // Of this rank in the last TrainStep or TestStep, or its last replica.
   const MetricState* rank_metrics() const;
-  // kOutOfSync, on every rank, if the weights, optimizer slots, iterations or
-  // learning rate of a rank differ from those of rank 0 in any bit. In an
-  // elastic Fit with FitOptions::cross_check only the faulty ranks get it,
-  // without a majority all; the others get kPeerLost, and their Fit continues.
+  // kOutOfSync, on every rank, if weights, slots, iterations or learning rate
+  // of any rank differ in any bit. With FitOptions::cross_check in an elastic
+  // Fit only faulty ranks get it, without a majority all; the others get
+  // kPeerLost, and their Fit continues.
   Status CheckReplicas();
 
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
-  // Floats with gradients and slots since the last Compile.
+  // With gradients and slots since the last Compile.
   int64_t num_trained() const;
   float* weights();
-  // A digest of the bits of all weights with state, the same on every machine.
-  // 0 before the first Compile.
+  // Of the bits of all weights with state, on every machine the same. 0 before
+  // the first Compile.
   uint64_t DigestWeights() const;
-  // The num_trained() floats of the last Backward(). Waits for the sums over
-  // the ranks; if they failed, the content is undefined. TrainStep may keep
-  // none.
+  // The num_trained() floats of the last Backward(), once summed; undefined
+  // after an error. TrainStep may keep none.
   const float* gradients() const;
   // Multiply-adds of one example, forward.
   int64_t MultiplyAdds() const;
@@ -341,8 +319,7 @@ class Model {
   const std::vector<OutputLoss>& losses() const;
   // The number of steps; see Optimizer::Updates.
   int64_t iterations() const;
-  // The learning rate of the next step: that of the schedule or of
-  // SetLearningRate.
+  // Of the next step, by the schedule or SetLearningRate.
   float LearningRate() const;
   void SetLearningRate(float learning_rate);
   Collective* collective() const;
@@ -351,18 +328,18 @@ class Model {
   uint64_t seed() const;
   const LocalUpdates& local_updates() const;  // set by Compile
 
-  // Weights as "model/<layer>/<weight>", and the optimizer's slots, iterations
-  // and learning rate as "optimizer/…".
+  // "model/<layer>/<weight>", and slots, iterations and learning rate as
+  // "optimizer/…".
   Saveable* weights_state();
   Saveable* optimizer_state();
 
-  // The training data; null: unknown. SaveModel writes it, LoadModel reads it,
-  // and Fit does not change it. Names that are not UTF-8 or take over 128 KiB,
-  // and a scale that is not finite, are not saved.
+  // The training data's, or null. SaveModel writes it, LoadModel reads it, and
+  // Fit keeps it. Names that are not UTF-8 or take over 128 KiB, and a scale
+  // that is not finite, are not saved.
   const DataDescription* data_description() const;
   void set_data_description(const std::optional<DataDescription>& description);
 
-  // Null: no observer.
+  // Null for no observer.
   void set_observer(StepObserver* observer);
   StepObserver* observer() const;
 
@@ -370,8 +347,7 @@ class Model {
   Model(const char* class_name, const char* name);
   Model(Model&& other) noexcept;
   Model& operator=(Model&& other) noexcept;
-  // Appends a node and returns its number; `inputs` are numbers of earlier
-  // nodes.
+  // Returns the node's number; `inputs` are earlier ones.
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
   int AddCall(int of, const std::vector<int>& inputs);
   void SetOutputs(const std::vector<int>& nodes);
@@ -409,8 +385,7 @@ class Sequential final : public Model {
 //   auto a = model.Add(encoder.AsLayer(), {x});
 //   auto b = model.CallAgain(a, {y});
 //
-// A model may have several Inputs, before all other layers, and several
-// Outputs.
+// A model may have several Inputs, first, and several Outputs.
 class Functional final : public Model {
  public:
   using Node = int;
@@ -418,7 +393,6 @@ class Functional final : public Model {
   Node Add(const Layer& layer, const std::vector<Node>& inputs = {}) {
     return AddNode(layer, inputs);
   }
-  // Calls the layer or nested model of `node` again, with inputs of that shape.
   Node CallAgain(Node node, const std::vector<Node>& inputs) {
     return AddCall(node, inputs);
   }
@@ -430,15 +404,14 @@ class Functional final : public Model {
 
 struct LoraOptions {
   int64_t rank = 4;
-  int64_t alpha = 0;  // 0: the alpha of a layer that has LoRA, else the rank
-  // Dense and Embedding layers by name, as "dense" or "body/dense". Empty: all.
+  int64_t alpha = 0;  // zero keeps a layer's alpha, or means the rank
+  // Of Dense and Embedding, as "dense" or "body/dense". Empty means all.
   std::vector<std::string> layers;
 };
 
-// Makes a copy of a model with LoRA, without weights, and freezes all other
-// layers, as KerasHub's enable_lora. After Compile, LoadWeights loads the
-// weights of the first model: the matrices of LoRA keep their initial values,
-// which change no output.
+// A copy with LoRA, without weights, and with all other layers frozen, as
+// KerasHub's enable_lora. After Compile, LoadWeights loads the first model's;
+// LoRA's initial values change no output.
 Status EnableLora(const Model& model, const LoraOptions& options,
                   std::unique_ptr<Model>* tuned);
 
