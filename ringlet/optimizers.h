@@ -34,8 +34,7 @@ struct LearningRate {
   float At(int64_t iterations) const;
   Status Check() const;
   // For CosineDecay and, beyond Keras, PolynomialDecay and InverseTimeDecay: a
-  // linear rise from the initial rate to `target` in `steps` steps, then the
-  // decay.
+  // linear rise to `target` in `steps` steps, then the decay.
   LearningRate& Warmup(float target, int64_t steps);
 
   Kind kind = Kind::kConstant;
@@ -49,14 +48,14 @@ struct LearningRate {
   bool cycle = false;        // kPolynomialDecay
   float t_mul = 2;           // kCosineDecayRestarts: factor of the length
   float m_mul = 1;           // factor of the first rate
-  int64_t warmup_steps = 0;  // 0: no warmup
+  int64_t warmup_steps = 0;  // zero means no warmup
   float warmup_target = 0;
   std::vector<int64_t> boundaries;  // kPiecewiseConstantDecay, growing
   std::vector<float> values;        // one more than boundaries
 };
 
-// initial * decay_rate ^ (iterations / decay_steps), a quotient that
-// `staircase` rounds down. iterations / decay_steps is rounded down.
+// initial * decay_rate ^ (iterations / decay_steps); `staircase` rounds the
+// quotient down.
 LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
 // Falls along half a cosine to alpha * initial in decay_steps. If warmup_target
@@ -64,23 +63,22 @@ LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
 LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
                          float alpha = 0, float warmup_target = 0,
                          int64_t warmup_steps = 0);
-// The rate is values[i] up to and including step boundaries[i], and the last
-// value after the last boundary.
+// The rate is values[i] up to step boundaries[i], then the last value.
 LearningRate PiecewiseConstantDecay(const std::vector<int64_t>& boundaries,
                                     const std::vector<float>& values);
 
 // (initial - end) (1 - p)^power + end, with p = iterations / decay_steps, at
-// most 1. `cycle` takes the first multiple of decay_steps that is not below the
-// iterations.
+// most 1. `cycle` takes the first multiple of decay_steps from the iterations
+// on.
 LearningRate PolynomialDecay(float initial_learning_rate, int64_t decay_steps,
                              float end_learning_rate = 1e-4f, float power = 1,
                              bool cycle = false);
-// initial / (1 + decay_rate iterations / decay_steps), a quotient that
-// `staircase` rounds down.
+// initial / (1 + decay_rate iterations / decay_steps); `staircase` rounds the
+// quotient down.
 LearningRate InverseTimeDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
-// CosineDecay that restarts after first_decay_steps. Each period is t_mul times
-// as long as the previous one, and starts from m_mul times its rate.
+// CosineDecay with restarts. Each period is t_mul times as long as the previous
+// one, and starts from m_mul times its rate.
 LearningRate CosineDecayRestarts(float initial_learning_rate,
                                  int64_t first_decay_steps, float t_mul = 2,
                                  float m_mul = 1, float alpha = 0);
@@ -88,7 +86,6 @@ LearningRate CosineDecayRestarts(float initial_learning_rate,
 // --- optimizers --------------------------------------------------------------
 
 struct Optimizer {
-  // The kinds are in the order of the table of optimizers (internal).
   enum class Kind : uint8_t {
     kSgd,
     kRmsprop,
@@ -117,15 +114,14 @@ struct Optimizer {
   float clipnorm = 0;         // the largest norm of one variable's gradient
   float global_clipnorm = 0;  // the largest norm of all gradients together
   float clipvalue = 0;        // the largest absolute value of an element
-  // k >= 2: every k-th step applies the mean of k steps' gradients. Schedules
-  // and Adam's corrections count updates. 0: every step updates.
+  // If not zero, every k-th step applies the mean of k >= 2 steps' gradients.
+  // Schedules and Adam's corrections count updates.
   int gradient_accumulation_steps = 0;
-  // After each step average += (w - average)(1 - ema_momentum). The averages
-  // become the weights after Fit, and after every ema_overwrite_frequency
-  // updates.
+  // After each step average += (w - average)(1 - ema_momentum). It becomes the
+  // weights after Fit, and after so many updates.
   bool use_ema = false;
   float ema_momentum = 0.99f;
-  int ema_overwrite_frequency = 0;  // 0: never
+  int ema_overwrite_frequency = 0;  // zero means never
 
   Optimizer& ClipNorm(float norm);
   Optimizer& GlobalClipNorm(float norm);
@@ -139,7 +135,7 @@ struct Optimizer {
     return clipnorm != 0 || global_clipnorm != 0 || clipvalue != 0;
   }
   bool accumulates() const { return gradient_accumulation_steps != 0; }
-  // The number of updates in `steps` steps, as Keras's `iterations`.
+  // The number of updates in `steps` steps, Keras's `iterations`.
   int64_t Updates(int64_t steps) const;
   // Floats kept for each weight; the last may be the sum of gradients.
   int num_slots() const;
@@ -151,7 +147,7 @@ struct Optimizer {
 Optimizer SGD(const LearningRate& learning_rate = 0.01f, float momentum = 0,
               bool nesterov = false);
 // v += (g^2 - v)(1 - rho);  w -= lr g / sqrt(v [- a^2] + epsilon). If centered,
-// a is the running mean of g. Momentum applies to the increments.
+// a is the mean of g. Momentum applies to the increments.
 Optimizer RMSprop(const LearningRate& learning_rate = 0.001f, float rho = 0.9f,
                   float momentum = 0, float epsilon = 1e-7f,
                   bool centered = false);

@@ -23,10 +23,9 @@ namespace ringlet {
 
 // Options for IDX and NPY files.
 struct ArrayOptions {
-  // False: examples are read from their file when they are needed, and only a
-  // batch of them is in memory, or more with Dataset::Memory. Files that are
-  // compressed, and arrays in Fortran order, are refused. Labels of one value
-  // each are in memory if they have at most 1 MiB or are compressed.
+  // If false, examples are read when needed, and one batch is in memory, or
+  // more with Dataset::Memory. Compressed files and Fortran order are refused.
+  // Labels of one value are in memory up to 1 MiB, or if compressed.
   bool in_memory = true;
 };
 
@@ -65,67 +64,60 @@ Status ReadNpy(const std::string& path, NpyArray* array);
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data);
 
-// An array for Dataset::SampleWeight: (n), or (n, steps). The first dimension
-// is the number of examples, and *per_example the product of the others.
+// An array for Dataset::SampleWeight, (n) or (n, steps). The first dimension
+// counts examples, and *per_example is the product of the others.
 Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
                          int64_t* per_example);
 
-// The first dimension of both arrays is the number of examples. If `y` is text,
-// a line on stderr lists the classes; `classes`, if not empty, gives their
-// numbers.
+// The first dimension of both counts examples. The classes of a text `y` are
+// listed on stderr, unless `classes` gives their numbers.
 Dataset NpyDataset(const std::string& x, const std::string& y,
                    const std::vector<std::string>& classes = {},
                    const ArrayOptions& options = {});
 // Without labels: for an input or an output's targets of Zip.
 Dataset NpyDataset(const std::string& x, const ArrayOptions& options = {});
 
-// CSV (RFC 4180): each row is an example, with the same number of fields:
-// decimal numbers, or true and false. A field in quotes may contain separators,
-// line ends and quotes, which are written twice. Lines end with LF, CR LF or
-// CR. A byte order mark is permitted, and a first line "sep=;" sets the
-// separator. At most one column is the label, which may be a name.
+// CSV (RFC 4180): rows of as many fields: decimal numbers, or true and false. A
+// field in quotes may contain separators, line ends and doubled quotes. Lines
+// end with LF, CR LF or CR. A byte order mark and a first line "sep=;" are
+// permitted. At most one column is the label, which may be a name.
 
 struct CsvOptions {
-  char separator = ',';  // ' ': any number of blanks and tabs
+  char separator = ',';  // ' ' means blanks and tabs
   char decimal = '.';
-  char comment = '\0';  // begins a comment to the line's end; 0: no comments
-  // True if the first line has names. Without a value it has them unless its
-  // fields (except a text label) are all numbers; "0,1,2" counts as names. A
-  // line on stderr reports an unclear case.
+  char comment = '\0';  // begins a comment, if not 0
+  // True if the first line has names. By default it has them unless its fields
+  // (except a text label) are all numbers; "0,1,2" counts as names. A line on
+  // stderr reports an unclear case.
   std::optional<bool> header;
-  bool has_label = true;  // false: all columns are values, and y is empty
-  // If not 0: the number of columns of x. A file with one more column has
-  // labels, and one with just these columns has none.
+  bool has_label = true;  // else all columns are values
+  // If not 0: the number of columns of x. One more column is the label.
   int64_t values = 0;
-  // The label's column: by name (needs a header), or by number from 0, negative
-  // from the end. Without both it is that of the training data, or else the
-  // last.
+  // The label's column, by name (needs a header) or number from 0, negative
+  // from the end. Without both it is the training's, or else the last.
   std::string label_name;
   std::optional<int> label_column;
-  // The column of the examples' weights (Dataset::SampleWeight), which is not
-  // in x; without both there are none.
+  // The column of weights (Dataset::SampleWeight), if any. It is not in x.
   std::string weight_name;
   std::optional<int> weight_column;
   // Without both it is that of training_columns, if the file has it.
   bool weights_as_in_training = false;
-  // The columns of the training data. If they and the file have names, x
-  // has the columns of the same names, others are ignored, and `take` and
-  // `drop` must give the columns of the training. If not, the file must have
-  // the same number of columns in the same order. A label that is not needed
-  // and weights that are not given may be absent.
+  // The columns of the training data. If they and the file have names, x has
+  // the columns of the same names, others are ignored, and `take` and `drop`
+  // must be the training's. If not, number and order must be equal. A label
+  // that is not needed and weights that are not given may be absent.
   std::vector<TableColumn> training_columns;
-  // If not empty: the permitted names of labels, in the order of their numbers.
+  // If not empty, the permitted names of labels, in order.
   std::vector<std::string> classes;
-  // False: rows are read from the file when they are needed. Only the examples'
-  // weights are in memory, and 16 bytes for each 4 KiB of the file. A
-  // compressed file is refused.
+  // If false, rows are read when they are needed. Only weights are in memory,
+  // and 16 bytes for each 4 KiB. A compressed file is refused.
   bool in_memory = true;
 
-  // In the following fields a column is given by its name or, if the file lacks
-  // it, by its number from 0, negative from the end.
-  std::vector<std::string> take;  // the columns of x in this order; empty: all
+  // Below, a column has its name or, if the file lacks it, its number from 0,
+  // negative from the end.
+  std::vector<std::string> take;  // x, in order; or empty for all
   std::vector<std::string> drop;  // columns that are not in x
-  // A column of text becomes categories. See TableEncoding::Column.
+  // A column of text becomes categories (TableEncoding::Column).
   struct Categorical {
     std::string column;
     bool one_hot = true;
@@ -140,8 +132,7 @@ struct CsvOptions {
     kMean,      // the mean of the column's other values
     kConstant,  // `value`
   };
-  // In a column of text, kMean and kConstant make missing values a category of
-  // their own, named "".
+  // In text, kMean and kConstant make missing values a category "".
   struct MissingRule {
     Missing kind = Missing::kError;
     float value = 0;
@@ -150,27 +141,24 @@ struct CsvOptions {
   // Rules for single columns, instead of `missing`.
   std::map<std::string, MissingRule> missing_by_column;
   std::vector<std::string> na_values;
-  // The encoding of the training data. It replaces the fields from
-  // `categorical` to na_values.
+  // The training's. It replaces the fields from `categorical` to na_values.
   std::optional<TableEncoding> encoding;
   // Labels are not read, and a row that would be left out is an error.
   bool for_prediction = false;
 };
 
-// x has the shape (values), in float32: a value for each column, or for each
-// category of a column with one_hot. y is the label as a float32, or of names
-// as an int32: the index of the name among the sorted names, which a line on
-// stderr lists.
+// x is (values), in float32: one for each column, or for each category of a
+// column with one_hot. y is the label as a float32, or the int32 index of its
+// name among the sorted names, which a line on stderr lists.
 Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
 // Text as token numbers; TextVectorization has the tokens and the lengths.
 //
-// Reads a file with a token a line, which may begin with Keras's "" and
-// "[UNK]", or with "[UNK]". Blanks around a token are left out, unless
-// text->split is kCharacter.
+// Reads a token a line, perhaps after Keras's "" and "[UNK]", or "[UNK]".
+// Blanks around a token are left out, unless text->split is kCharacter.
 Status ReadVocabulary(const std::string& path, TextVectorization* text);
-// As Keras's adapt: the most frequent tokens of all rows first, those of one
-// frequency in reverse order of their bytes.
+// As Keras's adapt: the most frequent tokens first, those of one frequency in
+// reverse order of their bytes.
 Status LearnVocabulary(const std::string& path, const std::string& column,
                        const CsvOptions& options, TextVectorization* text);
 // The output_sequence_length numbers of one text.
@@ -178,7 +166,7 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
                                const std::string& text);
 
 // x has the numbers of the text in `column` (a name, or a number from 0), in
-// int32; y is the label, as of CsvDataset. A missing vocabulary is learned, and
+// int32; y is as of CsvDataset. A missing vocabulary is learned;
 // Source::Description has it. Ignored are in_memory, take, drop and the fields
 // from `categorical` to `encoding`. training_columns replace `column`.
 Dataset TextDataset(const std::string& path, const std::string& column,
@@ -187,9 +175,8 @@ Dataset TextDataset(const std::string& path, const std::string& column,
 
 // Pictures: PNG, BMP and PNM (PBM, PGM, PPM) files, and JPEG if it is built in.
 
-// Files with an example each, and their labels. Names, rules and defaults are
-// those of Keras's image_dataset_from_directory and
-// audio_dataset_from_directory.
+// Files with an example each. Names, rules and defaults are those of Keras's
+// image_dataset_from_directory and audio_dataset_from_directory.
 struct LabelledFilesOptions {
   enum class LabelMode : uint8_t {
     kInt,          // class numbers
@@ -197,21 +184,19 @@ struct LabelledFilesOptions {
     kBinary,       // 0 or 1, of two classes
     kNone,         // no labels
   };
-  // A part of the files, which `seed` orders as Keras does. The last
-  // validation_split of them are kValidation, and the others kTraining.
+  // `seed` orders the files as Keras does, and the last validation_split of
+  // them are kValidation.
   enum class Subset : uint8_t { kAll, kTraining, kValidation };
   LabelMode label_mode = LabelMode::kInt;
-  // The permitted classes, in the order of their numbers. Empty: the folders'
-  // names, sorted.
+  // The permitted classes, in order; by default the sorted folders.
   std::vector<std::string> class_names;
   Subset subset = Subset::kAll;
   double validation_split = 0;  // the part for validation; below 1
   uint32_t seed = 0;
-  // Beyond Keras. A damaged file is left out, and a line on stderr has the
-  // number of such files; all files are read at the start to find them. Another
-  // format, or a wrong size, remains an error.
+  // Beyond Keras: leaves damaged files out, with their number on stderr; all
+  // files are read at the start. Another format, or a wrong size, is an error.
   bool skip_damaged = false;
-  // Beyond Keras. False: files are read when they are needed, not at the start.
+  // Beyond Keras: if false, files are read when they are needed.
   bool in_memory = true;
 };
 
@@ -223,38 +208,36 @@ struct ImageOptions : LabelledFilesOptions {
 };
 
 // Keras's image_dataset_from_directory: x is (height, width, channels) in
-// uint8. Resized values are rounded (Keras keeps fractions). Each folder in
-// `directory` is a class, with the pictures in it and below it. The examples
-// are in the order of classes and paths, or with a subset in Keras's order.
+// uint8, rounded (Keras keeps fractions). Each folder in `directory` is a
+// class, with the pictures below it. The order is by classes and paths, or with
+// a subset Keras's.
 Dataset ImageDatasetFromDirectory(const std::string& directory,
                                   const ImageOptions& options = {});
 // The pictures at `paths`, in this order, without labels.
 Dataset ImageDataset(const std::vector<std::string>& paths,
                      const ImageOptions& options = {});
-// A CSV with a column of paths, relative to the CSV's folder, and labels as in
-// CsvDataset, of class_names if that is not empty. `table` is used as in
-// TextDataset.
+// A CSV with a column of paths, relative to its folder, and labels as in
+// CsvDataset, or of class_names. `table` is used as in TextDataset.
 Dataset ImageDatasetFromCsv(const std::string& path, const std::string& column,
                             const ImageOptions& options = {},
                             const CsvOptions& table = {});
 
-// Sound: WAV files of integers with 8, 16, 24 or 32 bits, or of floats with 32
-// or 64 bits.
+// Sound: WAV files of 8, 16, 24 or 32 bit integers, or of floats.
 
 struct AudioOptions : LabelledFilesOptions {
-  // In Hz; a file of another rate is an error. 0: the rate of the first file.
+  // In Hz; other files are an error. Zero means the first file's rate.
   int64_t sampling_rate = 0;
   // Longer files are cut at the end, and shorter ones get zeros there.
   int64_t output_sequence_length = 16000;
-  // 1: several channels become their mean. Otherwise all files have this many.
+  // One is the channels' mean. Otherwise all files have so many.
   int64_t channels = 1;
-  // Changes of the examples in training, with the names and the arithmetic of
-  // TensorFlow's speech_commands. They depend on `seed`, on the place of the
-  // batch in the data and on the example, so not on workers and threads. There
-  // are none in evaluation and prediction, nor in a validation subset.
+  // Changes in training, with the arithmetic of TensorFlow's speech_commands.
+  // They depend on `seed`, the batch's place in the data and the example, not
+  // on workers and threads. Evaluation, prediction and a validation subset have
+  // none.
   //
-  // A folder of WAV files, each as long as an example or longer; empty if there
-  // is none. If it is a folder of the directory, it is no class.
+  // A folder of WAV files, each at least as long as an example, or empty. In
+  // the directory it is no class.
   std::string background_noise;
   float background_frequency = 0.8f;  // the share of examples with noise
   // The noise is multiplied by a factor from 0 to this one.
@@ -264,13 +247,11 @@ struct AudioOptions : LabelledFilesOptions {
 };
 
 // Keras's audio_dataset_from_directory: x is (output_sequence_length, channels)
-// in float32. Integers are divided by the largest magnitude of their format:
-// [-1, 1).
+// in float32; integers are scaled to [-1, 1).
 Dataset AudioDatasetFromDirectory(const std::string& directory,
                                   const AudioOptions& options = {});
-// The frames of one long recording, as rows without labels: x is (channels) in
-// float32, with the values of AudioDataset. They stay in the file. For
-// TimeseriesDatasetFromArray.
+// The frames of one recording for TimeseriesDatasetFromArray: x is (channels)
+// in float32, as of AudioDataset. They stay in the file.
 Dataset WavDataset(const std::string& path);
 // Without labels, in this order.
 Dataset AudioDataset(const std::vector<std::string>& paths,

@@ -27,8 +27,7 @@ constexpr size_t SizeOf(DType dtype) {
 // How an image gets pixels between those that it has.
 enum class Interpolation : uint8_t { kNearest, kBilinear, kArea };
 
-// At most eight dimensions. The shape of one example, in a layer or a data set,
-// omits the batch, as in Keras's Input(shape).
+// At most eight dimensions. An example's shape omits the batch, as in Keras.
 class Shape {
  public:
   static constexpr int kMaxRank = 8;
@@ -66,8 +65,8 @@ class Shape {
 
 class Collective;
 
-// One tensor of state. `data` has bytes() bytes in native byte order, in the
-// owner, until it changes its shape or is destroyed.
+// One tensor of state. `data` has bytes() bytes in native byte order, until its
+// owner changes its shape or is destroyed.
 struct StateSpan {
   std::string name;  // "model/dense/kernel", "callback/early_stopping/wait"
   DType dtype = DType::kFloat32;
@@ -79,27 +78,24 @@ struct StateSpan {
   }
 };
 
-// The type of a span in a file, little-endian. kF16 and kBF16 are float32 in
-// memory.
+// A span's type in a file, little-endian. kF16 and kBF16 are float32 in memory.
 enum class Storage : uint8_t { kF32, kF64, kI32, kI64, kU8, kF16, kBF16 };
 
 // A file's entries besides its spans: name and text.
 using Metadata = std::map<std::string, std::string>;
 
-// Named spans of state, which a checkpoint can have: of a model, an optimizer,
-// a running fit, callbacks, metrics.
+// Named spans of state that a checkpoint can have.
 class Saveable {
  public:
   virtual ~Saveable() = default;
-  // Appends this object's spans, in a fixed order with fixed shapes.
+  // Appends the spans, in a fixed order with fixed shapes.
   virtual void AppendState(std::vector<StateSpan>* spans) = 0;
-  // Called after values of a file were written to the spans: checks and applies
-  // them.
+  // Checks and applies the values of a file, once they are in the spans.
   virtual Status StateLoaded() { return Status(); }
 };
 
-// All ranks get the state of rank `root`, in spans of the same names and shapes
-// in the same order. After an error a rank's state may be mixed.
+// All ranks get the state of rank `root`, in equal names, shapes and order.
+// After an error a rank's state may be mixed.
 Status BroadcastState(Collective* collective,
                       const std::vector<Saveable*>& state, int root);
 

@@ -21,11 +21,10 @@ namespace ringlet {
 
 // --- status ------------------------------------------------------------------
 
-// The library throws no exceptions, and those of a program's callbacks, sources
-// and layers become a Status. An error has a code, a message, the OS (errno) or
-// libuv number and, for the failure of a peer, its rank. Reporting an error
-// never fails, also without memory. Copying and reading are safe from any
-// thread.
+// The library throws no exceptions, and those of a program's parts become a
+// Status: a code, a message, the OS (errno) or libuv number and, for the
+// failure of a peer, its rank. Errors never fail, also without memory. Copying
+// and reading are safe from any thread.
 //
 // The code answers the question: "what should the caller do next?"
 enum class Code : uint8_t {
@@ -68,8 +67,7 @@ class [[nodiscard]] Status {
   // The error, its place, and what to do; empty for OK. Valid as long as this
   // Status.
   const char* message() const;
-  // errno or a (negative) libuv number; for kInterrupted the signal; 0:
-  // unknown.
+  // errno or a (negative) libuv number; the signal of kInterrupted; or zero.
   int os_error() const;
   // The lost rank, for kPeerLost; else -1.
   int rank() const;
@@ -158,9 +156,8 @@ int ExitCode(const Result<T>& result) {
 
 // --- messages ----------------------------------------------------------------
 
-// A line for users is written by one call and flushed, so that the reader of a
-// pipe gets it immediately. An open progress bar on the same terminal or file
-// is drawn again below it. Any thread may call.
+// A line for users is written by one call and flushed. An open progress bar on
+// the same terminal or file is drawn again below it. Any thread may call.
 
 // Writes to stdout, or `out`; adds a newline if the text has none at its end.
 void Print(const char* format, ...) RINGLET_PRINTF(1, 2);

@@ -24,20 +24,19 @@ struct Address {
   }
 };
 
-// The workers of a job, and which of them this process is. The first of these
-// that is present decides: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes
-// (docs/porting.md has the variables); without them the process is one worker
-// alone.
+// The workers of a job, and this one's index. The first of these decides:
+// TF_CONFIG, torchrun, MPI, Slurm, Kubernetes (docs/porting.md). Without them
+// the process is one worker alone.
 struct ClusterConfig {
-  // The chief, if there is one, then the workers. Empty for a worker alone.
+  // The chief, if any, then the workers. Empty for a worker alone.
   std::vector<Address> addresses;
   int worker = 0;  // the index of this process in `addresses`
   // The number of workers with the chief; 1 for an evaluator.
   int world_size = 1;
   std::string task_type = "worker";  // or "chief" or "evaluator"
   int task_index = 0;
-  // The process that writes shared files and has the initial values of all
-  // workers: the chief, or worker 0 without a chief, or an evaluator.
+  // Whether this process writes shared files and has the initial values: the
+  // chief, or worker 0 without a chief, or an evaluator.
   bool is_chief = true;
   bool is_evaluator = false;
   bool has_evaluator = false;  // TF_CONFIG lists one in "cluster"
@@ -47,62 +46,61 @@ struct ClusterConfig {
 class Environment;
 const Environment& ProcessEnvironment();
 
-// kInvalidArgument names the variable, the field and a remedy; *config is then
-// unchanged.
+// kInvalidArgument names the variable, the field and a remedy.
 Status ClusterFromEnvironment(const Environment& environment,
                               ClusterConfig* config);
 
 // --- strategies --------------------------------------------------------------
 
-// kMpi: mpirun has started the workers. It needs a build with -Dmpi=enabled,
-// and has no recovery from a loss. kNccl is refused.
+// kMpi needs mpirun and a build with -Dmpi=enabled, and does not recover from a
+// loss. kNccl is refused.
 enum class CommunicationImplementation { kAuto, kRing, kTree, kMpi, kNccl };
 
 struct CommunicationOptions {
   CommunicationImplementation implementation =
       CommunicationImplementation::kAuto;
-  // Gradients are summed in pieces of about this size; 0: the library chooses.
+  // Gradients are summed in pieces of about this size. Zero means automatic.
   int64_t bytes_per_pack = 0;
-  // The type of gradients in messages (collective.h). 16-bit types round them,
-  // and are not available with kTree or kMpi.
+  // The type of gradients in messages. 16-bit types round them, and are not
+  // available with kTree or kMpi.
   WireDtype wire_dtype = WireDtype::kFloat32;
 };
 
 struct StrategyOptions {
-  // See CompileOptions::replicas. A run keeps this number, and may continue
-  // with any number of workers up to it. 0: the number of workers.
+  // See CompileOptions::replicas. A run keeps this number, with any number of
+  // workers up to it. Zero means the number of workers.
   int replicas = 0;
   CommunicationOptions communication;
   // How gradients are summed (model.h).
   Reduction reduction = Reduction::kRing;
-  // For slow links: sums of weight changes once in `local.steps` steps.
+  // Local updates are for slow links.
   LocalUpdates local;
   // A worker that is silent for longer is lost.
   double timeout_seconds = 5;
   // The longest wait of the workers for each other at the start.
   double start_timeout_seconds = 120;
-  // The longest wait for a worker that is connected but has not reached the
-  // same operation; then all end with kDeadlineExceeded. 0: no limit. Not over
+  // The longest wait for a connected worker that does not reach the same
+  // operation; then all end with kDeadlineExceeded. Zero is no limit. Not over
   // MPI.
   double patience_seconds = 3600;
-  // 0: at a loss a job with BackupAndRestore waits for the worker, and any
-  // other job ends. N > 0: an elastic job of at most 64 workers, which
-  // continues with at least N of them, and sums exactly (docs/membership.md).
-  // Not over MPI, with sparse or overlapped local updates, with TrainStep and
-  // the parts of a step.
+  // If not zero, the job is elastic: up to 64 workers continue with at least so
+  // many, and sum exactly (docs/membership.md). If zero, at a loss a job with
+  // BackupAndRestore waits for the worker, and another job ends. Not over MPI,
+  // with sparse or overlapped local updates, with TrainStep and the parts of a
+  // step.
   int min_workers = 0;
   // Workers of another job are refused.
   std::string job = "ringlet";
-  // The file of the job's key, which `ringlet keygen` makes. "": the key of
+  // The job's key file, which `ringlet keygen` makes. If empty, the key of
   // RINGLET_KEY_FILE, of systemd's credentials or of `ringlet launch`. Needed
   // beyond loopback addresses (docs/security.md). Not over MPI.
   std::string key_file;
   // "host:port" of a `ringlet relay`, for workers that cannot accept
-  // connections. The list's addresses are then only names. Needs a key. Not
-  // over MPI.
+  // connections; their addresses are then only names. Needs a key. Not over
+  // MPI.
   std::string relay;
   // Allows a job without a key at any address, as RINGLET_INSECURE=1. Any
-  // program that reaches a worker may then join, read and stop the job.
+  // program may then join, read and stop the job.
   bool insecure = false;
 };
 
