@@ -119,7 +119,7 @@ struct GradientCheck {
   // The seed of inputs, weights and gradients in [-1, 1).
   uint64_t seed = 1;
   float distance = 1e-2f;  // from a number to each point of a difference
-  // Of gradient and difference quotient, relative to slopes above 1.
+  // The permitted difference of the two slopes; above 1 it is relative.
   double tolerance = 2e-2;
 };
 

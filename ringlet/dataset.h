@@ -36,14 +36,14 @@ struct TableColumn {
   int64_t value = -1;  // the index among the values, for a kValue
 };
 
-// In their order; empty if they have none.
+// The values' names, in their order; empty if they have none.
 std::vector<std::string> ValueNames(const std::vector<TableColumn>& columns);
 
 // Columns that are not in the map are numbers without missing values.
 struct TableEncoding {
   struct Column {
-    // Of a column of text, sorted by bytes; "" has the missing values. Empty
-    // for a column of numbers.
+    // A text column's categories, sorted by bytes; "" has the missing values.
+    // Empty for a column of numbers.
     std::vector<std::string> categories;
     // Each category is 0 or 1. Otherwise the value is its index.
     bool one_hot = true;
@@ -82,8 +82,8 @@ struct TextVectorization {
     kWhitespace,
     kCharacter,  // characters of UTF-8
   };
-  // With padding and unknown token; zero means no limit. A longer vocabulary
-  // file is an error; a learned vocabulary is cut.
+  // The most tokens, with padding and unknown token. Zero means no limit. A
+  // longer vocabulary file is an error; a learned vocabulary is cut.
   int64_t max_tokens = 0;
   Standardize standardize = Standardize::kLowerAndStripPunctuation;
   Split split = Split::kWhitespace;
@@ -93,7 +93,7 @@ struct TextVectorization {
   std::vector<std::string> vocabulary;
 };
 
-// As in Keras up to end_index; the others choose targets and separate series.
+// As in Keras up to end_index. The others choose targets and separate series.
 struct TimeseriesOptions {
   int64_t sequence_length = 0;  // rows of a window, >= 1
   int64_t sequence_stride = 1;  // rows from a window's start to the next start
@@ -102,8 +102,8 @@ struct TimeseriesOptions {
   int64_t start_index = 0;
   int64_t end_index = -1;
 
-  // From a window's first row to its target's. sequence_length * sampling_rate
-  // is the first row after the window.
+  // The rows from a window's first one to its target. sequence_length *
+  // sampling_rate is the first row after the window.
   int64_t target_offset = 0;
   // If not zero, a target is so many rows, as a new first axis.
   int64_t target_length = 0;
@@ -128,8 +128,8 @@ struct Scale {
   float offset = 0;
 };
 
-// Of a source, or a model's training data, which evaluation and prediction
-// apply to theirs.
+// Describes a source, or a model's training data, which evaluation and
+// prediction apply to theirs.
 struct DataDescription {
   Scale scale;  // the training's Map
   // How a table became the values.
@@ -168,7 +168,7 @@ class Source {
   // Shape () for class numbers or a scalar target; (0,) without labels.
   virtual ExampleSpec y() const = 0;
 
-  // Of a source with several (Zip); x() and y() are rows of all values.
+  // A Zip has several; its x() and y() are rows of all their values.
   virtual std::vector<ExampleSpec> Inputs() const { return {x()}; }
   virtual std::vector<ExampleSpec> Targets() const { return {y()}; }
 
@@ -182,7 +182,7 @@ class Source {
                          int /*count*/, void* /*x*/) {
     return Status();
   }
-  // Of what Augment depends on; 0 if it changes nothing.
+  // A digest of Augment's parameters; 0 if it changes nothing.
   virtual uint64_t AugmentDigest() const { return 0; }
 
   // Bounds of all x, if known without reading and if all are numbers.
@@ -190,7 +190,7 @@ class Source {
     return false;
   }
 
-  // Of all examples, if known without reading them.
+  // A digest of all examples, if known without reading them.
   virtual std::optional<uint64_t> Digest() const { return std::nullopt; }
 
   // All but scale, group and vocabulary_digest.
@@ -307,7 +307,7 @@ class Dataset {
 std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
                                      const ExampleSpec& y_spec, const void* y,
                                      int64_t count);
-// In sequence; all have one type and shape.
+// The sources follow each other, and have one type and shape.
 Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources);
 // For several inputs or outputs. x[i] is input i; the x of y[i] has the targets
 // of the i-th output with a loss. All have the same number of examples in one
@@ -366,7 +366,7 @@ class BatchLoader {
   virtual Status Skip(int64_t steps, Batch* batch, int64_t* examples) = 0;
   // With rounds: returns to the start of the last part's round.
   virtual void RewindRound() = 0;
-  // To the first part of the last global batch. Not with rounds.
+  // Returns to the last global batch's first part. Not with rounds.
   virtual void RewindStep() = 0;
 };
 

@@ -42,7 +42,7 @@ struct ExportCOptions {
   FileSystem* files = PosixFiles();
 };
 
-// On options.test.
+// Loss and metrics on options.test.
 struct Int8Report {
   Logs before, after;
 };

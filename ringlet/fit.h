@@ -56,15 +56,15 @@ struct FitState : public Saveable {
   Validation validation = Validation::kNever;  // else logs have "val_loss"
   bool chief = true;                           // prints, writes shared files
 
-  // Of the next step. After an epoch's last step it is (epoch,
+  // The next step. After an epoch's last step it is (epoch,
   // steps_per_epoch), until the epoch has ended.
   int64_t epoch = 0;
   int64_t step = 0;
   DataPosition position;
-  // Of the last batch, or of a round of local updates, which has one
+  // The steps of the last batch, or of a round of local updates, which has one
   // OnTrainBatchBegin and one OnTrainBatchEnd.
   int64_t steps_taken = 1;
-  // Of a round; 0 without local updates, or before kAutoSteps has chosen.
+  // A round's steps; 0 without local updates, or before kAutoSteps chose.
   int64_t local_steps = 0;
   // The replicas in the mean of the last round of local updates, in order.
   std::vector<int> round_replicas;
@@ -116,7 +116,7 @@ class Callback : public Saveable {
   // May restore `fit`, model and callbacks to another position.
   virtual Status OnTrainBegin(FitState&) { return Status(); }
   virtual Status OnTrainEnd(FitState&, const Logs&) { return Status(); }
-  // Also after every error that ends the fit.
+  // It is also called after every error that ends the fit.
   virtual void OnFitReturn(FitState&, const Status&) {}
   virtual Status OnEpochBegin(FitState&) { return Status(); }
   // fit.epoch is the ended epoch. The History has what is added to `logs`.
@@ -129,7 +129,7 @@ class Callback : public Saveable {
   // `fit.interrupted` stops a lone worker's validation, which a resume repeats.
   virtual Status OnTestBatchEnd(FitState&) { return Status(); }
   virtual Status OnTestEnd(FitState&, const Logs&) { return Status(); }
-  // After all OnTrainBatchEnd, and after all OnEpochEnd (`epoch_ended`). A
+  // Follows all OnTrainBatchEnd, and all OnEpochEnd (`epoch_ended`). A
   // state that is saved now resumes at the position of `fit`.
   virtual Status OnSavePoint(FitState&, bool /*epoch_ended*/) {
     return Status();
@@ -142,7 +142,7 @@ class Callback : public Saveable {
   // Without one a loss ends a job that is not elastic (kPeerLost).
   virtual bool RestoresAfterLoss() const { return false; }
 
-  // Of the whole model; empty if there are none.
+  // The path of the whole model's files; empty if there are none.
   virtual std::string SavesModelAs() const { return ""; }
 
   // The same on every rank after OnSetup. An elastic job that rolls back
@@ -154,7 +154,7 @@ class Callback : public Saveable {
   virtual void AppendLiveState(std::vector<StateSpan>*) {}
 };
 
-// As Keras 3's callbacks/*.py; those that write files are in checkpoint.h and
+// Keras 3's callbacks/*.py. Callbacks that write files are in checkpoint.h and
 // loggers.h. Each object is for one model, and reset by another fit.
 
 // kAuto minimizes "loss" and metrics that are errors, with or without "val_",
@@ -194,7 +194,7 @@ std::shared_ptr<Callback> LearningRateScheduler(
     std::function<float(int64_t epoch, float learning_rate)> schedule,
     int verbose = 0);
 
-// With raise_error Fit returns an error.
+// Stops at a loss of NaN or infinity, as an error with raise_error.
 std::shared_ptr<Callback> TerminateOnNaN(bool raise_error = false);
 
 // An empty function is not called.
@@ -232,8 +232,8 @@ struct FitOptions {
   int64_t validation_freq = 1;   // epochs between validations
   // If not empty, validation follows these epochs, from 1 on.
   std::vector<int64_t> validation_epochs;
-  // In the loss and weighted metrics of training. The class is the target's
-  // number, or the largest of a one-hot target. Not with SampleWeight.
+  // Weights in the training's loss and weighted metrics. The class is the
+  // target's number, or the largest of a one-hot target. Not with SampleWeight.
   ClassWeights class_weight;
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
@@ -313,23 +313,23 @@ class TrainingLoop {
   // callback stops the run, or a worker waits to join, it makes no step and
   // returns OK, and HasStep() is false.
   Status Step();
-  // Between two steps, before another use of the model such as Evaluate.
+  // Call it before another use of the model between steps, as Evaluate.
   void CloseData();
-  // After the last step: validates, and epoch() becomes the next one.
+  // Validates after the last step, and begins the next epoch().
   Status EndEpoch();
-  // After the last epoch.
+  // Call it after the last epoch.
   Status End();
   // `status` is Train's result. True if the workers have formed a view again
   // after a loss or a join: run Train once more. Otherwise *status is the run's
   // result, and the others know an error. OK without End is an error.
   bool Recover(Status* status);
 
-  // Of the next Step, each from 0.
+  // The position of the next Step, from 0.
   int64_t epoch() const;
   int64_t step() const;
   // Prints, and writes shared files; may change after a loss.
   bool chief() const;
-  // Of the epoch so far, over all workers; after EndEpoch of the ended epoch,
+  // The present epoch's logs, over all workers; after EndEpoch the ended one's,
   // with its validation.
   const Logs& logs() const;
 

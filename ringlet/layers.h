@@ -157,7 +157,7 @@ enum class SpectrogramMode : uint8_t {
   kAngle,
   kStft
 };
-// Of an STFTSpectrogram, and its divisor: the root of the sum of its squares,
+// An STFTSpectrogram's window, and its divisor: the root of the sum of squares,
 // or its sum. Without a window there are ones and no divisor.
 enum class WindowFunction : uint8_t { kHann, kHamming, kNone };
 enum class WindowScaling : uint8_t { kDensity, kSpectrum, kNone };
@@ -351,7 +351,7 @@ struct Layer {
 
   // Convolutions.
   int64_t dilation[2] = {1, 1};
-  // Of channels, each with its own filters; also GroupNormalization.
+  // Groups of channels, in convolutions and GroupNormalization.
   int64_t groups = 1;
   int64_t output_padding[2] = {-1, -1};  // transposed; -1 if not set
 
@@ -589,7 +589,7 @@ Layer GaussianDropout(float rate);
 Layer AlphaDropout(float rate);
 // Each image is changed by random numbers of its own.
 Layer RandomFlip(FlipMode mode = FlipMode::kHorizontalAndVertical);
-// Down and to the right by fractions of height and width.
+// Moves images down and to the right by fractions of height and width.
 Layer RandomTranslation(const FloatRange& height_factor,
                         const FloatRange& width_factor);
 // Rotates counterclockwise by a fraction of a full turn.
@@ -676,8 +676,8 @@ Layer Bidirectional(const Layer& forward, const Layer& backward,
 Layer TimeDistributed(const Layer& layer);
 Layer RepeatVector(int64_t n);  // (features) to (n, features)
 
-// From sound. These are not trained, and no layer before them is. Keras's
-// MelSpectrogram: (samples) to (num_mel_bins, frames). In Keras top_db
+// Layers from sound. These are not trained, and no layer before them is.
+// Keras's MelSpectrogram: (samples) to (num_mel_bins, frames). In Keras top_db
 // is below the maximum of the batch, here below that of the example.
 Layer MelSpectrogram();
 // (samples) to (frames, num_mfcc): mel-frequency cepstral coefficients as

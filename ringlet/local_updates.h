@@ -30,7 +30,7 @@
 namespace ringlet {
 
 struct LocalUpdates {
-  // On the wire: integers, with one scale for a block of 256 neighbours (4,096
+  // Changes travel as integers, with a scale for each 256 neighbours (4,096
   // in kSparse), so that sums are exact.
   enum class Delta : uint8_t {
     kInt8,     // 8 bits; 16 with more than 18 replicas, 32 with more than 1,023

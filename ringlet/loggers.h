@@ -90,7 +90,7 @@ class Trace final : public StepObserver {
   // Later events, of 32 bytes each, are counted and dropped.
   explicit Trace(size_t max_events = 65536) : max_events_(max_events) {}
 
-  // In all, at most max_events.
+  // Allocates memory for `events` in all, at most max_events.
   void Reserve(size_t events);
   // `what` and `phase` outlive this; a model's names live as long as the model.
   void OnPart(const char* what, const char* phase, int64_t begin,
@@ -117,7 +117,7 @@ class Trace final : public StepObserver {
 
 struct ProfilerOptions {
   std::string path = "trace.json";
-  // From 1 at the start of this fit. The first step also allocates memory. With
+  // Counts from 1 in this fit. The first step also allocates memory. With
   // local updates the first round from this step on.
   int64_t first_step = 2;
   int64_t steps = 10;
@@ -138,7 +138,7 @@ struct EventLogOptions {
   // The number in the job's list, and the list's length.
   int worker = 0, workers = 1;
   std::string address;
-  // Of the file and the previous one, <path>.1, together.
+  // The bytes of the file and the previous one, <path>.1.
   int64_t max_bytes = 1000000;
   Clock* clock = Clock::System();
 };
@@ -157,8 +157,7 @@ class EventLog {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 
-  // For the last event, which the destructor records. The default exit code is
-  // 0.
+  // Sets the result of the destructor's last event. The default exit code is 0.
   virtual void SetResult(const Status& status, int exit_code) = 0;
 
  protected:

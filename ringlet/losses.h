@@ -33,7 +33,7 @@ enum class LossReduction : uint8_t {
   kSum,               // the sum, also over an example's rows
 };
 
-// In the loss and weighted metrics: one for an example, or one for each row of
+// Weights in loss and weighted metrics: one for an example, or for each row of
 // its output, such as a step of a sequence.
 struct ExampleWeights {
   const float* values = nullptr;  // null if each is 1
@@ -142,7 +142,7 @@ Loss CategoricalHinge();
 // e^2 / 2 up to |e| = delta, then delta |e| - delta^2 / 2.
 Loss Huber(float delta = 1);
 
-// Of one or more examples; the loss's takes_classes sets one of the two.
+// Targets of examples; the loss's takes_classes decides which one is set.
 struct Targets {
   const float* values = nullptr;
   // From 0 to output.back() - 1, or the loss's ignore_class.
@@ -167,13 +167,13 @@ class CustomLoss {
   virtual Status Check(const Shape& /*output*/) const { return Status(); }
 
   virtual bool takes_classes() const { return false; }
-  // Of one example, >= 1: the elements of a label.
+  // The number of elements of an example's label, >= 1.
   virtual int64_t targets(const Shape& output) const {
     return takes_classes() ? RowsOf(output) : output.elements();
   }
 
-  // Of one example. `gradient` is null, or output.elements() zeros to replace
-  // by the derivative.
+  // One example's loss. `gradient` is null, or output.elements() zeros to
+  // replace by the derivative.
   virtual double Compute(const Shape& output, const float* predictions,
                          const Targets& targets, float* gradient) const = 0;
 };

@@ -71,7 +71,7 @@ struct Metric {
   float threshold = 0.5f;  // more is a 1; negative if not set
   int k = 5;               // the number of top predictions
   int top_k = 0;           // Precision, Recall; zero if not set
-  // Of Precision, Recall, AUC and the F scores; negative counts all classes.
+  // The class of Precision, Recall, AUC and the F scores; negative means all.
   int class_id = -1;
   int num_thresholds = 200;  // AUC, as the next two
   Curve curve = kROC;
@@ -112,7 +112,7 @@ Metric Accuracy();
 Metric BinaryAccuracy(float threshold = 0.5f);
 Metric CategoricalAccuracy();
 Metric SparseCategoricalAccuracy();
-// Of rows with their class among the k largest predictions.
+// The fraction of rows with their class among the k largest predictions.
 Metric TopKCategoricalAccuracy(int k = 5);
 Metric SparseTopKCategoricalAccuracy(int k = 5);
 Metric MeanSquaredErrorMetric();   // "mean_squared_error"
@@ -123,8 +123,8 @@ Metric R2Score(Metric::Aggregation class_aggregation = Metric::kUniformAverage);
 // [0, 1], or logits. All classes count together without ClassId or MultiLabel.
 Metric AUC(int num_thresholds = 200, Metric::Curve curve = Metric::kROC,
            Metric::Summation summation_method = Metric::kInterpolation);
-// Of predicted positives the actual ones, and of actual positives the predicted
-// ones. With top_k and no threshold all of the top k are predicted positives.
+// The fraction of predicted positives that are actual, and of actual ones that
+// are predicted. With top_k and no threshold the top k are predicted.
 Metric Precision(float threshold = -1);
 Metric Recall(float threshold = -1);
 // Counts, not fractions.

@@ -122,9 +122,9 @@ struct CompileOptions {
   // numbers, statistics and metrics depend on it, not on the workers. Zero
   // means as the others, or else the number of workers.
   int replicas = 0;
-  // With the caller's. No bit depends on their number.
+  // Includes the caller's thread. No bit depends on their number.
   int threads = 1;
-  // Of the initial weights and of dropout.
+  // The seed of the initial weights and of dropout.
   uint64_t seed = 1;
   // Computes outputs again, with the same bits and less memory (PlanMemory).
   bool recompute = false;
@@ -151,9 +151,9 @@ struct Variable {
   Constraint constraint;
   // Never trained, such as moving means.
   bool is_layer_state = false;
-  // In the gradients and slots after Compile; -1 if not trained.
+  // Its offset in gradients and slots after Compile; -1 if not trained.
   int64_t gradient_offset = 0;
-  // For state that training changes: in a step's changes.
+  // The offset in a step's changes, for state that training changes.
   int64_t change_offset = -1;
   bool trained() const { return gradient_offset >= 0; }
   int64_t size() const { return shape.elements(); }
@@ -179,20 +179,20 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Of building and compiling, or of the last Compile.
+  // The first error of building, or of the last Compile.
   const Status& status() const;
   const char* class_name() const;  // "Sequential" or "Functional"
   const std::string& name() const;
   void set_name(const std::string& name);
 
-  // Of one example of the first input or output, once there is a layer.
+  // One example's shape of the first input or output, once there is a layer.
   Shape input_shape() const;
   Shape output_shape() const;
   // A batch has all of the first input, then all of the next; targets too.
   int num_inputs() const;
   int num_outputs() const;
   int output_node(int k) const;
-  // In the logs: its layer's, such as "dense_1".
+  // Its layer's name in the logs, such as "dense_1".
   std::string output_name(int k) const;
   // Keras's table: layer, output shape, parameters.
   std::string Summary() const;
@@ -201,7 +201,7 @@ class Model {
   // models, as "body/conv2d".
   int num_nodes() const;
   const Layer& layer(int node) const;
-  // Of the node's layer; `node` itself unless the layer is shared.
+  // The layer's first node; `node` itself unless the layer is shared.
   int first_call(int node) const;
   const std::vector<int>& inputs(int node) const;
   const Shape& output_shape(int node) const;
@@ -288,9 +288,9 @@ class Model {
   bool metric_lower_is_better(int i) const;
   int num_metric_states() const;
   double metric_value(int i, const MetricState* states) const;
-  // Of the last TrainStep, summed over all ranks.
+  // The states of the last TrainStep, summed over all ranks.
   const MetricState* step_metrics() const;
-  // Of this rank in the last TrainStep or TestStep, or its last replica.
+  // This rank's states, or its last replica's, of the last step.
   const MetricState* rank_metrics() const;
   // kOutOfSync, on every rank, if weights, slots, iterations or learning rate
   // of any rank differ in any bit. With FitOptions::cross_check in an elastic
@@ -300,10 +300,10 @@ class Model {
 
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
-  // With gradients and slots since the last Compile.
+  // The floats with gradients and slots since the last Compile.
   int64_t num_trained() const;
   float* weights();
-  // Of the bits of all weights with state, on every machine the same. 0 before
+  // A digest of all weights with state, the same on every machine. 0 before
   // the first Compile.
   uint64_t DigestWeights() const;
   // The num_trained() floats of the last Backward(), once summed; undefined
@@ -319,7 +319,7 @@ class Model {
   const std::vector<OutputLoss>& losses() const;
   // The number of steps; see Optimizer::Updates.
   int64_t iterations() const;
-  // Of the next step, by the schedule or SetLearningRate.
+  // The next step's learning rate, by the schedule or SetLearningRate.
   float LearningRate() const;
   void SetLearningRate(float learning_rate);
   Collective* collective() const;
@@ -405,7 +405,7 @@ class Functional final : public Model {
 struct LoraOptions {
   int64_t rank = 4;
   int64_t alpha = 0;  // zero keeps a layer's alpha, or means the rank
-  // Of Dense and Embedding, as "dense" or "body/dense". Empty means all.
+  // Dense and Embedding layers, as "dense" or "body/dense". Empty means all.
   std::vector<std::string> layers;
 };
 
