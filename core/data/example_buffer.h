@@ -47,7 +47,7 @@ class ExampleBuffer {
   Status Read(const int64_t* index, int64_t count, void* x, void* y);
   // Drops the next `count` examples.
   void Skip(int64_t count);
-  // Reads one block ahead. False: there is no room, no example or an error.
+  // Reads one block ahead. False without room or an example, or after an error.
   bool ReadAhead();
 
  private:

@@ -170,8 +170,8 @@ class Op {
   // then undefined. Every op's Forward may write one; its output is then
   // undefined.
   virtual bool backward_may_fail() const { return false; }
-  // False: Backward computes no gradient of the input, so that no layer before
-  // this one can be trained.
+  // If false, Backward computes no gradient of the input, so that no layer
+  // before this one can be trained.
   virtual bool has_gradient() const { return true; }
   // Multiply-adds of one example's forward pass.
   virtual int64_t multiply_adds() const { return 0; }

@@ -65,7 +65,7 @@ Status CheckMemoryFor(const std::string& path, uint64_t bytes);
 uint32_t Crc32(const void* data, size_t bytes, uint32_t before = 0);
 
 // Computes the CRC-32 and the number of bytes of inflated raw deflate data,
-// without memory for them. Stops at `max_bytes` + 1 bytes. False: damaged, or
+// without memory for them. Stops at `max_bytes` + 1 bytes. False if damaged, or
 // no memory.
 bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t max_bytes,
                 uint32_t* crc, uint64_t* num_bytes);
@@ -73,7 +73,7 @@ bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t max_bytes,
 // Inflates raw deflate data, as in zip. Leaves out the first `skip` bytes.
 // Stops when `out` has `max_bytes` bytes (> 0), or at the end of the data.
 // *num_bytes is their number. *ended: the stream ended there, and all of `data`
-// was used. False: damaged, or no memory. Both sizes are below 4 GiB.
+// was used. False if damaged, or without memory. Both sizes are below 4 GiB.
 bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
                 size_t max_bytes, size_t* num_bytes, bool* ended,
                 size_t skip = 0);

@@ -61,7 +61,7 @@ class SafetensorsReader : public TensorFile {
 class SafetensorsWriter {
  public:
   struct Options {
-    // False: a plain file, without `format` and footer.
+    // False for a plain file, without `format` and footer.
     bool profile = true;
     // The type of float32 spans of the model (names that begin with "model/")
     // in the file. kF16 and kBF16 halve the size and lose precision.

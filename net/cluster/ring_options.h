@@ -53,9 +53,9 @@ struct RingOptions {
   int64_t bytes_per_pack = 1 << 20;
   // The type of floats in messages; the same on every worker. Not with kTree.
   WireDtype wire_dtype = WireDtype::kFloat32;
-  // True: workers on one host use a local socket instead of TCP.
+  // Workers on one host use a local socket instead of TCP.
   bool local_sockets = true;
-  // True: they share memory if the system allows it, and the socket only wakes.
+  // They share memory if the system allows it, and the socket only wakes.
   // RINGLET_SHM=0 forbids it too. Workers may differ in this option.
   bool shared_memory = true;
   // The job's keys; null if there are none. With keys every connection by TCP

@@ -80,7 +80,7 @@ class DoctorExchange final : private FramedLink::Owner {
     std::string facts;     // text of at most kFactsBytes
     std::string settings;  // text of at most kSettingsBytes
     bool sealed = false;   // the streams prove a key
-    // False: another process has this worker's port. It is dialled too.
+    // False if another process has this worker's port. It is dialled too.
     bool listens = true;
   };
 

@@ -90,7 +90,7 @@ class Supervisor {
   bool MayContinueWithout(int worker, int code) const;
   void GiveUp(int worker, int code, Actions* actions);
   void FailJob(int worker, int code, Actions* actions);
-  // Cancels the worker's pending restart. False: none was pending.
+  // Cancels the worker's pending restart. False if none was pending.
   bool CancelRestart(size_t worker, Actions* actions);
   void EnterPhase(Phase phase, int signal, Actions* actions);
 

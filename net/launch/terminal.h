@@ -13,7 +13,7 @@ bool SameTerminal(int a, int b);
 
 // Opens a pseudo-terminal with the number of columns of `like`, which passes
 // bytes on unchanged: ends[0] reads the bytes written to ends[1]. The caller
-// closes both. False: there is none, and nothing is open.
+// closes both. False if there is none.
 bool OpenPseudoTerminal(int like, int* ends);
 
 }  // namespace ringlet

@@ -65,7 +65,7 @@ class Session final : private FramedLink::Owner,
     // After Abort: the transport has taken the messages to the others. After
     // BeginWithdrawal: all others have the reason, or the time has passed.
     virtual void OnDelivered() = 0;
-    // True: in a running elastic ring, a joining worker waits for the next
+    // If true, a joining worker of a running elastic ring waits for the next
     // view.
     virtual void OnJoiner(bool) {}
     // A line for the user.

@@ -37,7 +37,7 @@ class Views {
     virtual void OnFormed(const std::string& line) = 0;
     // A member takes no part in the formed view.
     virtual void OnMemberAbsent(int member) = 0;
-    // True: a joining worker waits for the next view.
+    // A joining worker waits for the next view.
     virtual void OnJoiner(bool waits) = 0;
 
    protected:

@@ -88,8 +88,8 @@ class NoiseHandshake {
 
   // The side that connects writes and then reads, the other reads and then
   // writes: once each. A message has kNoiseMessageBytes more than its payload.
-  // False: the other side's public key is invalid, or the sender does not have
-  // the key. Then the handshake has failed.
+  // False if the other side's public key is invalid, or the sender does not
+  // have the key. Then the handshake has failed.
   bool Write(const uint8_t* payload, size_t bytes, uint8_t* message);
   bool Read(const uint8_t* message, size_t bytes, uint8_t* payload);
   // Call it after both messages.

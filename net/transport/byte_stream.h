@@ -104,7 +104,7 @@ class ByteStream {
   // The caller may change or free those. Not while blocked(). Negative: writing
   // has failed, and OnEnded will get the reason.
   virtual int64_t Write(const Piece* pieces, int count) = 0;
-  // True: Write may not be called until OnWritable.
+  // If true, Write may not be called until OnWritable.
   virtual bool blocked() const = 0;
   // No more OnRead and OnEnded.
   virtual void StopReading() = 0;

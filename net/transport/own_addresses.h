@@ -22,9 +22,9 @@ namespace ringlet {
 
 struct OwnAddresses {
   std::vector<sockaddr_storage> addresses;
-  // False: other hosts may not reach any of these addresses, and a later search
-  // may find one that they can reach. There is no route yet, or the names of
-  // the other hosts do not resolve.
+  // If false, other hosts may not reach any of these addresses, and a later
+  // search may find one that they can reach. There is no route yet, or the
+  // names of the other hosts do not resolve.
   bool complete = false;
   std::string warning;  // "" if there is none
 };

@@ -73,7 +73,7 @@ class TcpServer : private UvListener::Owner {
 
   // Called first, on the loop's thread.
   virtual void OnStart() {}
-  // False: the accepted connection is closed immediately. It is the last of
+  // If false, the accepted connection is closed immediately. It is the last of
   // connections().
   virtual bool Admit(Connection* connection) = 0;
   // The space for the next bytes of OnRead.

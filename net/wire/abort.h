@@ -26,7 +26,7 @@ struct AbortNotice {
 // `text` is cut at kTextBytes.
 std::vector<uint8_t> EncodeAbort(const AbortNotice& notice);
 // If the notice names a worker outside of the list, `sender` is used in its
-// place. False: the payload is too short.
+// place. False if the payload is too short.
 bool DecodeAbort(const uint8_t* payload, size_t bytes, int size, int sender,
                  AbortNotice* out);
 

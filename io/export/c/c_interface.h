@@ -36,7 +36,7 @@ struct CInterface {
   const Shape& out() const { return outputs[0].shape; }
   bool int8 = false;
   std::vector<std::string> classes;
-  // Scales raw values; none: the caller scales them.
+  // Scales raw values; without it the caller scales them.
   std::optional<Scale> scale;
   // Set with `scale`, if raw values are not the input.
   std::optional<CTable> table;

@@ -35,7 +35,7 @@ class ArrayOnDisk {
   static Status Open(const InputFile& header, const NpyLayout& layout,
                      std::shared_ptr<ArrayOnDisk>* array);
 
-  // The digest of all its bytes; none: not known.
+  // The digest of all its bytes; empty if not known.
   const std::optional<uint64_t>& digest() const { return digest_; }
   void set_digest(uint64_t digest) { digest_ = digest; }
 

@@ -24,7 +24,7 @@ struct LabelledFiles {
   std::vector<unsigned char> labels;  // the values of y
   std::vector<std::string> classes;
   std::vector<float> weights;  // empty if none
-  // True: a file that is gone is left out as a damaged one.
+  // If true, a missing file is left out as a damaged one.
   bool may_be_gone = false;
 
   // Keeps the examples of `order`, in this order.

@@ -50,7 +50,7 @@ class TrainingColumns {
   // True if `take` and `drop` of the options give the values of the training.
   bool AreChosenBy(const CsvOptions& options) const;
   // Lays out the columns without the roles `absent`. A label or weights with a
-  // place in the file (not -1) are moved there. False: there is no such place.
+  // place in the file (not -1) are moved there. False if there is none.
   bool LayOut(const std::set<Role>& absent, int64_t label, int64_t weight,
               std::vector<TableColumn>* layout) const;
   // "4 values, 1 not taken, the label is column 6".
