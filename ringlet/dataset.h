@@ -275,10 +275,11 @@ class Dataset {
   // still divided by the number of examples and rows.
   Dataset SampleWeight(std::vector<float> weights,
                        int64_t weights_per_example = 1) const;
-  // With kFile and kOff each replica makes batches of the global size of its
-  // own examples, and trains on one of `replicas` equal pieces a step. A
-  // replica without examples has empty parts until all end their pass. Every
-  // worker opens all the files; Skip, Take and Shard count over all of them.
+  // By default kData. With kFile and kOff each replica makes batches of the
+  // global size of its own examples, and trains on one of `replicas` equal
+  // pieces a step. A replica without examples has empty parts until all end
+  // their pass. Every worker opens all the files; Skip, Take and Shard count
+  // over all of them.
   Dataset AutoShard(AutoShardPolicy policy) const;
   // The source has only this worker's examples, and replica r has counts[r].
   // Needs AutoShard(kOff) before it, and a worker for each replica.

@@ -174,9 +174,8 @@ struct FloatRange {
 class CustomLayer;
 struct NestedModel;
 
-// A plain value that the factories below make. Setters have the names of
-// Keras's arguments. A setter of another layer is an error when a model adds
-// it.
+// A plain value of the factories below. Setters have the names of Keras's
+// arguments. A setter of another layer is an error when a model adds it.
 struct Layer {
   // Not inline: a copy is long, and many functions make one.
   Layer();
@@ -234,7 +233,7 @@ struct Layer {
   // Global pooling layers.
   Layer& KeepDims(bool keep);
 
-  // Dropout, noise, recurrent, attention, Random... Added to the model's.
+  // Layers with random numbers. It is added to the model's seed.
   Layer& Seed(uint64_t s);
   // Dropout, AlphaDropout: the shape of an example's random numbers. An axis of
   // size 1 shares them: {1, 1, -1} drops whole channels. -1 is the input's
@@ -301,8 +300,8 @@ struct Layer {
   Layer& AlphaConstraint(const Constraint& constraint);
 
   // BatchNormalization, LayerNormalization.
-  Layer& Center(bool center);  // has beta
-  Layer& Scale(bool scale);    // has gamma
+  Layer& Center(bool center);  // the layer has beta
+  Layer& Scale(bool scale);    // the layer has gamma
   Layer& GammaInitializer(const Initializer& initializer);
   Layer& BetaInitializer(const Initializer& initializer);
   Layer& GammaRegularizer(const Regularizer& regularizer);
@@ -319,7 +318,7 @@ struct Layer {
   // sum. 0 is the batch, -1 the last. Of a mean or norm they are the last.
   Layer& Axes(const std::vector<int64_t>& axes);
 
-  // Normalization: back from normalized values.
+  // Normalization: computes the original values from normalized ones.
   Layer& Invert(bool invert);
 
   // --- fields: what the factories and setters have set ---

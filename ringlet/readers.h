@@ -77,21 +77,21 @@ Dataset NpyDataset(const std::string& x, const std::string& y,
 // Without labels: for an input or an output's targets of Zip.
 Dataset NpyDataset(const std::string& x, const ArrayOptions& options = {});
 
-// CSV (RFC 4180): rows of as many fields: decimal numbers, or true and false. A
-// field in quotes may contain separators, line ends and doubled quotes. Lines
-// end with LF, CR LF or CR. A byte order mark and a first line "sep=;" are
-// permitted. At most one column is the label, which may be a name.
+// CSV (RFC 4180): rows of one number of fields: decimal numbers, or true and
+// false. A field in quotes may contain separators, line ends and doubled
+// quotes. Lines end with LF, CR LF or CR. A byte order mark and a first line
+// "sep=;" are permitted. At most one column is the label, which may be a name.
 
 struct CsvOptions {
-  char separator = ',';  // ' ' means blanks and tabs
+  char separator = ',';  // ' ' means any number of blanks and tabs
   char decimal = '.';
-  char comment = '\0';  // begins a comment, if not 0
+  char comment = '\0';  // begins a comment to the line's end, if not 0
   // True if the first line has names. By default it has them unless its fields
   // (except a text label) are all numbers; "0,1,2" counts as names. A line on
   // stderr reports an unclear case.
   std::optional<bool> header;
   bool has_label = true;  // else all columns are values
-  // If not 0: the number of columns of x. One more column is the label.
+  // If not zero, the number of columns of x. One more column is the label.
   int64_t values = 0;
   // The label's column, by name (needs a header) or number from 0, negative
   // from the end. Without both it is the training's, or else the last.
@@ -110,7 +110,7 @@ struct CsvOptions {
   // If not empty, the permitted names of labels, in order.
   std::vector<std::string> classes;
   // If false, rows are read when they are needed. Only weights are in memory,
-  // and 16 bytes for each 4 KiB. A compressed file is refused.
+  // and 16 bytes for each 4 KiB of the file. A compressed file is refused.
   bool in_memory = true;
 
   // Below, a column has its name or, if the file lacks it, its number from 0,
@@ -141,15 +141,16 @@ struct CsvOptions {
   // Rules for single columns, instead of `missing`.
   std::map<std::string, MissingRule> missing_by_column;
   std::vector<std::string> na_values;
-  // The training's. It replaces the fields from `categorical` to na_values.
+  // The training's encoding. It replaces the fields from `categorical` to
+  // na_values.
   std::optional<TableEncoding> encoding;
   // Labels are not read, and a row that would be left out is an error.
   bool for_prediction = false;
 };
 
-// x is (values), in float32: one for each column, or for each category of a
-// column with one_hot. y is the label as a float32, or the int32 index of its
-// name among the sorted names, which a line on stderr lists.
+// x has the shape (values), in float32: one for each column, or for each
+// category of a column with one_hot. y is the label as a float32, or the int32
+// index of its name among the sorted names, which a line on stderr lists.
 Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
 // Text as token numbers; TextVectorization has the tokens and the lengths.
