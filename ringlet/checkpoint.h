@@ -97,8 +97,8 @@ struct CheckpointManagerOptions {
 // <directory>/<name>-<n>.safetensors, and the text file `checkpoint`. For one
 // thread at a time.
 //
-// The constructor creates and locks the directory, and renames checkpoints that
-// do not verify to *.bad, with a warning. Every call returns its error:
+// The constructor creates the directory, locks it until the destructor, and
+// renames damaged checkpoints to *.bad with a warning. Calls return its error:
 //   kAlreadyExists  another process has locked the directory
 //   kCorruption     there are checkpoints, and none verifies
 class CheckpointManager {
@@ -240,7 +240,7 @@ struct BackupAndRestoreOptions {
   // SIGTERM, SIGINT and SIGHUP save after the present step and end the fit with
   // kCancelled (exit code 75). A second signal kills the process.
   bool save_before_preemption = true;
-  // Another thread writes a copy of the state. Otherwise training waits.
+  // Another thread writes a copy of the state. Else training waits.
   bool background = true;
   // Allows a backup of a different optimizer (class or number; different slots
   // are always an error), or of a different seed.

@@ -198,11 +198,11 @@ class Source {
   // The path of an example's file, if each example has its own.
   virtual std::string ExamplePath(int64_t /*index*/) const { return ""; }
 
-  // The first example of each group, such as a person. A validation split cuts
+  // The first example of each group, from 0 on. A validation split cuts
   // no group. May be empty.
   virtual std::vector<int64_t> GroupStarts() const { return {}; }
 
-  // The first example of each file; empty if not of files.
+  // The first example of each file, from 0 on; empty if not of files.
   virtual std::vector<int64_t> FileStarts() const { return {}; }
 
   // A name for messages: "train-images-idx3-ubyte.gz", "memory".

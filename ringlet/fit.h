@@ -237,17 +237,17 @@ struct FitOptions {
   ClassWeights class_weight;
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
-  // The chief's progress, and two lines of each other worker.
+  // For the chief's progress, and other workers' first and last lines.
   FILE* out = stdout;
   bool prefetch = true;  // reads the next batch meanwhile
   // After so many steps all ranks compare their weights (Model::CheckReplicas);
-  // zero means never. kCheckByTime takes about two seconds in an elastic job
-  // with cross_check, else 100 steps.
+  // zero means never. kCheckByTime means about every two seconds in an elastic
+  // job with cross_check, else every 100 steps.
   int64_t check_replicas_every = kCheckByTime;
   // Each check of an elastic job also compares a pass over the same examples. A
   // faulty rank ends with kOutOfSync, and the others continue from the last
-  // verified point (docs/membership.md). Otherwise no completed step is trained
-  // again after a loss.
+  // verified point (docs/membership.md). Without it no completed step is
+  // trained again after a loss.
   bool cross_check = true;
 };
 
@@ -255,7 +255,7 @@ struct FitOptions {
 struct History {
   std::vector<int64_t> epoch;
   std::vector<Logs> logs;
-  // By epoch; NaN for one without it.
+  // The values of `name` by epoch; NaN for an epoch without it.
   std::vector<double> Values(const std::string& name) const;
 };
 
@@ -306,7 +306,7 @@ class TrainingLoop {
   // backup or another worker's. Call it first, after Recover has returned true,
   // and after the end to begin another run.
   Status Begin();
-  // Until a callback stops the run, or the data end.
+  // True until a callback stops the run, or the data end.
   bool HasEpoch() const;
   bool HasStep() const;
   // Trains all replicas of this worker, or a round of local updates. If a
@@ -327,7 +327,7 @@ class TrainingLoop {
   // The position of the next Step, from 0.
   int64_t epoch() const;
   int64_t step() const;
-  // Prints, and writes shared files; may change after a loss.
+  // True if this worker prints and writes shared files; a loss may change it.
   bool chief() const;
   // The present epoch's logs, over all workers; after EndEpoch the ended one's,
   // with its validation.

@@ -51,7 +51,7 @@ struct MemoryPlan {
   uint64_t scratch = 0;  // memory of single layers, and the losses of examples
   // Bytes that outputs, gradients and scratch of different times share.
   uint64_t shared = 0;
-  // Layers with outputs that are computed again, and its multiply-adds.
+  // Layers that compute outputs again, and an example's multiply-adds for it.
   int recomputed = 0;
   int64_t recomputed_multiply_adds = 0;
   uint64_t kept() const { return weights + gradients + slots + local; }
@@ -120,7 +120,7 @@ struct CompileOptions {
   LocalUpdates local;
   // The parts of a step's batch; each worker computes one or more. Random
   // numbers, statistics and metrics depend on it, not on the workers. Zero
-  // means as the others, or else the number of workers.
+  // means the other workers' number, or else the number of workers.
   int replicas = 0;
   // Includes the caller's thread. No bit depends on their number.
   int threads = 1;
