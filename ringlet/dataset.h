@@ -87,7 +87,7 @@ struct TextVectorization {
   int64_t max_tokens = 0;
   Standardize standardize = Standardize::kLowerAndStripPunctuation;
   Split split = Split::kWhitespace;
-  // At least 1. Longer texts are cut, and shorter ones get zeros.
+  // At least 1. Longer texts are cut, and shorter ones get zeros at their end.
   int64_t output_sequence_length = 0;
   // Token i has the number i + 2; 0 is padding, and 1 other tokens.
   std::vector<std::string> vocabulary;
@@ -136,7 +136,7 @@ struct DataDescription {
   std::vector<TableColumn> columns;
   std::vector<std::string> classes;  // empty without names
   TableEncoding encoding;
-  // A vocabulary too large for a model's file is then empty, and has a digest.
+  // A loaded model has only the digest of a vocabulary too large for its file.
   std::optional<TextVectorization> text = std::nullopt;
   std::string vocabulary_digest = "";
   // How rows became windows. Fields that depend on the file keep their
@@ -198,8 +198,8 @@ class Source {
   // The path of an example's file, if each example has its own.
   virtual std::string ExamplePath(int64_t /*index*/) const { return ""; }
 
-  // The first example of each group, from 0 on. A validation split cuts
-  // no group. May be empty.
+  // The first example of each group, which is in one piece, from 0 on; or
+  // empty. A validation split cuts no group.
   virtual std::vector<int64_t> GroupStarts() const { return {}; }
 
   // The first example of each file, from 0 on; empty if not of files.
@@ -342,10 +342,10 @@ struct Batch {
 // For Model::OpenLoader.
 struct LoaderOptions {
   DataPosition start;
-  bool background = true;  // in another thread
+  bool background = true;  // another thread prepares the next batch
   bool targets = true;     // reads labels
   bool examples = true;    // reads x
-  bool training = true;    // the model will train on them
+  bool training = true;    // the model trains on the batches
   // For local updates. All parts of a round for one replica come before those
   // for the next. The last round ends after `steps`, if not zero.
   int64_t round = 1;
