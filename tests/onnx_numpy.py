@@ -291,7 +291,7 @@ OPERATORS = {
     "RNN": recurrent(rnn_step, 1, 1), "LSTM": recurrent(lstm_step, 4, 2),
     "GRU": recurrent(gru_step, 3, 1),
     "Less": np.less, "Equal": np.equal, "Not": np.logical_not, "Where": np.where,
-    "CumSum": cumulated, "Cast": lambda x, to: x.astype({1: float, 7: int}[to]),
+    "CumSum": cumulated, "Cast": lambda x, to: x.astype({1: float, 7: int, 9: bool}[to]),
     "Gather": lambda x, indices, axis: x.take(indices, axis),
     "Shape": lambda x: np.array(x.shape),
     "Expand": lambda x, shape: np.broadcast_to(x, shape),

@@ -54,7 +54,8 @@ NOT_IN_OPENCV = {"Clip", "ReduceMean", "PRelu", "Where"}
 # Messages for weights that the file lacks: a BatchNormalization of rows is one
 # factor there, and a shared layer's weights may be in two orders.
 UNREAD = ("moving_variance", "in an order that PyTorch may not have",
-          "in the file only", "orders in another way")
+          "in the file only", "orders in another way",
+          "one more input, for a mask")
 
 
 # --- models -------------------------------------------------------------------
@@ -349,6 +350,40 @@ class Checker:
             self.seen["ONNX Runtime"] += 1
 
 
+def layer(kind, **config):
+    return {"class_name": kind, "config": config}
+
+
+def long_padding(checker, folder):
+    """The states of masked steps at the end would grow beyond any number."""
+    steps = 1100
+    doubling = layer("SimpleRNN", units=1, activation="relu", use_bias=False,
+                     kernel_initializer="ones",
+                     recurrent_initializer=layer("Constant", value=2.0))
+    model = layer("Sequential", layers=[
+        layer("InputLayer", batch_shape=[None, steps, 1]), layer("Masking"),
+        doubling])
+    run = {"model": model,
+           "compile": {"optimizer": layer("SGD", learning_rate=0.0),
+                       "loss": "mse"},
+           "data": {"train": {"x": "x.npy", "y": "y.npy"}},
+           "fit": {"epochs": 1, "verbose": 0}}
+    x = np.zeros((2, steps, 1), np.float32)
+    x[0, 0] = x[1, 0] = x[1, 5] = 1
+    np.save(folder / "x.npy", x)
+    np.save(folder / "y.npy", np.zeros((2, 1), np.float32))
+    (folder / "run.json").write_text(json.dumps(run))
+    for command in (["train", "run.json", "--save", "m.safetensors"],
+                    ["export", "m.safetensors", "-o", "m.onnx"]):
+        subprocess.run([checker.program, *command], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL)
+    with np.errstate(all="ignore"):
+        y = onnx_numpy.Model(folder / "m.onnx")(x)[0]
+    if y.reshape(-1).tolist() != [1, 3]:
+        print(f"long padding: {y.tolist()}")
+        checker.failed += 1
+
+
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
@@ -367,6 +402,7 @@ def main():
     checker = Checker(options.build, options.seed)
     root = pathlib.Path(tempfile.mkdtemp(prefix="ringlet-onnx-"))
     try:
+        long_padding(checker, root)
         for number in numbers_of(options, 2):
             folder = root / str(number)
             folder.mkdir()

@@ -34,6 +34,9 @@ constexpr OnnxActivation kOnnxActivations[] = {
     {kTanh, "ScaledTanh", 2, {1, 1}, {1, 1}},
 };
 
+// The end of the name of an LSTM's kernel that has an input for the mask.
+constexpr char kKernelWithMask[] = "/W_and_mask";
+
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_FILES_ONNX_ACTIVATIONS_H_

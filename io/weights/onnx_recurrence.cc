@@ -172,6 +172,13 @@ Status ReadOnnxRecurrence(const Node& node, int gates, bool backward,
     return Error(Code::kUnimplemented, "node '%s': an LSTM with peepholes",
                  Printable(node.name).c_str());
   }
+  if (node.inputs.size() > 1 && EndsWith(node.inputs[1], kKernelWithMask)) {
+    return Error(Code::kUnimplemented,
+                 "node '%s' (%s): its kernel has one more input, for a mask, "
+                 "as exports of a model with a mask and return_state have it; "
+                 "take the weights from the model's own file",
+                 Printable(node.name).c_str(), Printable(node.op).c_str());
+  }
   recurrence->node = Printable(node.name);
   recurrence->backward = backward || direction == "reverse";
   recurrence->resets_before = gates == 3 && !node.linear_before_reset;

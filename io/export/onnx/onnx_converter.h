@@ -50,6 +50,7 @@ class OnnxConverter {
     int outputs;  // (steps, steps): the step computed last, for each output
     int last;     // the last of these
     int initial;  // the initial state; -1 means zeros
+    int is_step;  // (steps, 1): true where a moved step is one that counts
   };
 
   OnnxValue Input();
@@ -130,7 +131,7 @@ class OnnxConverter {
   int WithoutDirection(int y, const Primitive& recurrence);
   int Reversed(int y, int axis);
   OnnxValue RecurMasked();
-  int MaskedRows(int y, int matrix);
+  int MaskedRows(int y, int matrix, int is_step);
   int MaskedOutput(int y, const MaskedSteps& steps,
                    const Primitive& recurrence);
   int MaskedState(int y, const MaskedSteps& steps);

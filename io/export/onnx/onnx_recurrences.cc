@@ -4,8 +4,9 @@
 // Not all programs that read ONNX have its lengths of sequences, and these do
 // not describe masks. So the steps that count are moved together, in the order
 // of the computation, by a product with a matrix of zeros and ones; steps of
-// zeros follow them. Another product gives each step the output of the last
-// step that counts, or zeros.
+// zeros follow them, and their outputs become zeros, since an activation such
+// as relu may let them grow to infinity. Another product gives each step the
+// output of the last step that counts, or zeros.
 
 #include <iterator>
 #include <limits>
@@ -113,7 +114,8 @@ int OnnxConverter::AddRecurrence(int x, bool keeps_carry) {
                    std::string(ActivationName(gate)) + "'";
   }
   const int steps = builder_.Node("Transpose", {x}, {{"perm", {1, 0, 2}}});
-  const int w = TransposedGates("/W", p_->kernel, keeps_carry),
+  const int w = TransposedGates(keeps_carry ? kKernelWithMask : "/W",
+                                p_->kernel, keeps_carry),
             r = TransposedGates("/R", p_->recurrent_kernel, false),
             b = GateBiases(), lengths = -1, h = InitialState(1),
             c = InitialState(2);
@@ -189,10 +191,10 @@ OnnxValue OnnxConverter::RecurMasked() {
             order = builder_.Node("Transpose", {counted},
                                   {{"perm", OnnxInts{0, 2, 1}}});
   int moved = builder_.Node("MatMul", {order, builder_.Last(&x())});
+  const int is_step = builder_.Node("ReduceMax", {order},
+                                    {{"axes", OnnxInts{2}}, {"keepdims", 1}});
   const bool keeps_carry = p_->last_states == 2;
   if (keeps_carry) {
-    const int is_step = builder_.Node("ReduceMax", {order},
-                                      {{"axes", OnnxInts{2}}, {"keepdims", 1}});
     moved = builder_.Node(
         "Concat", {moved, builder_.Node("Sub", {builder_.Scalar(1), is_step})},
         {{"axis", 2}});
@@ -204,6 +206,8 @@ OnnxValue OnnxConverter::RecurMasked() {
   };
   MaskedSteps& masked =
       masked_[static_cast<size_t>(p_ - &lowering_.primitives[0])];
+  constexpr int kBool = 9;
+  masked.is_step = builder_.Node("Cast", {is_step}, {{"to", kBool}});
   masked.outputs = p_->zero_masked ? counted : outputs;
   if (!p_->all_steps) masked.outputs = last_of(masked.outputs);
   if (p_->last_states > 0) masked.last = last_of(outputs);
@@ -215,15 +219,16 @@ OnnxValue OnnxConverter::RecurMasked() {
 
 // A product of one of the matrices and the outputs of the node, in Keras's
 // order of axes.
-int OnnxConverter::MaskedRows(int y, int matrix) {
+int OnnxConverter::MaskedRows(int y, int matrix, int is_step) {
   y = builder_.Node("Squeeze", {y, builder_.Ints("/direction", {1})});
   y = builder_.Node("Transpose", {y}, {{"perm", {1, 0, 2}}});
+  y = builder_.Node("Where", {is_step, y, builder_.Scalar(0)});
   return builder_.Node("MatMul", {matrix, y});
 }
 
 int OnnxConverter::MaskedOutput(int y, const MaskedSteps& steps,
                                 const Primitive& recurrence) {
-  y = MaskedRows(y, steps.outputs);
+  y = MaskedRows(y, steps.outputs, steps.is_step);
   const int axis = builder_.Ints("/step", {1});
   if (!recurrence.all_steps) return builder_.Node("Squeeze", {y, axis});
   return recurrence.reversed ? Reversed(y, axis) : y;
@@ -232,7 +237,8 @@ int OnnxConverter::MaskedOutput(int y, const MaskedSteps& steps,
 // The state after the last step that counts, or the initial state.
 int OnnxConverter::MaskedState(int y, const MaskedSteps& steps) {
   const int axis = builder_.Ints("/step", {1});
-  y = builder_.Node("Squeeze", {MaskedRows(y, steps.last), axis});
+  y = builder_.Node("Squeeze",
+                    {MaskedRows(y, steps.last, steps.is_step), axis});
   if (steps.initial < 0) return y;
   const int any = builder_.Node("ReduceMax", {steps.last},
                                 {{"axes", OnnxInts{2}}, {"keepdims", 0}}),

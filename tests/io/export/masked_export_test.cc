@@ -6,8 +6,11 @@
 #include <string>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/exports.h"
 #include "../../support/made_examples.h"
+#include "../../support/temp_folder.h"
+#include "ringlet/checkpoint.h"
 #include "ringlet/export.h"
 
 namespace ringlet {
@@ -35,6 +38,25 @@ TEST(MaskedExportTest, Onnx_CarryWithGatesThatDoNotClose_IsRefused) {
   EXPECT_TRUE(Contains(
       Exported([&](const std::string& path) { return ExportC(&model, path); }),
       "static void mask("));
+}
+
+// The kernel of the file has an input more. A layer with as many inputs must
+// not take it.
+TEST(MaskedExportTest, Onnx_KernelWithMask_IsNotReadBack) {
+  TempFolder folder;
+  const std::string path = folder / "m.onnx";
+  for (const int64_t inputs : {2, 3}) {
+    Functional model;
+    const auto x = model.Add(Masking(), {model.Add(Input({5, inputs}))});
+    const auto y = model.Add(LSTM(3).ReturnState(true).Name("memory"), {x});
+    model.Outputs({model.Add(RecurrentOutput(2), {y})});
+    CompileOne(&model);
+    if (inputs == 2) {
+      ASSERT_OK(ExportOnnx(&model, path));
+    }
+    EXPECT_TRUE(
+        Contains(LoadWeights(&model, path), "one more input, for a mask"));
+  }
 }
 
 // Expects that the int8 export names the layer, and what to do.
