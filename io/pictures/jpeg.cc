@@ -165,19 +165,19 @@ Status Decode(Decoder* d, bool size_only, bool gray, Picture* picture) {
   picture->width = info.image_width;
   picture->height = info.image_height;
   picture->channels = info.num_components == 1 ? 1 : 3;
-  if (size_only) return Status();
-  const bool cmyk =
-      info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
-  picture->channels = cmyk ? 4 : gray ? 1 : 3;
   // A progressive file's coefficients are in memory, 2 bytes each, for up to
   // 4 components in whole blocks of 4 x 4 times 8 x 8.
   const uint64_t blocks = (uint64_t{info.image_width} / 32 + 1) *
                           (uint64_t{info.image_height} / 32 + 1);
-  const bool keeps = jpeg_has_multiple_scans(&d->info) != 0;
-  RINGLET_RETURN_IF_ERROR(AllocatePixels(
-      keeps ? blocks * 1024 * 2 * static_cast<unsigned>(info.num_components)
-            : 0,
-      picture));
+  picture->buffer_bytes =
+      jpeg_has_multiple_scans(&d->info)
+          ? blocks * 1024 * 2 * static_cast<unsigned>(info.num_components)
+          : 0;
+  if (size_only) return Status();
+  const bool cmyk =
+      info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+  picture->channels = cmyk ? 4 : gray ? 1 : 3;
+  RINGLET_RETURN_IF_ERROR(AllocatePixels(picture->buffer_bytes, picture));
   const J_COLOR_SPACE colors = cmyk ? JCS_CMYK : gray ? JCS_GRAYSCALE : JCS_RGB;
   if (!ReadRows(d, colors, picture->pixels.data())) return ErrorOf(d);
   if (cmyk) ConvertCmyk(info.saw_Adobe_marker != 0, picture);

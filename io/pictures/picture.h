@@ -27,6 +27,10 @@ struct Picture {
   int64_t height = 0, width = 0;
   int channels = 0;  // 1: gray, 2: gray and alpha, 3: RGB, 4: RGB and alpha
   std::vector<unsigned char> pixels;  // row by row, from the top
+  // What the decoding takes besides the pixels: the copies of the file's bytes,
+  // and a buffer. They are known with the size.
+  int file_copies = 1;
+  uint64_t buffer_bytes = 0;
 
   int64_t count() const { return height * width; }
 };

@@ -61,6 +61,8 @@ class PngReader {
   Status Read(bool size_only) {
     bytes_.Skip(kSignatureBytes);
     RINGLET_RETURN_IF_ERROR(ReadHeader());
+    picture_->file_copies = 2;  // the second has its chunks joined
+    picture_->buffer_bytes = RawBytes();
     if (size_only) {
       SetSize(header_.type == kPalette ? 3 : header_.samples());
       return Status();
@@ -123,6 +125,7 @@ class PngReader {
       RINGLET_RETURN_IF_ERROR(NextChunk(&type, &data));
       if (type == "IEND") break;
       if (type == "IDAT") {
+        if (idat_.empty()) idat_.reserve(data.size() + bytes_.left());
         idat_.append(data);
       } else if (type == "PLTE") {
         colors = data.size() / 3;
@@ -152,18 +155,27 @@ class PngReader {
     picture_->channels = channels;
   }
 
+  const Pass* FirstPass() const { return header_.interlaced ? kAdam7 : kWhole; }
+  const Pass* EndOfPasses() const {
+    return FirstPass() + (header_.interlaced ? 7 : 1);
+  }
+  uint64_t RawBytes() const {
+    uint64_t bytes = 0;
+    for (const Pass* p = FirstPass(); p < EndOfPasses(); ++p) {
+      bytes += p->Bytes(header_);
+    }
+    return bytes;
+  }
+
   Status ReadPixels() {
-    const Pass* const first = header_.interlaced ? kAdam7 : kWhole;
-    const Pass* const end = first + (header_.interlaced ? 7 : 1);
-    uint64_t raw_bytes = 0;
-    for (const Pass* p = first; p < end; ++p) raw_bytes += p->Bytes(header_);
+    const uint64_t raw_bytes = RawBytes();
     if (raw_bytes > idat_.size() * kMostExpansion) return EndsEarly();
     SetSize(ChannelsOf());
     RINGLET_RETURN_IF_ERROR(AllocatePixels(raw_bytes, picture_));
     std::vector<unsigned char> raw(static_cast<size_t>(raw_bytes));
     RINGLET_RETURN_IF_ERROR(Inflate(&raw));
     unsigned char* at = raw.data();
-    for (const Pass* p = first; p < end; ++p) {
+    for (const Pass* p = FirstPass(); p < EndOfPasses(); ++p) {
       if (p->Bytes(header_) == 0) continue;
       RINGLET_RETURN_IF_ERROR(ReadPass(*p, at));
       at += p->Bytes(header_);

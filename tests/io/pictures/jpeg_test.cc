@@ -114,6 +114,20 @@ TEST(JpegTest, Decode_HugeSize_IsRefusedBeforeAllocation) {
   EXPECT_TRUE(Contains(status, "60000 x 60000 pixels"));
 }
 
+// The plan of a training counts the coefficients.
+TEST(JpegTest, Size_Progressive_HasTheMemoryOfItsDecoding) {
+  if (!ReadsJpeg()) GTEST_SKIP() << "without libjpeg";
+  for (const bool progressive : {true, false}) {
+    Picture picture;
+    ASSERT_OK(DecodePictureSize(
+        ReadWhole(CorpusPath(progressive ? "422_progressive.jpg" : "420.jpg")),
+        &picture));
+    EXPECT_EQ(
+        picture.buffer_bytes >= static_cast<uint64_t>(picture.count()) * 3 * 2,
+        progressive);
+  }
+}
+
 TEST(JpegTest, Decode_600Scans_IsCorruption) {
   if (!ReadsJpeg()) GTEST_SKIP() << "without libjpeg";
   std::string file = ReadWhole(CorpusPath("422_progressive.jpg"));

@@ -162,6 +162,16 @@ TEST(PngTest, Decode_EveryTypeAndDepth_HasSamplesOfFile) {
   EXPECT_EQ(files, 15 * 5 * 4);
 }
 
+// The plan of a training counts them.
+TEST(PngTest, Size_RgbaOf16Bits_HasTheMemoryOfItsDecoding) {
+  std::mt19937 random(1);
+  const PngImage image = RandomImage(5, 3, 6, 16, false, false, &random);
+  Picture picture;
+  ASSERT_OK(DecodePictureSize(PngFile(image), &picture));
+  EXPECT_EQ(picture.file_copies, 2);
+  EXPECT_EQ(picture.buffer_bytes, 3u * (1 + 5 * 4 * 2));
+}
+
 TEST(PngTest, Decode_CutAnywhere_IsCorruption) {
   const std::string file = SmallPng();
   for (size_t bytes = 8; bytes < file.size(); ++bytes) {

@@ -90,9 +90,9 @@ Status AddPair(const Form& form, const std::string& x, const std::string& y,
   return Status();
 }
 
-// The most bytes that the decoding of one picture takes: its file and its
-// pixels, as they are in the file and as the model takes them. Of many pictures
-// 1,000 are measured.
+// The most bytes that the decoding of one picture takes: its file, a buffer,
+// and its pixels, as they are in the file and as the model takes them. Of many
+// pictures 1,000 are measured.
 uint64_t DecodingBytes(const Source& pictures) {
   constexpr int64_t kMeasured = 1000;
   const int64_t step = std::max<int64_t>(1, pictures.size() / kMeasured);
@@ -107,8 +107,10 @@ uint64_t DecodingBytes(const Source& pictures) {
     const int64_t taken = pictures.x().shape[2];  // channels
     const int64_t pixel =
         size.channels == taken ? taken : size.channels + taken;
-    most = std::max(most, static_cast<uint64_t>(about.st_size) +
-                              static_cast<uint64_t>(size.count() * pixel));
+    most =
+        std::max(most, static_cast<uint64_t>(about.st_size * size.file_copies +
+                                             size.count() * pixel) +
+                           size.buffer_bytes);
   }
   return most;
 }
