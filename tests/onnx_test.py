@@ -35,6 +35,7 @@ import masked_models  # noqa: E402
 import random_cases  # noqa: E402
 import onnx_numpy  # noqa: E402
 from differential import pick  # noqa: E402
+from made_runs import layer, sequential  # noqa: E402
 
 try:
     import onnx
@@ -146,7 +147,7 @@ class Case:
             len({oracle.shapes[each] for each in inputs}) > 1
             for layer, inputs in zip(oracle.layers, oracle.inputs))
         # The file has no scale of an Attention, a PositionEmbedding's rows only
-        # for the steps, and another input of an LSTM whose carry a mask keeps.
+        # for the steps, and another input of an LSTM that keeps its carry under a mask.
         self.lacks = any(isinstance(layer, keras_oracle.PositionEmbedding)
                          or "scale" in layer.shapes for layer in oracle.layers
                          ) or '"return_state": true' in json.dumps(self.model)
@@ -350,19 +351,14 @@ class Checker:
             self.seen["ONNX Runtime"] += 1
 
 
-def layer(kind, **config):
-    return {"class_name": kind, "config": config}
-
-
 def long_padding(checker, folder):
     """The states of masked steps at the end would grow beyond any number."""
     steps = 1100
     doubling = layer("SimpleRNN", units=1, activation="relu", use_bias=False,
                      kernel_initializer="ones",
                      recurrent_initializer=layer("Constant", value=2.0))
-    model = layer("Sequential", layers=[
-        layer("InputLayer", batch_shape=[None, steps, 1]), layer("Masking"),
-        doubling])
+    model = sequential(layer("InputLayer", batch_shape=[None, steps, 1]),
+                       layer("Masking"), doubling)
     run = {"model": model,
            "compile": {"optimizer": layer("SGD", learning_rate=0.0),
                        "loss": "mse"},

@@ -186,6 +186,16 @@ inline void RunRanks(int size,
   });
 }
 
+// What `work` returns on each rank.
+template <typename Work>
+auto ResultsOfRanks(int size, const Work& work) {
+  std::vector<decltype(work(nullptr))> results(static_cast<size_t>(size));
+  RunRanks(size, [&](Collective* collective) {
+    results[static_cast<size_t>(collective->rank())] = work(collective);
+  });
+  return results;
+}
+
 }  // namespace ringlet
 
 #endif  // RINGLET_TESTS_SUPPORT_THREAD_COLLECTIVE_H_

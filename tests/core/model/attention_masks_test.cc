@@ -13,6 +13,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
+#include "../../support/sequence_examples.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/layers/layer_kind.h"
@@ -32,9 +33,8 @@ struct Texts {
       : steps(before + kSteps + after), before(before) {
     for (int64_t i = 0; i < kExamples; ++i) {
       for (int64_t t = 0; t < steps; ++t) {
-        const int64_t s = t - before;
-        const int64_t number = (i * 5 + s * s + i * s) % (kNumbers - 1) + 1;
-        x.push_back(s < 0 || s >= kSteps ? 0 : static_cast<float>(number));
+        x.push_back(
+            static_cast<float>(PaddedNumber(i, t - before, kSteps, kNumbers)));
       }
       y.push_back(std::sin(static_cast<float>(i)));
     }
@@ -50,14 +50,6 @@ struct Texts {
   int64_t steps, before;
   std::vector<float> x, y;
 };
-
-void Compile(Model* model, int threads = 1) {
-  CompileOptions options;
-  options.threads = threads;
-  options.seed = 5;
-  model->Compile(SGD(0.01f), MeanSquaredError(), {}, options);
-  ASSERT_OK(model->status());
-}
 
 Node AddWords(int64_t steps, Functional* model, bool mask_zero = true) {
   return model->Add(Embedding(kNumbers, 6).MaskZero(mask_zero).Name("words"),
@@ -95,9 +87,9 @@ TEST(AttentionMasksTest, Padding_OfATransformer_DoesNotCount) {
       for (Functional* model : {&b, &c}) {
         AddClassifier(layer, padded.steps, model);
       }
-      Compile(&a);
-      Compile(&b);
-      Compile(&c, 2);
+      CompileWithSgd(&a, 0.01f);
+      CompileWithSgd(&b, 0.01f);
+      CompileWithSgd(&c, 0.01f, 2);
       ExpectNear(b.Predict(padded.All().Batch(batch)).value(),
                  a.Predict(bare.All().Batch(batch)).value(), 2e-6);
       for (int fit = 0; fit < 2; ++fit) {
@@ -119,7 +111,7 @@ TEST(AttentionMasksTest, Queries_ThatSeeNothing_HaveTheMeanOrZeros) {
     Functional model;
     const Node words = AddWords(padded.steps, &model);
     model.Add(layer, {words, words});
-    Compile(&model);
+    CompileWithSgd(&model, 0.01f);
     return model.Predict(padded.All().Batch(32)).value();
   };
   for (const bool causal : {false, true}) {
@@ -147,7 +139,7 @@ TEST(AttentionMasksTest, Mask_OfTheValueAlone_LeavesItsStepsOut) {
                    {other});
     const Node y = model.Add(layer, {query, value});
     model.Add(Dense(1), {model.Add(Flatten(), {y})});
-    Compile(&model);
+    CompileWithSgd(&model, 0.01f);
     return model.Predict(texts.All().Batch(32)).value();
   };
   for (const Layer& layer : {MultiHeadAttention(1, 3), Layer(Attention())}) {
@@ -168,7 +160,7 @@ TEST(AttentionMasksTest, Statistics_OfABatchNormalization_AreOfTheOtherSteps) {
                        {x});
         x = model->Add(GlobalAveragePooling1D(), {model->Add(Dense(3), {x})});
         model->Add(Dense(1), {x});
-        Compile(model.get(), threads);
+        CompileWithSgd(model.get(), 0.01f, threads);
         for (int fit = 0; fit < 2; ++fit) {
           EXPECT_OK(model->Fit(texts.All().Batch(batch), Quiet(1)).status());
         }
@@ -188,7 +180,7 @@ TEST(AttentionMasksTest, Statistics_PaddingIsLarge_KeepTheirDigits) {
     const Node x = model->Add(BatchNormalization(0.0f),
                               {AddWords(texts.steps, model.get())});
     model->Add(Dense(1), {model->Add(GlobalAveragePooling1D(), {x})});
-    Compile(model.get(), 1);
+    CompileWithSgd(model.get(), 0.01f, 1);
     std::fill_n(model->weights(), 6, 1e5f);  // the Embedding's row of padding
     EXPECT_OK(model->Fit(texts.All().Batch(32), Quiet(1)).status());
     return WeightsOf(model.get());
@@ -226,7 +218,7 @@ TEST(AttentionMasksTest, TimeDistributed_OfAModelWithMasks_IsTheModelEach) {
       model->Add(TimeDistributed(each.AsLayer()));
       model->Add(GRU(2));
       model->Add(Dense(1));
-      Compile(model.get());
+      CompileWithSgd(model.get(), 0.01f);
       return model;
     };
     const auto a = add(bare, 3), b = add(padded, 3);
@@ -254,7 +246,7 @@ TEST(AttentionMasksTest, TimeDistributed_OfALayer_TakesTheMaskOfItsSteps) {
     Sequential model({Input({3, texts.steps}),
                       Embedding(kNumbers, 4).MaskZero(true),
                       TimeDistributed(layer), GRU(2)});
-    Compile(&model);
+    CompileWithSgd(&model, 0.01f);
     return model.Predict(texts.All(3).Batch(32)).value();
   };
   for (const Layer& layer : {LSTM(3), GRU(3), Bidirectional(LSTM(3))}) {
@@ -285,7 +277,7 @@ TEST(AttentionMasksTest, Load_SavedTransformer_PredictsTheSame) {
   for (const Layer& layer : Attentions()) {
     Functional model;
     AddClassifier(layer, padded.steps, &model);
-    Compile(&model);
+    CompileWithSgd(&model, 0.01f);
     ASSERT_OK(model.Fit(padded.All().Batch(32), Quiet(1)).status());
     ASSERT_OK(SaveModel(&model, folder / "m"));
     std::unique_ptr<Model> loaded;

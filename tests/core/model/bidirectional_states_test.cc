@@ -10,6 +10,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
+#include "../../support/sequence_examples.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -25,15 +26,8 @@ using Node = Functional::Node;
 constexpr int64_t kSteps = 5, kFeatures = 3, kUnits = 4, kExamples = 132;
 
 Dataset Sequences() {
-  static std::vector<float> x, y;
-  while (y.size() < 2 * kExamples) {
-    for (int64_t i = 0; i < kSteps * kFeatures; ++i) {
-      x.push_back(std::sin(static_cast<float>(x.size()) * 1.3f));
-    }
-    for (int i = 0; i < 2; ++i) y.push_back(x[x.size() - 3 - i] * x.back());
-  }
-  return Dataset(MemorySource({DType::kFloat32, {kSteps, kFeatures}}, x.data(),
-                              {DType::kFloat32, {2}}, y.data(), kExamples));
+  static const SequenceExamples examples(kSteps, kFeatures, kExamples);
+  return examples.All();
 }
 
 std::vector<Layer> Recurrences() {
@@ -97,14 +91,6 @@ void AddLayers(const Layer& layer, bool pair, Functional* model) {
   model->Add(Dense(2), {model->Add(Concatenate(), all)});
 }
 
-void Compile(Model* model, int threads) {
-  CompileOptions options;
-  options.threads = threads;
-  options.seed = 5;
-  model->Compile(SGD(0.1f), MeanSquaredError(), {}, options);
-  ASSERT_OK(model->status());
-}
-
 TEST(BidirectionalStatesTest, Fit_EncoderAndDecoder_IsThatOfBothLayers) {
   for (const Layer& layer : Recurrences()) {
     for (const int64_t batch : {1, 32, 100}) {
@@ -112,8 +98,8 @@ TEST(BidirectionalStatesTest, Fit_EncoderAndDecoder_IsThatOfBothLayers) {
       Functional pair, both;
       AddLayers(layer, true, &pair);
       AddLayers(layer, false, &both);
-      Compile(&pair, 1);
-      Compile(&both, 2);
+      CompileWithSgd(&pair, 0.1f, 1);
+      CompileWithSgd(&both, 0.1f, 2);
       ASSERT_EQ(WeightsOf(&pair), WeightsOf(&both));
       EXPECT_EQ(pair.Predict(Sequences().Batch(batch)).value(),
                 both.Predict(Sequences().Batch(batch)).value());
@@ -139,10 +125,8 @@ std::vector<float> Train(const CompileOptions& options) {
 
 TEST(BidirectionalStatesTest, Fit_OnThreeWorkers_HasTheResultOfOne) {
   const std::vector<float> one = Train(ExactSums(nullptr, 3));
-  std::vector<std::vector<float>> ranks(3);
-  RunRanks(3, [&](Collective* collective) {
-    ranks[static_cast<size_t>(collective->rank())] =
-        Train(ExactSums(collective, 3));
+  const auto ranks = ResultsOfRanks(3, [&](Collective* collective) {
+    return Train(ExactSums(collective, 3));
   });
   for (const std::vector<float>& rank : ranks) EXPECT_EQ(rank, one);
 }
@@ -152,7 +136,7 @@ TEST(BidirectionalStatesTest, Load_SavedModel_PredictsTheSame) {
   for (const Layer& layer : Recurrences()) {
     Functional model;
     AddLayers(layer, false, &model);
-    Compile(&model, 1);
+    CompileWithSgd(&model, 0.1f, 1);
     ASSERT_OK(SaveModel(&model, folder / "m"));
     std::unique_ptr<Model> loaded;
     ASSERT_OK(LoadModel(folder / "m", &loaded));
@@ -166,12 +150,12 @@ TEST(BidirectionalStatesTest, Load_SavedModel_PredictsTheSame) {
 TEST(BidirectionalStatesTest, Call_OfAModelWithStates_IsItsLayers) {
   Functional inner, model;
   AddLayers(GRU(kUnits), false, &inner);
-  Compile(&inner, 1);
+  CompileWithSgd(&inner, 0.1f, 1);
   const std::vector<float> y = inner.Predict(Sequences().Batch(32)).value();
   const Node x = model.Add(Input({kSteps, kFeatures})),
              once = model.Add(inner.AsLayer(), {x});
   model.Add(Add(), {once, model.CallAgain(once, {x})});
-  Compile(&model, 1);
+  CompileWithSgd(&model, 0.1f, 1);
   const std::vector<float> sum = model.Predict(Sequences().Batch(32)).value();
   ASSERT_EQ(sum.size(), y.size());
   for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(sum[i], 2 * y[i]);
@@ -191,7 +175,7 @@ TEST(BidirectionalStatesTest, Fit_OfStatesAlone_TrainsBothLayers) {
       y = model.Add(encoder.AsLayer(), {model.Add(Input({kSteps, kFeatures}))});
     }
     model.Add(Dense(2), {y});
-    Compile(&model, 2);
+    CompileWithSgd(&model, 0.1f, 2);
     const std::vector<float> before = WeightsOf(&model);
     ASSERT_OK(model.Fit(Sequences().Batch(32), Quiet(1)).status());
     const std::vector<float> after = WeightsOf(&model);

@@ -84,10 +84,8 @@ TEST(LoraModelTest, Fit_AnyBatchAndThreads_HasOneResult) {
 TEST(LoraModelTest, Fit_OnThreeWorkers_HasTheResultOfOne) {
   for (const int64_t local_steps : {0, 2}) {
     const Trained one = Train(16, ExactSums(nullptr, 3, local_steps));
-    std::vector<Trained> ranks(3);
-    RunRanks(3, [&](Collective* collective) {
-      ranks[static_cast<size_t>(collective->rank())] =
-          Train(16, ExactSums(collective, 3, local_steps));
+    const auto ranks = ResultsOfRanks(3, [&](Collective* collective) {
+      return Train(16, ExactSums(collective, 3, local_steps));
     });
     for (const Trained& rank : ranks) {
       EXPECT_EQ(rank.weights, one.weights) << local_steps;

@@ -12,6 +12,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
+#include "../../support/sequence_examples.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/layers/layer_kind.h"
@@ -33,10 +34,9 @@ struct Numbers {
     for (int64_t i = 0; i < kExamples; ++i) {
       for (int64_t t = 0; t < steps; ++t) {
         const int64_t s = t - before;
-        const bool pads = s < 0 || s >= kSteps;
-        const int64_t number = (i * 5 + s * s + i * s) % (kNumbers - 1) + 1;
-        x.push_back(pads ? 0 : static_cast<float>(number));
-        y.push_back(pads ? 99 : std::sin(static_cast<float>(i + 3 * s)));
+        const int64_t number = PaddedNumber(i, s, kSteps, kNumbers);
+        x.push_back(static_cast<float>(number));
+        y.push_back(number == 0 ? 99 : std::sin(static_cast<float>(i + 3 * s)));
       }
     }
   }
@@ -49,14 +49,6 @@ struct Numbers {
   int64_t steps, before;
   std::vector<float> x, y;
 };
-
-void Compile(Model* model, int threads = 1) {
-  CompileOptions options;
-  options.threads = threads;
-  options.seed = 5;
-  model->Compile(SGD(0.1f), MeanSquaredError(), {}, options);
-  ASSERT_OK(model->status());
-}
 
 double LossOf(Model* model, const Numbers& numbers, int64_t batch) {
   const auto logs = model->Evaluate(numbers.All().Batch(batch));
@@ -71,7 +63,7 @@ std::unique_ptr<Sequential> MaskedModel(const Numbers& numbers,
   model->Add(Input({numbers.steps}));
   model->Add(Embedding(kNumbers, 4).MaskZero(true));
   for (const Layer& layer : layers) model->Add(layer);
-  Compile(model.get(), threads);
+  CompileWithSgd(model.get(), 0.1f, threads);
   return model;
 }
 
@@ -166,7 +158,7 @@ TEST(MasksTest, Output_OfMaskedSteps_IsThatOfTheStepBeforeOrZeros) {
       inputs.push_back(model.Add(GRU(3).Name("first"), {e}));
     }
     model.Add(layer, inputs);
-    Compile(&model);
+    CompileWithSgd(&model, 0.1f);
     return model.Predict(padded.All(1).Batch(1)).value();
   };
   const auto row = [](const std::vector<float>& y, int64_t t) {
@@ -189,7 +181,7 @@ TEST(MasksTest, Output_OfMaskedSteps_IsThatOfTheStepBeforeOrZeros) {
 TEST(MasksTest, Masking_OfFeatures_IsTheMaskOfTheirSteps) {
   const auto predict = [](std::vector<float> x, float value) {
     Sequential model({Input({3, 2}), Masking(value), LSTM(2)});
-    Compile(&model);
+    CompileWithSgd(&model, 0.1f);
     const float y[2] = {};
     return model
         .Predict(Dataset(MemorySource({DType::kFloat32, {3, 2}}, x.data(),
@@ -213,7 +205,7 @@ TEST(MasksTest, Concatenate_WithAnInputWithoutMask_HasNoMask) {
     const Node a = model.Add(Embedding(kNumbers, 4).MaskZero(mask), {x});
     const Node b = model.Add(Embedding(kNumbers, 4).MaskZero(other_mask), {x});
     model.Add(GRU(3), {model.Add(Concatenate(), {a, b})});
-    Compile(&model);
+    CompileWithSgd(&model, 0.1f);
     return model.Predict(padded.All().Batch(32)).value();
   };
   const std::vector<float> expected = predict(false, false);

@@ -50,10 +50,8 @@ TEST(RecurrentModelTest, Fit_AnyBatchAndThreads_HasOneResult) {
 
 TEST(RecurrentModelTest, Fit_OnThreeWorkers_HasTheResultOfOne) {
   const Trained one = Train(16, ExactSums(nullptr, 3));
-  std::vector<Trained> ranks(3);
-  RunRanks(3, [&](Collective* collective) {
-    ranks[static_cast<size_t>(collective->rank())] =
-        Train(16, ExactSums(collective, 3));
+  const auto ranks = ResultsOfRanks(3, [&](Collective* collective) {
+    return Train(16, ExactSums(collective, 3));
   });
   for (const Trained& rank : ranks) {
     EXPECT_EQ(rank.weights, one.weights);

@@ -11,6 +11,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
+#include "../../support/sequence_examples.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -25,15 +26,8 @@ namespace {
 constexpr int64_t kSteps = 6, kFeatures = 3, kExamples = 232;
 
 Dataset Sequences() {
-  static std::vector<float> x, y;
-  while (y.size() < 2 * kExamples) {
-    for (int64_t i = 0; i < kSteps * kFeatures; ++i) {
-      x.push_back(std::sin(static_cast<float>(x.size()) * 1.3f));
-    }
-    for (int i = 0; i < 2; ++i) y.push_back(x[x.size() - 3 - i] * x.back());
-  }
-  return Dataset(MemorySource({DType::kFloat32, {kSteps, kFeatures}}, x.data(),
-                              {DType::kFloat32, {2}}, y.data(), kExamples));
+  static const SequenceExamples examples(kSteps, kFeatures, kExamples);
+  return examples.All();
 }
 
 int States(const Layer& layer) {
@@ -67,14 +61,6 @@ std::vector<Layer> Recurrences() {
           LSTM(4).UseBias(false)};
 }
 
-void Compile(Model* model, int threads) {
-  CompileOptions options;
-  options.threads = threads;
-  options.seed = 5;
-  model->Compile(SGD(0.1f), MeanSquaredError(), {}, options);
-  ASSERT_OK(model->status());
-}
-
 TEST(RecurrentStatesTest, Fit_SequenceInTwoCalls_IsTheWholeSequence) {
   for (const Layer& layer : Recurrences()) {
     for (const int64_t batch : {1, 32, 100}) {
@@ -84,8 +70,8 @@ TEST(RecurrentStatesTest, Fit_SequenceInTwoCalls_IsTheWholeSequence) {
         Functional whole, parts;
         AddLayers(layer, 0, &whole);
         AddLayers(layer, batch == 32 ? 1 : 4, &parts);
-        Compile(&whole, threads);
-        Compile(&parts, threads);
+        CompileWithSgd(&whole, 0.1f, threads);
+        CompileWithSgd(&parts, 0.1f, threads);
         ASSERT_EQ(WeightsOf(&whole), WeightsOf(&parts));
         EXPECT_EQ(whole.Predict(Sequences().Batch(batch)).value(),
                   parts.Predict(Sequences().Batch(batch)).value());
@@ -112,10 +98,8 @@ std::vector<float> TrainParts(const CompileOptions& options) {
 
 TEST(RecurrentStatesTest, Fit_OnThreeWorkers_HasTheResultOfOne) {
   const std::vector<float> one = TrainParts(ExactSums(nullptr, 3));
-  std::vector<std::vector<float>> ranks(3);
-  RunRanks(3, [&](Collective* collective) {
-    ranks[static_cast<size_t>(collective->rank())] =
-        TrainParts(ExactSums(collective, 3));
+  const auto ranks = ResultsOfRanks(3, [&](Collective* collective) {
+    return TrainParts(ExactSums(collective, 3));
   });
   for (const std::vector<float>& rank : ranks) EXPECT_EQ(rank, one);
 }
@@ -124,7 +108,7 @@ TEST(RecurrentStatesTest, Load_SavedModel_PredictsTheSame) {
   TempFolder folder;
   Functional model;
   AddLayers(GRU(4).ReturnSequences(true), 4, &model);
-  Compile(&model, 1);
+  CompileWithSgd(&model, 0.1f, 1);
   ASSERT_OK(SaveModel(&model, folder / "m"));
   std::unique_ptr<Model> loaded;
   ASSERT_OK(LoadModel(folder / "m", &loaded));
