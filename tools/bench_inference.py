@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 from bench_peers import (BUILD, C_MAIN, ONNX_RUNTIME, READERS, ROUNDS,
-                         TORCH_NETWORKS, Contestant, has_torch)
+                         TORCH_NETWORKS, Contestant, has_module, has_torch)
 
 SHAPES = {"mlp": [28, 28], "lenet5": [28, 28], "resnet8": [32, 32, 3],
           "ds_cnn": [49, 10, 1]}
@@ -77,8 +77,7 @@ def print_predictions(command, own, peers):
 
 def reading():
     """Files in the page cache, until all examples can be used, beside pandas and NumPy."""
-    if subprocess.run(["/usr/bin/python3", "-c", "import pandas"],
-                      stderr=subprocess.DEVNULL).returncode != 0:
+    if not has_module("pandas"):
         print("\nreading: pandas is not installed (tools/deps.sh bench)")
         return
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:

@@ -301,7 +301,7 @@ class Contestant:
         return self.answer(line)
 
     def tell(self, line):
-        time.sleep(.03)  # who was asked before may still spin on a core
+        time.sleep(.03)  # the one before may still spin on a core
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
@@ -316,6 +316,10 @@ class Contestant:
         self.process.wait()
 
 
-def has_torch():
-    return subprocess.run(["/usr/bin/python3", "-c", "import torch"],
+def has_module(name):
+    return subprocess.run(["/usr/bin/python3", "-c", f"import {name}"],
                           stderr=subprocess.DEVNULL).returncode == 0
+
+
+def has_torch():
+    return has_module("torch")

@@ -18,8 +18,8 @@ namespace {  // NOLINT: on purpose
 // - kTwoVectorPositions: positions of a tile that has two vectors of filters.
 // - kOneVectorPositions: positions of a tile that has one.
 // - kGradientTaps: taps of a tile of gradients, with one and with two vectors.
-// - kGradientRunTaps: the same, if the taps are neighbours. Zero if there is no
-// such tile. NOLINTBEGIN(misc-definitions-in-headers)
+// - kGradientRunTaps: the same, if the taps are neighbours; zero if none.
+// NOLINTBEGIN(misc-definitions-in-headers)
 #if defined(RINGLET_AVX512)
 constexpr int kTwoVectorPositions = 8;
 constexpr int kOneVectorPositions = 16;

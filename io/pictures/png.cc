@@ -168,7 +168,7 @@ class PngReader {
   }
 
   Status ReadPixels() {
-    const uint64_t raw_bytes = RawBytes();
+    const uint64_t raw_bytes = picture_->buffer_bytes;
     if (raw_bytes > idat_.size() * kMostExpansion) return EndsEarly();
     SetSize(ChannelsOf());
     RINGLET_RETURN_IF_ERROR(AllocatePixels(raw_bytes, picture_));
