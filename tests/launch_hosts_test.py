@@ -43,7 +43,7 @@ def until(find):
 class Hosts:
     """A folder that all hosts share."""
 
-    def __init__(self, folder, epochs):
+    def __init__(self, folder, epochs, **more):
         self.folder = folder
         programs = folder / "bin"
         programs.mkdir()
@@ -60,7 +60,7 @@ class Hosts:
             "data": {"train": {"csv": "data.csv", "label": "y"}},
             "callbacks": [{"class_name": "CSVLogger",
                            "config": {"filename": "log.csv"}}],
-            "fit": {"batch_size": 4, "epochs": epochs}}))
+            "fit": {"batch_size": 4, "epochs": epochs}, **more}))
         (folder / "data.csv").write_text("a,b,y\n" + "".join(
             f"{i},{i % 3},{i % 5}\n" for i in range(16)))
         (folder / "hosts").write_text("# both are this machine\n" + "".join(
@@ -165,6 +165,18 @@ def unreachable_host_ends_the_job(folder):
     until(lambda: not hosts.commands())
 
 
+def elastic_job_outlives_a_lost_host(folder):
+    """The exit code is that of the workers that completed the job."""
+    hosts = Hosts(folder, 2, strategy={
+        "policy": "shrink", "min_workers": 1, "timeout": 2,
+        "start_timeout": 2})
+    (folder / "hosts").write_text(
+        f"127.0.0.1:{free_ports(1)[0]}\nunreachable\n")
+    code, out, err = hosts.run("ringlet", "train", "run.json", "--save", "m")
+    assert code == 0 and (folder / "m").exists(), (code, out, err)
+    assert "worker 1 ended with exit code 255; the others continue" in err, err
+
+
 def restart_is_refused(folder):
     hosts = Hosts(folder, 2)
     code, _, err = hosts.run("true", flags=("--restart",))
@@ -179,7 +191,8 @@ def main():
                  termination_reaches_the_hosts,
                  killed_launcher_leaves_no_worker,
                  worker_that_ignores_the_signal_is_killed,
-                 unreachable_host_ends_the_job, restart_is_refused):
+                 unreachable_host_ends_the_job,
+                 elastic_job_outlives_a_lost_host, restart_is_refused):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 test(pathlib.Path(folder))

@@ -162,6 +162,7 @@ Status RunByShell(JobToLaunch job, LaunchOptions options, int* code) {
   if (key != nullptr) job.key_file = key;
   job.grace_seconds = std::max(1.0, options.grace_seconds);
   options.workers = job.workers;
+  SetLossOptions(LineOf(options.command, job.workers), &options);
   for (int worker = 0; worker < job.workers; ++worker) {
     options.remote.push_back(SshCommand(job, worker));
   }
