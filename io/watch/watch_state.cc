@@ -20,7 +20,8 @@ namespace ringlet {
 namespace {
 
 constexpr char kWatchRoundKey[] = "watch_round", kWatchOpenKey[] = "watch_open",
-               kWatchSettingsKey[] = "watch_settings";
+               kWatchSettingsKey[] = "watch_settings",
+               kWatchModelKey[] = "watch_model";
 // As many keys are kept in any case.
 constexpr size_t kKeptKeys = 65536;
 constexpr char kWatchFreshName[] = "watch/new", kWatchSeenName[] = "watch/seen";
@@ -142,7 +143,8 @@ Status SaveWatchState(FileSystem* files, const std::string& path,
   return SaveCheckpoint(path, {&keys},
                         {{kWatchRoundKey, std::to_string(state->round)},
                          {kWatchOpenKey, state->is_open ? "1" : "0"},
-                         {kWatchSettingsKey, HexText(state->settings)}},
+                         {kWatchSettingsKey, HexText(state->settings)},
+                         {kWatchModelKey, state->has_model ? "1" : "0"}},
                         options);
 }
 
@@ -168,6 +170,10 @@ Status LoadWatchState(FileSystem* files, const std::string& path,
   }
   RINGLET_RETURN_IF_ERROR(ReadWatchKeys(file, kWatchFreshName, &loaded.fresh));
   RINGLET_RETURN_IF_ERROR(ReadWatchKeys(file, kWatchSeenName, &loaded.seen));
+  // Files of older versions have no such entry. Their first round installed a
+  // model, unless its loss was not finite.
+  const std::string model = WatchEntry(file, kWatchModelKey);
+  loaded.has_model = model.empty() ? !loaded.seen.empty() : model == "1";
   if (loaded.is_open == loaded.fresh.empty()) {
     return Corruption("%s: its round is neither open nor closed", path.c_str());
   }

@@ -34,6 +34,8 @@ struct WatchState {
   uint64_t settings = 0;
   int64_t round = 0;     // the last round that has begun; 0 if there is none
   bool is_open = false;  // that round has not ended
+  // A model was installed, by a round or before the first one.
+  bool has_model = false;
   // Keys of examples, ascending. `fresh`: new in the open round; else empty.
   // `seen`: new in a round that has ended.
   std::vector<uint64_t> fresh, seen;

@@ -141,7 +141,6 @@ void RoundFiles::Add(const WatchedFile& file) {
   if ((!is_fresh && !state_.IsSeen(key)) || known_.IsDamaged(file)) return;
   const OrderedFile ordered = {NameHash(options_.seed, file.path), file};
   if (options_.IsHeldOut(file.path)) {
-    round_.fresh_held_out += is_fresh ? 1 : 0;
     KeepFirst(ordered, std::max(options_.replay, WatchOptions::kLeastHeldOut),
               &held_out_);
   } else if (is_fresh) {
@@ -154,6 +153,7 @@ void RoundFiles::Add(const WatchedFile& file) {
 WatchRound RoundFiles::Finish() {
   round_.number = state_.round;
   round_.id = state_.RoundId();
+  round_.has_model = state_.has_model;
   SortByPath(&round_.fresh);
   round_.replay = ByPath(std::move(replay_));
   round_.held_out = ByPath(std::move(held_out_));

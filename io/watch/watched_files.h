@@ -100,7 +100,7 @@ struct WatchRound {
   std::string id;  // WatchState::RoundId
   // Sorted by path.
   std::vector<WatchedFile> fresh, replay, held_out;
-  int64_t fresh_held_out = 0;  // new examples that are not trained on
+  bool has_model = false;  // WatchState::has_model
 };
 
 // The files of the open round. Files are added in any order, then Finish.

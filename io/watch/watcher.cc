@@ -67,7 +67,10 @@ Status Watcher::Step(double* wait_seconds) {
     }
     case Phase::kInstall: {
       const Status status = environment_->Install(round_);
-      if (status.ok()) CloseRound(ScoresLine() + ": replaced");
+      if (status.ok()) {
+        state_.has_model = true;
+        CloseRound(ScoresLine() + ": replaced");
+      }
       return Advance(status, phase_, wait_seconds);
     }
     case Phase::kClosed:
@@ -158,7 +161,7 @@ Status Watcher::Train() {
     return Status();
   }
   scores_ = {};
-  RINGLET_RETURN_IF_ERROR(environment_->Train(round_, &scores_));
+  RINGLET_RETURN_IF_ERROR(environment_->Train(&round_, &scores_));
   if (IsNotWorse(scores_)) {
     phase_ = Phase::kInstall;
   } else {
@@ -196,10 +199,14 @@ void Watcher::CloseRound(const std::string& line) {
 }
 
 std::string Watcher::ScoresLine() const {
+  const auto fresh_held_out = std::count_if(
+      round_.held_out.begin(), round_.held_out.end(), [&](const auto& file) {
+        return state_.IsFresh(ExampleKey(file.path, file.bytes));
+      });
   return std::to_string(round_.fresh.size()) + " new, " +
          std::to_string(round_.replay.size()) + " replayed, " +
          std::to_string(round_.held_out.size()) + " held out (" +
-         std::to_string(round_.fresh_held_out) + " new); val_loss " +
+         std::to_string(fresh_held_out) + " new); val_loss " +
          (scores_.has_before ? LossText(scores_.before) : "none") + " -> " +
          LossText(scores_.after) + scores_.metrics;
 }

@@ -50,9 +50,10 @@ class WatchEnvironment {
   virtual Status Check(const WatchedFile& file) = 0;
   // Returns with the state durable.
   virtual Status Save(WatchState* state) = 0;
-  // Trains a copy of the installed model, and keeps it for Install. Leaves out
-  // files that are gone.
-  virtual Status Train(const WatchRound& round, WatchScores* scores) = 0;
+  // Trains a copy of the installed model, and keeps it for Install. Removes
+  // from *round the files that it leaves out: damaged ones, and those that are
+  // gone. kNotFound if a model was installed and is gone.
+  virtual Status Train(WatchRound* round, WatchScores* scores) = 0;
   // Replaces the installed model by the one of the last Train. After an error
   // the installed model is whole, and Install can be called again.
   virtual Status Install(const WatchRound& round) = 0;

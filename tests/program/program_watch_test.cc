@@ -270,17 +270,51 @@ TEST_F(ProgramWatchTest, Model_DamagedMeanwhile_IsTriedAgain) {
   EXPECT_EQ(ReadWhole(folder_ / "m.round-x/note"), "mine");
 }
 
-// The next round begins with the model of RUN.json, as after a restart.
-TEST_F(ProgramWatchTest, Model_RemovedMeanwhile_IsMadeAgain) {
+// Its disk may be unmounted for a while. No round begins with the model of
+// RUN.json instead.
+TEST_F(ProgramWatchTest, Model_MissingMeanwhileOrAtTheStart_IsAwaited) {
   WriteClasses(folder_ / "frames", {"a", "b"}, 4);
   StartWatch(Command("m"));
   EXPECT_TRUE(EndsRounds("m", 1));
-  std::filesystem::remove(folder_ / "m");
+  std::filesystem::rename(folder_ / "m", folder_ / "away");
   WriteClasses(folder_ / "frames/b", {"more"}, 8);
+  EXPECT_TRUE(Prints("m: is missing, but earlier rounds trained it"));
+  EXPECT_EQ(Stop(), 75);
+  StartWatch(Command("m"));
+  EXPECT_TRUE(Prints("m: is missing, but earlier rounds trained it"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "m"));
+  std::filesystem::rename(folder_ / "away", folder_ / "m");
   EXPECT_TRUE(EndsRounds("m", 2));
   EXPECT_EQ(Stop(), 75);
-  EXPECT_EQ(CountOf(out_, "val_loss none"), 2) << out_;
+  EXPECT_EQ(CountOf(out_, "val_loss none"), 0) << out_;
   EXPECT_EQ(RoundOfModel("m").substr(0, 2), "2 ");
+}
+
+// An empty mount point looks like a first start.
+TEST_F(ProgramWatchTest, ModelAndState_Missing_AreNotedAtTheStart) {
+  const std::string note = "neither the model nor m.watch is there yet";
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  RunRounds(Command("m"), "m", 1);
+  EXPECT_TRUE(Contains(err_, note));
+  RunRounds(Command("m"), "m", 1);
+  EXPECT_FALSE(Contains(err_, note));
+}
+
+// The replay has only files that can be read.
+TEST_F(ProgramWatchTest, Replay_DamagedFiles_AreNotCounted) {
+  WriteClasses(folder_ / "frames", {"a", "b"}, 4);
+  RunRounds(Command("m"), "m", 1);
+  EXPECT_TRUE(Contains(out_, "new, 0 replayed, "));
+  const std::string counted = out_.substr(out_.find("round 1: ") + 9);
+  const int trained = std::atoi(counted.c_str());
+  for (int i = 100; i < 104; ++i) {
+    WriteWhole(folder_ / ("frames/a/" + std::to_string(i) + ".pgm"),
+               std::string(GrayPgm(4, 6, 0).size(), '\0'));
+  }
+  WriteClasses(folder_ / "frames/b", {"more"}, 8);
+  RunRounds(Command("m"), "m", 2);
+  const size_t replayed = out_.find("new, ") + 5;
+  EXPECT_LT(std::atoi(out_.c_str() + replayed), trained) << out_;
 }
 
 // The card is mounted late.

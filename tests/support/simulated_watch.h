@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <set>
@@ -55,12 +56,17 @@ class SimulatedEnvironment final : public WatchEnvironment {
     return dead_ ? Killed() : Status();
   }
   // The new weights are a function of the old ones, the round and the files.
-  Status Train(const WatchRound& round, WatchScores* scores) override {
+  Status Train(WatchRound* round, WatchScores* scores) override {
     if (Dies()) return Killed();
-    RINGLET_RETURN_IF_ERROR(Open({&round.fresh, &round.replay}));
-    RINGLET_RETURN_IF_ERROR(Open({&round.held_out}));
-    uint64_t weights = disk_.weights * 31 + round.number;
-    for (const auto* part : {&round.fresh, &round.replay, &round.held_out}) {
+    RINGLET_RETURN_IF_ERROR(Open({&round->fresh, &round->replay}));
+    RINGLET_RETURN_IF_ERROR(Open({&round->held_out}));
+    uint64_t weights = disk_.weights * 31 + round->number;
+    for (auto* part : {&round->fresh, &round->replay, &round->held_out}) {
+      part->erase(std::remove_if(part->begin(), part->end(),
+                                 [&](const WatchedFile& file) {
+                                   return !Check(file).ok();
+                                 }),
+                  part->end());
       for (const WatchedFile& file : *part) {
         weights = weights * 1000003 + ExampleKey(file.path, file.bytes);
       }
@@ -71,7 +77,7 @@ class SimulatedEnvironment final : public WatchEnvironment {
     scores->before = disk_.loss;
     new_loss_ = scores->after =
         weights % 3 == 0 ? disk_.loss * 1.5 : disk_.loss * 0.9;
-    last = round;
+    last = *round;
     return Status();
   }
   Status Install(const WatchRound& round) override {
@@ -122,6 +128,21 @@ class SimulatedEnvironment final : public WatchEnvironment {
   uint64_t new_weights_ = 0;
   double new_loss_ = 0;
 };
+
+// The numbers of files in the line of a round.
+struct RoundCounts {
+  int fresh = 0, replay = 0, held_out = 0, fresh_held_out = 0;
+};
+inline RoundCounts CountsOf(const std::string& line) {
+  RoundCounts counts;
+  EXPECT_EQ(std::sscanf(line.c_str(),
+                        "round %*d: %d new, %d replayed, %d held out (%d new)",
+                        &counts.fresh, &counts.replay, &counts.held_out,
+                        &counts.fresh_held_out),
+            4)
+      << line;
+  return counts;
+}
 
 constexpr int64_t kNever = INT64_MAX;
 

@@ -19,6 +19,7 @@ class WatchStateTest : public testing::Test {
     state_.OpenRound({9, 3, UINT64_MAX});
     state_.CloseRound();
     state_.OpenRound({4});
+    state_.has_model = true;
   }
 
   SimulatedFileSystem files_;
@@ -33,6 +34,7 @@ TEST_F(WatchStateTest, Save_Load_GivesTheSame) {
   EXPECT_OK(LoadWatchState(&files_, path_, &loaded));
   EXPECT_EQ(loaded.round, 2);
   EXPECT_TRUE(loaded.is_open);
+  EXPECT_TRUE(loaded.has_model);
   EXPECT_EQ(loaded.fresh, state_.fresh);
   EXPECT_EQ(loaded.seen, (std::vector<uint64_t>{3, 9, UINT64_MAX}));
   EXPECT_EQ(loaded.RoundId(), state_.RoundId());

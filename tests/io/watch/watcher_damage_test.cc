@@ -67,6 +67,24 @@ TEST(WatcherDamageTest, OpenRound_HeldOutFilesDamaged_KeepsOthersNew) {
   EXPECT_EQ(disk.state.seen.size(), 16 - held_out + 32);
 }
 
+TEST(WatcherDamageTest, Replay_FilesDamagedSinceTheirRound_AreNotCounted) {
+  WatchOptions options = SmallRounds();
+  options.replay = 100;
+  Durable disk;
+  AddFiles(&disk, 0, 16);
+  SimulatedEnvironment environment(&disk, kNever, false);
+  EXPECT_OK(RunUntilIdle(options, &disk, &environment));
+  const WatchRound first = environment.last;
+  ASSERT_GT(first.fresh.size(), 2u);
+  disk.torn = {first.fresh[0].path, first.fresh[1].path};
+  AddFiles(&disk, 100, 108);
+  EXPECT_OK(RunUntilIdle(options, &disk, &environment));
+  const RoundCounts counts = CountsOf(environment.logs.back());
+  EXPECT_EQ(counts.fresh + counts.fresh_held_out, 8);
+  EXPECT_EQ(counts.replay,
+            static_cast<int>(first.fresh.size() + first.replay.size()) - 2);
+}
+
 TEST(WatcherDamageTest, OpenRound_DiskReadsNothing_Waits) {
   const WatchOptions options = SmallRounds();
   Durable disk;

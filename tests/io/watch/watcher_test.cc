@@ -163,9 +163,8 @@ TEST(WatcherTest, Round_Replay_IsTheSameSampleInAnyOrder) {
   SimulatedEnvironment environment(&disk, kNever, false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   EXPECT_EQ(environment.last.replay.size(), 10u);
-  EXPECT_EQ(environment.last.fresh.size() +
-                static_cast<size_t>(environment.last.fresh_held_out),
-            8u);
+  const RoundCounts counts = CountsOf(environment.logs.back());
+  EXPECT_EQ(counts.fresh + counts.fresh_held_out, 8);
   for (const auto* part : {&environment.last.fresh, &environment.last.replay}) {
     for (const WatchedFile& file : *part) {
       EXPECT_FALSE(options.IsHeldOut(file.path));

@@ -85,9 +85,8 @@ class RunEnvironment final : public WatchEnvironment {
   Status Save(WatchState* state) override {
     return SaveWatchState(PosixFiles(), state_path_, state);
   }
-  Status Train(const WatchRound& round, WatchScores* scores) override {
-    return model_.Train(round, folder_.DataOf(round.fresh, round.replay),
-                        folder_.DataOf(round.held_out), scores);
+  Status Train(WatchRound* round, WatchScores* scores) override {
+    return model_.Train(folder_, round, scores);
   }
   Status Install(const WatchRound& round) override {
     return model_.Install(round);
@@ -137,7 +136,17 @@ Status RunEnvironment::Open(const WatchedRun& run, WatchOptions* options) {
 
 Status RunEnvironment::LoadState(WatchState* state) {
   const Status loaded = LoadWatchState(PosixFiles(), state_path_, state);
-  return loaded.code() == Code::kNotFound ? Status() : loaded;
+  const bool is_new = loaded.code() == Code::kNotFound;
+  if (!is_new) RINGLET_RETURN_IF_ERROR(loaded);
+  if (model_.has_file()) {
+    state->has_model = true;
+  } else if (is_new) {
+    Notice(
+        "note: --save: neither the model nor %s is there yet: round 1 begins "
+        "with the model of RUN.json; if they are on a disk, is it mounted?",
+        state_path_.c_str());
+  }
+  return Status();
 }
 
 // --- the loop ----------------------------------------------------------------

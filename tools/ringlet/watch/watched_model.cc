@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -86,6 +87,22 @@ bool IsBackupName(const std::string& name, const std::string& begin) {
              std::string::npos;
 }
 
+// Keeps the files that the data has, which leaves out those that it cannot
+// read.
+void KeepFilesOf(const Dataset& data, const std::string& folder,
+                 std::vector<WatchedFile>* files) {
+  const Source& source = *data.source();
+  std::set<std::string> paths;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    paths.insert(source.ExamplePath(i));
+  }
+  const auto is_left_out = [&](const WatchedFile& file) {
+    return paths.count(folder + "/" + file.path) == 0;
+  };
+  files->erase(std::remove_if(files->begin(), files->end(), is_left_out),
+               files->end());
+}
+
 int ReplicasOf(const RunConfig& config) {
   return std::max(1, config.strategy.options.replicas);
 }
@@ -131,8 +148,8 @@ Status WatchedModel::CheckSameLayers() const {
   if (difference.empty()) return Status();
   return InvalidArgument(
       "%s in %s, which --watch trains further; give the model of the file, or "
-      "another --save, or remove the file to begin with this model",
-      difference.c_str(), path_.c_str());
+      "another --save, or remove both the file and %s to begin with this model",
+      difference.c_str(), path_.c_str(), WatchStatePath(path_).c_str());
 }
 
 Status WatchedModel::Make() {
@@ -204,16 +221,29 @@ Status WatchedModel::Fit(const WatchRound& round, const Dataset& data,
                status.message());
 }
 
-Status WatchedModel::Train(const WatchRound& round,
-                           const PictureConfig& training,
-                           const PictureConfig& held_out, WatchScores* scores) {
+Status WatchedModel::CheckIsThere(const WatchRound& round) const {
+  if (!round.has_model || has_file()) return Status();
+  return NotFound(
+      "%s: is missing, but earlier rounds trained it; put it back (is its disk "
+      "mounted?), or stop, remove %s and start again to begin with the model "
+      "of RUN.json",
+      path_.c_str(), WatchStatePath(path_).c_str());
+}
+
+Status WatchedModel::Train(const WatchedFolder& folder, WatchRound* round,
+                           WatchScores* scores) {
+  RINGLET_RETURN_IF_ERROR(CheckIsThere(*round));
   RINGLET_RETURN_IF_ERROR(Make());
-  config_->train.pictures = training;
-  config_->validation.pictures = held_out;
+  config_->train.pictures = folder.DataOf(round->fresh, round->replay);
+  config_->validation.pictures = folder.DataOf(round->held_out);
   // Each round has a different order of its examples.
-  config_->fit.seed = seed_ + round.number;
+  config_->fit.seed = seed_ + round->number;
   RunData data;
   RINGLET_RETURN_IF_ERROR(OpenRunData(*config_, ReplicasOf(*config_), &data));
+  for (auto* part : {&round->fresh, &round->replay}) {
+    KeepFilesOf(data.train, folder.path(), part);
+  }
+  KeepFilesOf(data.validation, folder.path(), &round->held_out);
   config_->model->set_data_description(data.description);
   Logs before, after;
   scores->has_before = has_weights_;
@@ -224,7 +254,7 @@ Status WatchedModel::Train(const WatchRound& round,
   FitOptions options = FitOptionsOf(*config_, data);
   // Only callbacks use it: the Watcher compares the models itself.
   if (config_->callbacks.empty()) options.validation_data = Dataset();
-  RINGLET_RETURN_IF_ERROR(Fit(round, data.train, std::move(options)));
+  RINGLET_RETURN_IF_ERROR(Fit(*round, data.train, std::move(options)));
   RINGLET_RETURN_IF_ERROR(Evaluate(data.validation, &after));
   scores->after = *after.Find("loss");
   scores->metrics = MetricsText(before, after);
@@ -232,6 +262,7 @@ Status WatchedModel::Train(const WatchRound& round,
 }
 
 Status WatchedModel::Install(const WatchRound& round) {
+  RINGLET_RETURN_IF_ERROR(CheckIsThere(round));
   SaveModelOptions options;
   options.metadata = {{kRoundOfModel, round.id}};
   options.files = config_->files();

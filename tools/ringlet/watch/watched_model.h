@@ -16,6 +16,7 @@
 #include "ringlet/fit.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
+#include "watched_folder.h"
 
 namespace ringlet {
 
@@ -33,17 +34,20 @@ class WatchedModel {
   // The layers without weights. Unlike model() it remains when a round cannot
   // read the model's file.
   const Model& layers() const { return *layers_; }
-  // Trains a copy of the installed model, and keeps it for Install.
-  Status Train(const WatchRound& round, const PictureConfig& training,
-               const PictureConfig& held_out, WatchScores* scores);
+  bool has_file() const;
+  // Trains a copy of the installed model on the files of the round, and keeps
+  // it for Install. Removes the files that cannot be read from *round.
+  Status Train(const WatchedFolder& folder, WatchRound* round,
+               WatchScores* scores);
   Status Install(const WatchRound& round);
 
  private:
-  bool has_file() const;
   Status ReadInstalled();
   // Makes the installed model, or the one that training begins with.
   Status Make();
   Status CheckSameLayers() const;
+  // kNotFound if the round trains an installed model, and its file is gone.
+  Status CheckIsThere(const WatchRound& round) const;
   Status Fit(const WatchRound& round, const Dataset& data, FitOptions options);
   Status Evaluate(const Dataset& data, Logs* logs);
   std::string BackupPath(const WatchRound& round) const;
