@@ -60,7 +60,7 @@ bool ParseRecord(const std::string& text, EventRecord* out, Json* line) {
   out->operation = NumberOf(at["operation"], -1);
   out->nanos = NanosOf(
       FirstOf(at, {"waited_seconds", "silent_seconds", "save_seconds"}));
-  out->peer = WorkerOf(FirstOf(at, {"for", "of", "left"}));
+  out->peer = WorkerOf(FirstOf(at, {"for", "of", "left", "refused"}));
   if (const Json lost = at["lost"]) out->peer = WorkerOf(lost.first());
   out->other = WorkerOf(FirstOf(at, {"last", "waiting_for"}));
   out->reporter = WorkerOf(at["reported_by"]);

@@ -40,7 +40,7 @@ struct EventRecord {
   int64_t step = -1;                // or last_step
   int64_t view = -1, operation = -1;
   int64_t nanos = 0;  // how long it lasted
-  int peer = -1;      // the lost worker, or the one that it waits for
+  int peer = -1;      // the lost or refused worker, or the awaited one
   int other = -1;     // the last of a chain, or what it waited for
   int reporter = -1;  // the worker that reported a loss
   int code = 0;       // an exit code or a signal

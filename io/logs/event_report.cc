@@ -4,6 +4,7 @@
 #include "event_report.h"
 
 #include <algorithm>
+#include <map>
 
 #include "event_words.h"
 
@@ -125,6 +126,15 @@ std::string WorkerText(const EventLogContent& log) {
     out += "  " + EndText(lives[i]) + "\n";
   }
   if (lives.empty()) out = "  no events\n";
+  std::map<int, const EventRecord*> refusals;  // the newest of each worker
+  for (const EventRecord& record : log.records) {
+    if (record.is("refused")) refusals[record.peer] = &record;
+  }
+  for (const auto& [peer, record] : refusals) {
+    out += "  " + TimeText(record->wall) + "  refused " +
+           (peer < 0 ? "a connection" : WorkerName(peer)) + ": " +
+           record->text + "\n";
+  }
   if (log.damaged > 0) {
     out += "  " + std::to_string(log.damaged) + " damaged lines are skipped\n";
   }

@@ -73,8 +73,7 @@ Status Handshakes::OnHello(FramedLink* link, const FrameHeader& header,
                         ProgramVersionOf(header));
   }
   if (!fits.ok()) {
-    const Status end = strangers_->RefuseOther(link, peer, fits, now);
-    if (!end.ok()) owner_->OnRefused(end, -1);
+    strangers_->RefuseOther(link, peer, fits, now);
     return Status();
   }
   RINGLET_RETURN_IF_ERROR(views_->CheckProposal(header.generation));
@@ -149,10 +148,10 @@ Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
     strangers_->PrintRefusedBy(peer, text, now);
     return why;
   }
-  owner_->OnRefused(Error(CodeOf(RefusalCodeOf(header)),
-                          "worker %d (%s) refused this worker: %s", peer,
-                          options_.addresses[peer].c_str(), text.c_str()),
-                    -1);
+  owner_->OnCannotForm(Error(CodeOf(RefusalCodeOf(header)),
+                             "worker %d (%s) refused this worker: %s", peer,
+                             options_.addresses[peer].c_str(), text.c_str()),
+                       -1);
   return Status();
 }
 
@@ -183,7 +182,7 @@ void Handshakes::RefuseDuplicate(FramedLink* link, const Identity& peer,
             "worker %d is already part of the running job \"%s\": two workers "
             "have the same index, or one was started again",
             peer.worker, options_.job.c_str()),
-      now, both_live);
+      now, {peer.worker, /*final=*/both_live});
 }
 
 }  // namespace ringlet

@@ -62,13 +62,10 @@ class DuplicateWorkers {
 
 class Handshakes {
  public:
-  class Owner {
+  class Owner : public Strangers::Owner {
    public:
     // The link to the peer is up. It proposes a generation.
     virtual void OnJoined(int peer, uint32_t proposal) = 0;
-    // The ring cannot form with this worker, because a peer does not fit.
-    // `withdrawn`: the peer that has withdrawn; -1 if there is none.
-    virtual void OnRefused(const Status& why, int withdrawn) = 0;
 
    protected:
     ~Owner() = default;

@@ -148,25 +148,10 @@ std::string MissingPeerReport::RefusedByLine(int peer, const std::string& why,
 std::string MissingPeerReport::LineWithinLimits(const std::string& key,
                                                 const std::string& line,
                                                 int64_t now) {
-  for (const PastLine& past : last_) {
-    if (past.text == key && now - past.at < kSameRefusal) return "";
-  }
-  if (in_window_ > 0 && now - window_begin_ >= window_) {
-    window_ = in_window_ < kMaxRefusals ? kRefusalsWindow
-                                        : std::min(2 * window_, kLongestWindow);
-    in_window_ = 0;
-  }
-  if (in_window_ == kMaxRefusals) {
-    ++unreported_;
-    return "";
-  }
-  if (in_window_++ == 0) window_begin_ = now;
-  last_[oldest_] = {key, now};
-  oldest_ = (oldest_ + 1) % kMaxRefusals;
-  if (unreported_ == 0) return line;
-  const std::string hidden = std::to_string(unreported_);
-  unreported_ = 0;
-  return line + " (and " + hidden + " more not shown)";
+  if (!limits_.Admit(key, now)) return "";
+  const int64_t hidden = limits_.TakeHeldBack();
+  if (hidden == 0) return line;
+  return line + " (and " + std::to_string(hidden) + " more not shown)";
 }
 
 }  // namespace ringlet

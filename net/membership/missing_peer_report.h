@@ -6,10 +6,8 @@
 //
 // Pure: time is an argument, in nanoseconds of a monotonic clock. Messages are
 // returned as lines without a newline. A line after 1 s, and then every 10 s,
-// names the missing workers. A refused handshake is reported immediately. The
-// same refusal is reported again after a minute at the earliest. At most
-// kMaxRefusals are reported within a window of time, so a stranger cannot fill
-// a log. The window doubles after each window with as many.
+// names the missing workers. A refused handshake is reported immediately,
+// within the RefusalLimits.
 
 #ifndef RINGLET_NET_MEMBERSHIP_MISSING_PEER_REPORT_H_
 #define RINGLET_NET_MEMBERSHIP_MISSING_PEER_REPORT_H_
@@ -20,6 +18,7 @@
 
 #include "../../core/base/long_wait.h"
 #include "../../core/base/time_units.h"
+#include "refusal_limits.h"
 
 namespace ringlet {
 
@@ -27,10 +26,6 @@ class MissingPeerReport {
  public:
   static constexpr int64_t kFirst = 1 * kSecond;
   static constexpr int64_t kEvery = 10 * kSecond;
-  static constexpr int kMaxRefusals = 5;
-  static constexpr int64_t kRefusalsWindow = 10 * kSecond;
-  static constexpr int64_t kLongestWindow = 640 * kSecond;
-  static constexpr int64_t kSameRefusal = 60 * kSecond;
 
   // `deadline_seconds`: the longest wait, for the lines. `enough`: the number
   // of workers that suffice; zero if all are needed.
@@ -76,10 +71,6 @@ class MissingPeerReport {
     int64_t since = 0;
     std::string why = "has not connected";
   };
-  struct PastLine {
-    std::string text;
-    int64_t at = 0;
-  };
   std::string LineWithinLimits(const std::string& key, const std::string& line,
                                int64_t now);
   std::string SelfText() const;
@@ -96,12 +87,7 @@ class MissingPeerReport {
   int last_named_ = -1;  // SetMissedByOthers named it at named_at_
   int64_t named_at_ = 0;
   std::string refused_;  // the last connection that was refused here
-  PastLine last_[kMaxRefusals];
-  int oldest_ = 0;
-  int64_t window_ = kRefusalsWindow;
-  int64_t window_begin_ = 0;
-  int in_window_ = 0;
-  int64_t unreported_ = 0;  // refusals since the last printed one
+  RefusalLimits limits_;
 };
 
 }  // namespace ringlet

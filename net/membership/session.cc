@@ -96,7 +96,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
       views_(options_, generation, remaining_mask, &state_, &members_, &links_,
              &dialer_, &detector_, this),
       strangers_(options_, identity_, &state_, transport, &links_,
-                 &missing_report_, notify_),
+                 &missing_report_, &events_, notify_, this),
       handshakes_(options_, identity_, &state_, &members_, &detector_, &views_,
                   &links_, &dialer_, &strangers_, this),
       withdrawals_(options_, identity_, &state_, &links_, &dialer_,
@@ -154,7 +154,7 @@ void Session::OnJoined(int peer, uint32_t proposal) {
   CheckFormed();
 }
 
-void Session::OnRefused(const Status& why, int withdrawn) {
+void Session::OnCannotForm(const Status& why, int withdrawn) {
   if (withdrawn < 0) return Fail(why);
   AbortNotice notice;
   notice.worker = withdrawn;
@@ -254,8 +254,7 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
   if (suspect.worker >= 0 && suspect.worker != worker_) {
     DropPeer(suspect.worker, "it was connected and became silent");
   }
-  const Status refused = strangers_.ResolveRefusal();
-  if (!refused.ok()) Fail(refused);
+  strangers_.ResolveRefusal();
   if (views_.active() && state_.starting()) views_.Tick(now_);
   if (!state_.starting()) return;
   if (views_.active()) {
@@ -545,11 +544,11 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
       cause == LossCause::kProtocol && why.code() == Code::kUnimplemented;
   if (peer < 0 || links_.link(peer) != link) {
     if (other_version) {
-      const Status end = strangers_.RefuseVersion(link, why, now);
-      return end.ok() ? void() : Fail(end);
+      return strangers_.RefuseVersion(link, why, now);
     }
     if (cause != LossCause::kProtocol) return links_.DropUnauthenticated(link);
-    return strangers_.Reject(link, why, now, /*final=*/false, /*quiet=*/true);
+    return strangers_.Reject(link, why, now,
+                             {-1, /*final=*/false, /*quiet=*/true});
   }
   const bool up = link->up();
   const bool by_tcp = !link->stream().is_local();

@@ -149,14 +149,14 @@ class Session final : private FramedLink::Owner,
   void OnDown(FramedLink* link, LossCause cause, const Status& why,
               int64_t now) override;
 
-  // From Views and Handshakes. In a ring that is not elastic, CheckFormed calls
-  // OnFormed.
+  // From Views, Handshakes and Strangers. In a ring that is not elastic,
+  // CheckFormed calls OnFormed.
   void OnNewView() override;
   void OnFormed(const std::string& line) override;
   void OnMemberAbsent(int member) override;
   void OnJoiner(bool waits) override;
   void OnJoined(int peer, uint32_t proposal) override;
-  void OnRefused(const Status& why, int withdrawn) override;
+  void OnCannotForm(const Status& why, int withdrawn) override;
 
   // Reports it, if it is another wait than before.
   void SetLongWait(const LongWait& wait);

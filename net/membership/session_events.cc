@@ -22,6 +22,15 @@ void SessionEvents::RecordView(int rank, const std::vector<int>& workers) {
   Send(Event("view").Int("rank", rank).Workers("members", workers));
 }
 
+void SessionEvents::RecordRefused(int worker, const std::string& from,
+                                  const char* reason, int64_t now) {
+  if (!refusals_.Admit(std::to_string(worker) + reason, now)) return;
+  Send(Event("refused")
+           .Worker("refused", worker)
+           .Text("from", from)
+           .Text("reason", reason));
+}
+
 void SessionEvents::RecordAbort(const char* reason) {
   if (!recorded_end_) Send(Event("abort").Text("reason", reason));
 }

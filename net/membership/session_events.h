@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "../../core/base/events.h"
 #include "../wire/abort.h"
 #include "failure_detector.h"
 #include "peer_table.h"
+#include "refusal_limits.h"
 
 namespace ringlet {
 
@@ -31,6 +33,10 @@ class SessionEvents {
   void RecordView(int rank, const std::vector<int>& workers);
   void RecordLeave(int peer) { Send(Event("leave").Worker("left", peer)); }
   void RecordJoin() { Send(Event("join")); }
+  // A connection from this address was refused, within the RefusalLimits.
+  // `worker`: the number that it has given; -1 if there is none.
+  void RecordRefused(int worker, const std::string& from, const char* reason,
+                     int64_t now);
   // This worker gives up.
   void RecordAbort(const char* reason);
   // Records the cause of the session's end: a loss that this worker has
@@ -72,6 +78,7 @@ class SessionEvents {
   int64_t waited_at_ = INT64_MIN / 2;  // the time of the last wait's event
   // True for a worker with a recorded silence.
   std::vector<bool> quiet_;
+  RefusalLimits refusals_;
 };
 
 }  // namespace ringlet

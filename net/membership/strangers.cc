@@ -1,8 +1,8 @@
-// A stranger must not end a job by a refusal. So these functions return an
-// error only while the first ring forms, and only for a connection over TCP. A
-// program with another list of workers must also connect from the host of a
-// worker, which may need a look-up first (ResolveRefusal). A probe has no job
-// name, so its refusal has no effect on an older release.
+// A stranger must not end a job by a refusal. So these functions call
+// OnCannotForm only while the first ring forms, and only for a connection over
+// TCP. A program with another list of workers must also connect from the host
+// of a worker, which may need a look-up first (ResolveRefusal). A probe has no
+// job name, so its refusal has no effect on an older release.
 
 #include "strangers.h"
 
@@ -19,33 +19,37 @@ namespace ringlet {
 Strangers::Strangers(const RingOptions& options, const Identity& identity,
                      const SessionState* state, Transport* transport,
                      PeerTable* links, MissingPeerReport* missing,
-                     std::function<void(const std::string&)> notify)
+                     SessionEvents* events,
+                     std::function<void(const std::string&)> notify,
+                     Owner* owner)
     : options_(options),
       identity_(identity),
       state_(state),
       transport_(transport),
       links_(links),
       missing_report_(missing),
+      events_(events),
       notify_(std::move(notify)),
+      owner_(owner),
       probes_(options.worker) {}
 
 void Strangers::Reject(FramedLink* link, const Status& why, int64_t now,
-                       bool final, bool quiet) {
-  const std::string line = missing_report_->RefusalLine(
-      link->stream().remote(), why.message(), now, quiet);
+                       const Rejection& how) {
+  ReportRefusal(link, why, now, how);
   FrameHeader header;
   header.type = FrameType::kReject;
-  header.sequence = final ? static_cast<uint64_t>(why.code()) : 0;
+  header.sequence = how.final ? static_cast<uint64_t>(why.code()) : 0;
   header.payload_bytes = static_cast<uint32_t>(
       std::min<size_t>(std::strlen(why.message()), kTextBytes));
   links_->Send(link, header, reinterpret_cast<const uint8_t*>(why.message()));
   links_->DropUnauthenticated(link);
-  notify_(line);
 }
 
-void Strangers::PrintRefusal(FramedLink* link, const Status& why, int64_t now) {
-  notify_(missing_report_->RefusalLine(link->stream().remote(), why.message(),
-                                       now));
+void Strangers::ReportRefusal(FramedLink* link, const Status& why, int64_t now,
+                              const Rejection& how) {
+  const std::string& from = link->stream().remote();
+  events_->RecordRefused(how.worker, from, why.message(), now);
+  notify_(missing_report_->RefusalLine(from, why.message(), now, how.quiet));
 }
 
 void Strangers::PrintRefusedBy(int peer, const std::string& text, int64_t now) {
@@ -56,45 +60,44 @@ void Strangers::PrintRefusedBy(int peer, const std::string& text, int64_t now) {
 // same is true of a worker that rejoins a job with different options. Only a
 // refusal over TCP counts. After a refusal over a local socket the peer tries
 // TCP.
-Status Strangers::RefuseOther(FramedLink* link, const Identity& peer,
-                              const Status& why, int64_t now) {
+void Strangers::RefuseOther(FramedLink* link, const Identity& peer,
+                            const Status& why, int64_t now) {
   const bool is_this_job = peer.job == identity_.job;
   const bool waits = (state_->starting() || state_->keeps_outside_links()) &&
                      peer.worker < options_.size() &&
                      links_->IsMissing(peer.worker) && is_this_job &&
                      !link->stream().is_local();
   const sockaddr_storage from = link->stream().remote_address();
-  Reject(link, why, now, /*final=*/waits);
-  if (!waits || !state_->starting() || !state_->forms_first_ring())
-    return Status();
-  if (CheckMember(identity_, peer).ok()) return why;
+  Reject(link, why, now, {is_this_job ? peer.worker : -1, /*final=*/waits});
+  if (!waits || !state_->starting() || !state_->forms_first_ring()) return;
+  if (CheckMember(identity_, peer).ok()) return owner_->OnCannotForm(why, -1);
   // Any program may send another list. A worker of this job connects from the
   // address of that worker's host.
   refusal_ = {why, from, peer.worker};
-  return ResolveRefusal();
+  ResolveRefusal();
 }
 
-Status Strangers::ResolveRefusal() {
-  if (refusal_.peer < 0) return Status();
+void Strangers::ResolveRefusal() {
+  if (refusal_.peer < 0) return;
   bool done = false;
   std::vector<Endpoint> endpoints;  // none where the lookup fails
   transport_->Resolve(refusal_.peer, &done, &endpoints).IgnoreError();
-  if (!done) return Status();
+  if (!done) return;
   refusal_.peer = -1;
   const bool member = std::any_of(
       endpoints.begin(), endpoints.end(), [&](const Endpoint& endpoint) {
         return SameHost(refusal_.from, endpoint.address);
       });
-  return member ? refusal_.why : Status();
+  if (member) owner_->OnCannotForm(refusal_.why, -1);
 }
 
 // A hello of another version cannot be parsed further, so only its address is
 // compared.
-Status Strangers::RefuseVersion(FramedLink* link, const Status& why,
-                                int64_t now) {
+void Strangers::RefuseVersion(FramedLink* link, const Status& why,
+                              int64_t now) {
   const sockaddr_storage from = link->stream().remote_address();
-  Reject(link, why, now, /*final=*/true);
-  if (!state_->starting() || !state_->forms_first_ring()) return Status();
+  Reject(link, why, now, {-1, /*final=*/true});
+  if (!state_->starting() || !state_->forms_first_ring()) return;
   for (int r = 0; r < options_.size(); ++r) {
     const std::string& address = options_.addresses[r];
     Address host;
@@ -104,11 +107,12 @@ Status Strangers::RefuseVersion(FramedLink* link, const Status& why,
       continue;
     }
     if (SameHost(from, numeric)) {
-      return InvalidArgument("a worker on the host of worker %d (%s): %s", r,
-                             address.c_str(), why.message());
+      return owner_->OnCannotForm(
+          InvalidArgument("a worker on the host of worker %d (%s): %s", r,
+                          address.c_str(), why.message()),
+          -1);
     }
   }
-  return Status();
 }
 
 // Probes.
@@ -152,7 +156,7 @@ void Strangers::SendProbe(FramedLink* link, uint32_t generation) {
 void Strangers::AnswerProbe(FramedLink* link, const Identity& peer,
                             int64_t now) {
   const Status same = CheckMember(identity_, peer);
-  if (!same.ok()) return Reject(link, same, now);
+  if (!same.ok()) return Reject(link, same, now, {});
   links_->DropUnauthenticated(link);
 }
 

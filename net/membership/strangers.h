@@ -2,8 +2,9 @@
 //
 // It owns the schedule of probes, and a refusal that waits for the look-up of
 // an address. The Session, Handshakes and Withdrawals refuse connections
-// through it. A stranger ends a wait only while the first ring forms, and only
-// with evidence of its host.
+// through it. A stranger ends this worker's wait only while the first ring
+// forms, and only with evidence of its host. Each refusal is an event of this
+// worker's log, within the RefusalLimits.
 //
 // Any program can connect and send false claims, so a refusal has limited
 // effect. It counts only while the ring forms for the first time, and only over
@@ -27,6 +28,7 @@
 #include "../wire/handshake.h"
 #include "missing_peer_report.h"
 #include "peer_table.h"
+#include "session_events.h"
 #include "session_state.h"
 
 namespace ringlet {
@@ -69,28 +71,45 @@ class ProbeSchedule {
 
 class Strangers {
  public:
+  class Owner {
+   public:
+    // The ring cannot form with this worker, because a peer does not fit.
+    // `withdrawn`: the peer that has withdrawn; -1 if there is none.
+    virtual void OnCannotForm(const Status& why, int withdrawn) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+  struct Rejection {
+    int worker = -1;     // the peer's number, if it is known
+    bool final = false;  // it gets the code of the reason, and need not return
+    bool quiet = false;  // it is no worker: no line for the user
+  };
+
   // `notify` gets lines for the user; "" is none.
   Strangers(const RingOptions& options, const Identity& identity,
             const SessionState* state, Transport* transport, PeerTable* links,
-            MissingPeerReport* missing,
-            std::function<void(const std::string&)> notify);
+            MissingPeerReport* missing, SessionEvents* events,
+            std::function<void(const std::string&)> notify, Owner* owner);
 
-  // Sends the reason and closes the link. `final`: the peer gets the code of
-  // `why`, and need not try again. `quiet`: the peer is not a worker.
+  // Sends the reason and closes the link.
   void Reject(FramedLink* link, const Status& why, int64_t now,
-              bool final = false, bool quiet = false);
-  // The reason goes into the message about missing workers, and into a line.
-  void PrintRefusal(FramedLink* link, const Status& why, int64_t now);
+              const Rejection& how);
+  // The reason goes into the message about missing workers, into a line, and
+  // into the event log.
+  void ReportRefusal(FramedLink* link, const Status& why, int64_t now,
+                     const Rejection& how);
   // A peer has refused this worker, which tries again.
   void PrintRefusedBy(int peer, const std::string& text, int64_t now);
 
-  // These reject a link. An error ends this worker's wait.
-  Status RefuseOther(FramedLink* link, const Identity& peer, const Status& why,
-                     int64_t now);
-  Status RefuseVersion(FramedLink* link, const Status& why, int64_t now);
-  // The error of a refusal, once its address has been looked up; else
-  // OK.
-  Status ResolveRefusal();
+  // These reject a link. They call OnCannotForm if this worker's wait is in
+  // vain too.
+  void RefuseOther(FramedLink* link, const Identity& peer, const Status& why,
+                   int64_t now);
+  void RefuseVersion(FramedLink* link, const Status& why, int64_t now);
+  // Call it at each tick of the start: the address of a refused connection may
+  // be still looked up.
+  void ResolveRefusal();
 
   // Probes (ProbeSchedule).
   void BeginProbes(int64_t now) { probes_.Begin(now); }
@@ -115,7 +134,9 @@ class Strangers {
   Transport* const transport_;
   PeerTable* const links_;
   MissingPeerReport* const missing_report_;
+  SessionEvents* const events_;
   const std::function<void(const std::string&)> notify_;
+  Owner* const owner_;
   Refusal refusal_;
   ProbeSchedule probes_;
 };

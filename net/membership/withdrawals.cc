@@ -15,7 +15,7 @@ Withdrawals::Withdrawals(const RingOptions& options, const Identity& identity,
                          const SessionState* state, PeerTable* links,
                          Dialer* dialer, MissingPeerReport* missing,
                          Strangers* strangers, Handshakes* handshakes,
-                         Handshakes::Owner* owner)
+                         Strangers::Owner* owner)
     : options_(options),
       identity_(identity),
       state_(state),
@@ -110,7 +110,7 @@ Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
   const Status why =
       member.ok() ? InvalidArgument("worker %d is connected here already", peer)
                   : member;
-  strangers_->Reject(link, why, now);
+  strangers_->Reject(link, why, now, {member.ok() ? peer : -1});
   return Status();
 }
 
@@ -136,10 +136,10 @@ Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
   if (!state_->forms_first_ring() || state_->keeps_outside_links()) {
     missing_report_->SetReason(
         peer, std::string("it cannot take part: ") + reason.message());
-    strangers_->PrintRefusal(link, why, now);
+    strangers_->ReportRefusal(link, why, now, {peer});
     return Error(Code::kUnavailable, "%s", why.message());  // a link's error
   }
-  owner_->OnRefused(why, peer);
+  owner_->OnCannotForm(why, peer);
   return Status();
 }
 

@@ -21,7 +21,7 @@ class Withdrawals {
   Withdrawals(const RingOptions& options, const Identity& identity,
               const SessionState* state, PeerTable* links, Dialer* dialer,
               MissingPeerReport* missing, Strangers* strangers,
-              Handshakes* handshakes, Handshakes::Owner* owner);
+              Handshakes* handshakes, Strangers::Owner* owner);
 
   // Begins a withdrawing session: sends the reason to all others.
   void Begin(const Status& reason);
@@ -48,7 +48,7 @@ class Withdrawals {
   MissingPeerReport* const missing_report_;
   Strangers* const strangers_;
   Handshakes* const handshakes_;
-  Handshakes::Owner* const owner_;
+  Strangers::Owner* const owner_;
   Status reason_;
   std::vector<bool> informed_;  // true for each informed worker
 };

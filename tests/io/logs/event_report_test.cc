@@ -236,6 +236,16 @@ TEST_F(EventReportTest, Report_ManyProcessesAndRotation_CountsWhatIsLeftOut) {
       "its events before 2023-11-14 22:13:20.013 are no longer in the log\n");
 }
 
+TEST_F(EventReportTest, Refused_SeveralTimes_TheLastOfEachWorkerIsNamed) {
+  for (const char* reason : {"earlier", "other options"}) {
+    Record(0, Event("refused").Worker("refused", 2).Text("reason", reason));
+    Record(0, Event("refused").Text("reason", "not a key"));
+  }
+  ExpectReport("  refused a connection: not a key\n");
+  ExpectReport("  refused worker 2: other options\n");
+  EXPECT_FALSE(Contains(ReportText(), "earlier"));
+}
+
 // A file may hold any numbers; sanitizers report an overflow.
 TEST_F(EventReportTest, Report_AnyNumbers_DoNotOverflow) {
   for (const char* seconds : {"1e300", "-1e300", "9e9", "-9e9", "1e999"}) {

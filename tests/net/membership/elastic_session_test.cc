@@ -35,6 +35,10 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
     return options;
   }
   void Greet(int from, uint32_t count = 1) {
+    Greet(from, count, &streams_[from], 2);
+  }
+  void Greet(int from, uint32_t count, FakeStream* stream,
+             uint8_t min_workers) {
     Identity peer;
     peer.job = Options().job;
     peer.worker = from;
@@ -43,9 +47,10 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
     peer.cluster_hash = ClusterHash(Options().addresses);
     peer.timeout_ms = 1000;
     peer.bytes_per_pack = static_cast<uint64_t>(Options().bytes_per_pack);
-    peer.min_workers = 2;
-    session_.OnAccepted(StreamPtr(&streams_[from]), now_);
-    Receive(from, FrameType::kHello, 0, count, EncodeIdentity(peer));
+    peer.min_workers = min_workers;
+    session_.OnAccepted(StreamPtr(stream), now_);
+    Deliver(stream, from, FrameType::kHello, 0, count, EncodeIdentity(peer),
+            now_);
   }
   void ReceiveView(int from, ViewMessage type, uint64_t workers,
                    uint32_t generation) {
@@ -178,6 +183,38 @@ TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 1);
   EXPECT_TRUE(Contains(failure_, "rank 1 (c:1) was lost"));
+}
+
+// A worker with other options tries again every quarter of a second.
+TEST_F(ElasticSessionTest, Joiner_OtherOptions_IsAnEventOnceAMinute) {
+  RunWithTwo();
+  events_.clear();
+  FakeStream tries[9], later, scanner;
+  for (FakeStream& stream : tries) {
+    now_ += kSecond / 4;
+    Greet(1, 1, &stream, 3);
+    EXPECT_TRUE(stream.closed);
+  }
+  const std::string refused =
+      "\"event\":\"refused\",\"refused\":\"1\",\"from\":\"10.0.0.2:1234\","
+      "\"reason\":\"worker 1 was given min_workers (0: all workers are waited "
+      "for) 3, worker 0 2: give every worker the same\",\"view\":1,\"step\":0;";
+  EXPECT_EQ(events_, refused);
+  EXPECT_TRUE(Contains(notice_, "refused a connection from 10.0.0.2:1234"));
+  now_ += 60 * kSecond;
+  Greet(1, 1, &later, 3);
+  EXPECT_EQ(events_, refused + refused);
+
+  // Bytes that are no frame name no worker, and give no line.
+  events_.clear();
+  notice_.clear();
+  session_.OnAccepted(StreamPtr(&scanner), now_);
+  const std::vector<uint8_t> noise(kFrameHeaderBytes, 'x');
+  Deliver(&scanner, noise.data(), noise.size(), now_);
+  EXPECT_TRUE(Contains(
+      events_, "\"event\":\"refused\",\"from\":\"10.0.0.2:1234\",\"reason\":"));
+  EXPECT_EQ(notice_, "");
+  EXPECT_OK(failure_);
 }
 
 TEST_F(ElasticSessionTest, Goodbye_OfAJoiner_IsNoLoss) {

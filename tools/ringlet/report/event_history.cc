@@ -376,6 +376,13 @@ void EventHistory::TakeOther(const std::string& event, const Line& line) {
         "leave " + view + " " + left);
   } else if (event == "join") {
     Add(Kind::kJoin, line, "a worker joins" + StepText(json), "join " + view);
+  } else if (event == "refused") {
+    const std::string refused = TextOf(json["refused"], kMaxName);
+    Add(Kind::kRefused, line,
+        "worker " + line.worker->worker + " refused " +
+            (refused.empty() ? "a connection" : "worker " + refused) +
+            Because(json["reason"]),
+        refused.empty() ? "" : "refused " + view + " " + refused);
   } else if (event == "rollback") {
     const std::string from = std::to_string(WholeOf(json["from_step"])),
                       to = std::to_string(WholeOf(json["to_step"]));

@@ -76,6 +76,7 @@ struct ListedEvent {
     kLoss,
     kLeave,
     kJoin,
+    kRefused,
     kRollback,
     kSilence,
     kSave,

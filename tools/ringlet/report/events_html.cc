@@ -40,6 +40,7 @@ constexpr KindStyle kStyles[] = {
     {Kind::kLoss, "✕", "loss", 1, true},
     {Kind::kLeave, "◁", "leave", 1, true},
     {Kind::kJoin, "+", "join", 2, true},
+    {Kind::kRefused, "⊘", "refused", 4, false},
     {Kind::kRollback, "↶", "rollback", 3, true},
     {Kind::kSilence, "…", "silence", 4, false},
     {Kind::kSave, "▾", "save", 5, true},
