@@ -222,22 +222,25 @@ Status Fitter::Begin() {
   const bool same_order = dataset_.parts().shuffle_seed() >= 0 &&
                           dataset_.parts().shuffle_seed() == last.order_seed &&
                           dataset_.size() == last.order_size;
+  StopIfDataEnded();
   const bool begins = fit_.position == DataPosition() && HasEpoch();
   if (same_order && begins && !fit_.details->after_loss)
     messages_.ReportSameOrder(fit_);
   return Status();
 }
 
-bool Fitter::HasEpoch() {
+bool Fitter::HasEpoch() const {
   if (fit_.epoch >= fit_.epochs) return false;
   // An epoch that was stopped in the middle, and resumed, still ends.
-  if (fit_.step > 0) return true;
-  if (fit_.stop_training != 0) return false;
-  // There is no epoch without steps.
-  if (!plan_.IsDataExhausted(fit_.epoch, 0)) return true;
+  return fit_.step > 0 || fit_.stop_training == 0;
+}
+
+// There is no epoch without steps.
+void Fitter::StopIfDataEnded() {
+  const bool begins_epoch = HasEpoch() && fit_.step == 0;
+  if (!begins_epoch || !plan_.IsDataExhausted(fit_.epoch, 0)) return;
   messages_.WarnDataEnded(fit_);
   fit_.stop_training = 1;
-  return false;
 }
 
 Status Fitter::End() {
@@ -317,7 +320,9 @@ Status Fitter::EndEpoch(Progress* progress, Logs* logs) {
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   recovery_.OnBoundary();
   recovery_.DropWeights();
-  return SavePoint(/*epoch_ended=*/true);
+  RINGLET_RETURN_IF_ERROR(SavePoint(/*epoch_ended=*/true));
+  StopIfDataEnded();
+  return Status();
 }
 
 Status Fitter::Validate(Logs* logs) {

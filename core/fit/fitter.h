@@ -42,7 +42,7 @@ class Fitter {
   Status Check();
   Status Begin();
   // True if another epoch, or the rest of one, must be trained.
-  bool HasEpoch();
+  bool HasEpoch() const;
   Status BeginEpoch();
   bool HasStep() const {
     return !epoch_ends_early_ && fit_.step < fit_.steps_per_epoch;
@@ -92,6 +92,8 @@ class Fitter {
   Status OpenLoader();
   Status HandleStepGivenUp();
   Status FormNewView();
+  // Stops the run, with a warning, if no data are left for the next epoch.
+  void StopIfDataEnded();
   Status Validate(Logs* logs);
   Status SavePoint(bool epoch_ended);
   Status InterruptedStatus();

@@ -78,7 +78,10 @@ class BackupAndRestoreCallback final : public Callback {
     fit.handles_signals |= options_.save_before_preemption;
     Status opened;
     if (fit.chief) opened = Open(&checkpoints_);
-    if (!opened.ok() && MayContinueWithout(fit, opened)) opened = Status();
+    if (!opened.ok() && MayContinueWithout(fit, opened)) {
+      WarnOfNoBackups(opened);
+      opened = Status();
+    }
     if (checkpoints_ != nullptr) StartSaver();
     return ExchangeUnlessJoining(fit, opened);
   }
@@ -111,7 +114,7 @@ class BackupAndRestoreCallback final : public Callback {
     bool due = fit.interrupted;
     if (options_.save_freq == 0) {
       due |= epoch_ended;
-    } else if (!epoch_ended && !IsCounted(fit)) {
+    } else if (!epoch_ended && !MarkCounted(fit)) {
       steps_since_ += fit.steps_taken;
       if (steps_since_ >= options_.save_freq) {
         due = true;
@@ -157,12 +160,14 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
  private:
-  // After an interrupted validation the end of its step comes a second time.
-  bool IsCounted(const FitState& fit) {
-    const bool is = counted_epoch_ == fit.epoch && counted_step_ == fit.step;
+  // Returns true if the step was counted before: after an interrupted
+  // validation the end of its step comes a second time.
+  bool MarkCounted(const FitState& fit) {
+    const bool already_counted =
+        counted_epoch_ == fit.epoch && counted_step_ == fit.step;
     counted_epoch_ = fit.epoch;
     counted_step_ = fit.step;
-    return is;
+    return already_counted;
   }
 
   static void Warn(const Status& status, const char* action) {
@@ -179,14 +184,17 @@ class BackupAndRestoreCallback final : public Callback {
   // memory. Another chief may have locked the folder, such as a stopped one or
   // that of another partition. Or a new chief's disk cannot be used.
   static bool MayContinueWithout(const FitState& fit, const Status& opened) {
-    const bool held = opened.code() == Code::kAlreadyExists;
-    if (!fit.model->collective()->elastic() ||
-        !(fit.details->after_loss || (fit.details->is_joining && held))) {
-      return false;
-    }
-    Warn(opened, held ? "no backups are written until that process releases it"
-                      : "no backups are written until it can be used");
-    return true;
+    return fit.model->collective()->elastic() &&
+           (fit.details->after_loss ||
+            (fit.details->is_joining && IsLocked(opened)));
+  }
+  static bool IsLocked(const Status& opened) {
+    return opened.code() == Code::kAlreadyExists;
+  }
+  static void WarnOfNoBackups(const Status& opened) {
+    Warn(opened, IsLocked(opened)
+                     ? "no backups are written until that process releases it"
+                     : "no backups are written until it can be used");
   }
 
   Status Open(std::unique_ptr<CheckpointDirectory>* out) const {

@@ -366,9 +366,10 @@ class ModelCheckpointCallback final : public Callback {
     return FormatPath(filepath_, fields, path);
   }
 
-  // True if a save is due. *best is the best value after this save.
-  bool Due(const FitState& fit, const Logs& logs, const std::string& path,
-           double* best) const {
+  // Returns true if a save is due, and prints why. *best is the best value
+  // after this save.
+  bool PrintDecision(const FitState& fit, const Logs& logs,
+                     const std::string& path, double* best) const {
     *best = best_;
     const int64_t number = fit.epoch + 1;
     const bool says = options_.verbose > 0 && fit.chief;
@@ -411,7 +412,7 @@ class ModelCheckpointCallback final : public Callback {
     std::string path;
     RINGLET_RETURN_IF_ERROR(MakePath(fit.epoch + 1, logs, batch, &path));
     double best = kNone;
-    unsigned char due = Due(fit, logs, path, &best) ? 1 : 0;
+    unsigned char due = PrintDecision(fit, logs, path, &best) ? 1 : 0;
     RINGLET_RETURN_IF_ERROR(
         fit.model->collective()->Broadcast(&due, 1, /*root=*/0));
     if (due == 0) return Status();

@@ -50,7 +50,7 @@ Status ReadTensors(const Json& json, const std::string& path,
                    std::vector<CallReference>* inputs);
 
 void RefuseMask(const char* key, FieldReader* call) {
-  if (call->Has(key)) {
+  if (call->MarkOptional(key)) {
     call->Refuse(key,
                  "ringlet supports only null, or the mask of an Embedding or a "
                  "Masking; cut or pad the sequences to one length");
@@ -85,7 +85,7 @@ void ReadAttention(const Json& json, FieldReader* call, LayerEntry* entry,
   call->Bool("use_causal_mask", &causal);
   entry->layer.use_causal_mask |= causal;
   for (const char* name : {"query", "value", "key"}) {
-    if (!call->Has(name)) continue;
+    if (!call->MarkOptional(name)) continue;
     const std::string path = call->PathOf(name);
     if (IsReference(json[name])) {
       inputs->emplace_back();
@@ -128,7 +128,7 @@ Status ReadArguments(const Json& json, const std::string& path,
     ReadMask("mask", mask, 0, &call, entry);
   }
   if (IsRecurrent(kind) || kind == Kind::kBidirectional) {
-    if (call.Has("initial_state")) {
+    if (call.MarkOptional("initial_state")) {
       ReadInitialState(json["initial_state"], &call, inputs);
     }
     call.Ignore({"initial_state"});

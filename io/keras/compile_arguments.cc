@@ -131,7 +131,7 @@ Status ReadMetrics(const Json& json, const std::string& path, bool weighted,
 
 void ReadMetricsField(const char* key, FieldReader* fields,
                       ByOutput<std::vector<Metric>>* metrics) {
-  if (!fields->Has(key)) return;
+  if (!fields->MarkOptional(key)) return;
   const Json json =
       fields->Take(key, "a list of metrics, or an object by outputs' names");
   if (!json || !fields->ok()) return;
@@ -163,7 +163,7 @@ void ReadCompileFields(FieldReader* fields, CompileArguments* arguments) {
                                      ReadLoss, &arguments->losses));
   }
   const char kWeights[] = "loss_weights";
-  if (fields->Has(kWeights)) {
+  if (fields->MarkOptional(kWeights)) {
     const Json weights = fields->Take(
         kWeights, "a list of numbers, or an object by outputs' names");
     if (weights && fields->ok()) {

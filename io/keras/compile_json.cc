@@ -52,7 +52,7 @@ void ReadReduction(FieldReader* fields, LossReduction* reduction) {
 // Reads any whole number, or null.
 void ReadClass(FieldReader* fields, const char* key,
                std::optional<int>* value) {
-  if (!fields->Has(key)) return;
+  if (!fields->MarkOptional(key)) return;
   int64_t number = std::numeric_limits<int64_t>::max();  // no default
   fields->Int(key, std::numeric_limits<int>::min(),
               std::numeric_limits<int>::max(), &number);
@@ -135,13 +135,13 @@ class MetricFieldReader {
 
  private:
   void Read(const MetricInt& field) {
-    if (field.optional && !fields_.Has(name_)) return;
+    if (field.optional && !fields_.MarkOptional(name_)) return;
     int64_t number = metric_.*field.value;
     fields_.Int(name_, field.low, std::numeric_limits<int>::max(), &number);
     metric_.*field.value = static_cast<int>(number);
   }
   void Read(const MetricFloat& field) {
-    if (field.optional && !fields_.Has(name_)) return;
+    if (field.optional && !fields_.MarkOptional(name_)) return;
     const Json json = fields_.Take(name_);
     if (field.optional && json.is_array()) return ReadList(field, json);
     fields_.Float(name_, field.range, &(metric_.*field.value));
@@ -157,7 +157,7 @@ class MetricFieldReader {
     metric_.*field.value = static_cast<float>(number);
   }
   void Read(const MetricWord& field) {
-    if (field.null >= 0 && !fields_.Has(name_)) return;
+    if (field.null >= 0 && !fields_.MarkOptional(name_)) return;
     const std::vector<std::string> words = Words(field.words);
     std::string takes;
     for (const std::string& word : words) {
@@ -261,7 +261,8 @@ Status ReadMetric(const KerasObject& object, Metric* metric) {
   Metric new_metric = MetricOf(static_cast<Metric::Kind>(row));
   if (object.name_only) new_metric.name = object.name;  // Keras 3 does so too
   FieldReader fields(object.config, object.config_path);
-  if (fields.Has("name")) fields.Text("name", "a string", &new_metric.name);
+  if (fields.MarkOptional("name"))
+    fields.Text("name", "a string", &new_metric.name);
   ReadDType(&fields);
   for (const MetricField& field : ClassOf(new_metric)) {
     MetricFieldReader(&fields, field, &new_metric);

@@ -16,7 +16,7 @@ constexpr Named<Constraint (*)()> kConstraints[] = {
 
 // Null means all axes, as in Keras.
 void ReadNormAxes(FieldReader* fields, std::vector<int64_t>* axes) {
-  if (fields->Has("axis")) return ReadAxes("axis", fields, axes);
+  if (fields->MarkOptional("axis")) return ReadAxes("axis", fields, axes);
   if (fields->Take("axis")) axes->clear();
 }
 
@@ -47,7 +47,7 @@ Status ReadConstraintClass(const KerasObject& object, Constraint* constraint) {
 void ReadConstraint(const char* key, FieldReader* fields,
                     Constraint* constraint) {
   KerasObject object;
-  if (fields->Has(key) &&
+  if (fields->MarkOptional(key) &&
       fields->Object(key, "a constraint", "null", &object)) {
     fields->Fail(ReadConstraintClass(object, constraint));
   }

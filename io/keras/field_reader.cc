@@ -75,7 +75,7 @@ Json FieldReader::Part(const char* key, const std::string& takes,
   return json_[key];
 }
 
-bool FieldReader::Has(const char* key) {
+bool FieldReader::MarkOptional(const char* key) {
   const Json value = Take(key);
   if (is_describing()) Info(key)->null = true;
   nullable_.push_back(key);
@@ -94,7 +94,7 @@ void FieldReader::Refuse(const char* key, const std::string& rule) {
 void FieldReader::RefuseGiven(std::initializer_list<const char*> keys,
                               const std::string& rule) {
   for (const char* key : keys) {
-    if (!is_describing() && Has(key)) Refuse(key, rule);
+    if (!is_describing() && MarkOptional(key)) Refuse(key, rule);
   }
 }
 
@@ -114,7 +114,7 @@ void FieldReader::Bool(const char* key, bool* value) {
 
 void FieldReader::Bool(const char* key, std::optional<bool>* value) {
   Take(key, "true or false", *value ? AsJson(**value) : "null");
-  if (!Has(key)) return;
+  if (!MarkOptional(key)) return;
   bool flag = false;
   Bool(key, &flag);
   *value = flag;
@@ -224,7 +224,7 @@ void FieldReader::Sizes(const char* key, int64_t low, int64_t high, int count,
 
 void FieldReader::List(const char* key, int64_t least, const std::string& takes,
                        const std::function<bool(const Json&)>& read_item) {
-  if (!Has(key)) return;
+  if (!MarkOptional(key)) return;
   const Json json = Take(key, takes);
   if (!json) return;
   bool good = json.is_array() && json.size() >= least;
@@ -243,7 +243,7 @@ bool FieldReader::Object(const char* key, const std::string& takes,
 const char* FieldReader::Either(const char* name, const char* older) {
   Take(older, std::string("as ") + name);
   known_.push_back(name);
-  return Has(older) && !is_describing() ? older : name;
+  return MarkOptional(older) && !is_describing() ? older : name;
 }
 
 void FieldReader::Require(const char* key) {

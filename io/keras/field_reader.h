@@ -50,8 +50,8 @@ class FieldReader {
   // error.
   FieldReader(const Json& object, const std::string& path);
 
-  // True if the field is present and not null. Makes null a permitted value.
-  bool Has(const char* key);
+  // Makes null a permitted value. True if the field is present and not null.
+  bool MarkOptional(const char* key);
   // Returns a value that the caller reads, without its wrapping; kNone if the
   // field is absent.
   // `takes` and `standard` are for the log: "a number", and the default as
@@ -135,7 +135,7 @@ class FieldReader {
   Json json_;
   std::string path_;
   std::vector<std::string> known_;
-  std::vector<std::string> nullable_;  // fields that were passed to Has
+  std::vector<std::string> nullable_;  // keys given to MarkOptional
   std::string missing_;                // the first absent required field
   Status status_;
 };

@@ -215,7 +215,7 @@ std::vector<ClassInfo> Describe(
 
 void ReadDType(FieldReader* fields) {
   KerasObject object;
-  if (!fields->Has("dtype") ||
+  if (!fields->MarkOptional("dtype") ||
       !fields->Object("dtype", "\"float32\", or its DTypePolicy", "\"float32\"",
                       &object)) {
     return;

@@ -136,7 +136,7 @@ struct ReadValue {
   LayerEntry* entry;
 
   void operator()(int64_t Layer::*member) const {
-    if (field.or_zero && !fields->Has(field.name)) {
+    if (field.or_zero && !fields->MarkOptional(field.name)) {
       if (fields->Take(field.name)) entry->layer.*member = 0;
       return;
     }
@@ -147,14 +147,14 @@ struct ReadValue {
     const int axes = ClassOf(entry->layer).axes;
     int64_t* const sizes = entry->layer.*member + 2 - axes;
     if (field.or_null) {
-      if (!fields->Has(field.name)) return;
+      if (!fields->MarkOptional(field.name)) return;
       return fields->Sizes(field.name, 0, kMaxLayerSize, axes, sizes);
     }
     if (!field.or_window) {
       return fields->Sizes(field.name, 1, kMaxLayerSize, axes, sizes);
     }
     sizes[0] = 0;
-    if (fields->Has(field.name)) {
+    if (fields->MarkOptional(field.name)) {
       fields->Sizes(field.name, 1, kMaxLayerSize, axes, sizes);
     }
     if (sizes[0] == 0) {
@@ -166,7 +166,7 @@ struct ReadValue {
                 entry->layer.*member);
   }
   void operator()(float Layer::*member) const {
-    if (field.or_null && !fields->Has(field.name)) {
+    if (field.or_null && !fields->MarkOptional(field.name)) {
       if (fields->Take(field.name)) {
         entry->layer.*member = std::numeric_limits<float>::infinity();
       }
@@ -175,7 +175,7 @@ struct ReadValue {
     fields->Float(field.name, field.range, &(entry->layer.*member));
   }
   void operator()(bool Layer::*member) const {
-    if (field.or_null && !fields->Has(field.name)) {
+    if (field.or_null && !fields->MarkOptional(field.name)) {
       if (fields->Take(field.name)) entry->layer.*member = false;
       return;
     }
@@ -199,7 +199,7 @@ struct ReadValue {
     ReadConstraint(field.name, fields, &(entry->layer.*member));
   }
   void operator()(Shape Layer::*member) const {
-    if (field.or_null && !fields->Has(field.name)) return;
+    if (field.or_null && !fields->MarkOptional(field.name)) return;
     const bool open = field.allows_one_unknown_size || field.with_batch;
     ReadShape(field.name, field.with_batch, open ? kOpenSize : 1, fields,
               &(entry->layer.*member),
@@ -216,18 +216,18 @@ struct ReadValue {
   }
 
   void operator()(std::vector<float> Layer::*member) const {
-    if (field.or_null && !fields->Has(field.name)) return;
+    if (field.or_null && !fields->MarkOptional(field.name)) return;
     ReadNumbers(field.name, field.range, fields, &(entry->layer.*member));
   }
   void operator()(std::vector<int64_t> Layer::*member) const {
-    if (field.or_null && !fields->Has(field.name)) return;
+    if (field.or_null && !fields->MarkOptional(field.name)) return;
     ReadAxes(field.name, fields, &(entry->layer.*member));
   }
   void operator()(MergeMode Layer::*member) const {
     fields->Choice(field.name, kMergeModes, &(entry->layer.*member));
   }
   void operator()(FloatRange Layer::*member) const {
-    if (field.or_null && !fields->Has(field.name)) return;
+    if (field.or_null && !fields->MarkOptional(field.name)) return;
     ReadFloatRange(field, fields, &(entry->layer.*member));
   }
   void operator()(FlipMode Layer::*member) const {
@@ -250,7 +250,7 @@ struct ReadValue {
   }
   template <typename T, size_t n>
   void ReadOrNull(const Named<T> (&table)[n], T Layer::*member, T null) const {
-    if (fields->Has(field.name)) {
+    if (fields->MarkOptional(field.name)) {
       return fields->Choice(field.name, table, &(entry->layer.*member));
     }
     if (fields->Take(field.name)) entry->layer.*member = null;
@@ -258,7 +258,7 @@ struct ReadValue {
   void operator()(std::shared_ptr<const Layer> Layer::*member) const {
     std::shared_ptr<const Layer>* const inner = &(entry->layer.*member);
     if (!field.required) inner->reset();
-    if (!field.required && !fields->Has(field.name)) return;
+    if (!field.required && !fields->MarkOptional(field.name)) return;
     KerasObject object;
     if (!fields->Object(field.name, "a layer", "null", &object)) return;
     object.keras2 = entry->keras2;
@@ -287,7 +287,7 @@ struct ReadValue {
 
   void operator()(Activation Layer::*member) const {
     KerasObject object;
-    if (!fields->Has(field.name)) {
+    if (!fields->MarkOptional(field.name)) {
       if (fields->Take(field.name)) {  // null is Keras's linear
         entry->layer.*member = ringlet::kLinear;
       }
@@ -316,7 +316,7 @@ struct ReadValue {
   }
 
   void operator()(uint64_t Layer::*member) const {
-    if (!fields->Has(field.name)) return;
+    if (!fields->MarkOptional(field.name)) return;
     const char kTakes[] = "a whole number from 0";
     const Json json = fields->Take(field.name, kTakes);
     if (!json) return;
@@ -396,7 +396,7 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   ReadDType(fields);
   // Keras 2 stores the shape of the input in the first layer, and an open one
   // in every Embedding.
-  if (row.kind != Kind::kInput && fields->Has("batch_input_shape")) {
+  if (row.kind != Kind::kInput && fields->MarkOptional("batch_input_shape")) {
     entry->has_input = true;
     ReadShape("batch_input_shape", true, kOpenSize, fields, &entry->input,
               " (null: any)");
@@ -445,7 +445,7 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
 Status ReadName(const Json& json, const KerasObject& object,
                 FieldReader* fields, LayerEntry* entry) {
   const std::string path = fields->PathOf("name");
-  if (fields->Has("name")) {
+  if (fields->MarkOptional("name")) {
     fields->Text("name", "a string of 1 to 255 bytes", &entry->layer.name);
     if (!fields->ok()) return fields->Finish();
     RINGLET_RETURN_IF_ERROR(CheckName(entry->layer.name, path));

@@ -88,7 +88,7 @@ Status BuildSequential(std::vector<LayerEntry>* entries, FieldReader* fields,
       if (!name.empty() && name.size() < kMaxLayerName - 6) {
         input.layer.Name(name + "_input");  // Keras 2 names it so
       }
-    } else if (fields->Has("build_input_shape")) {
+    } else if (fields->MarkOptional("build_input_shape")) {
       input.layer = Input({});
       ReadShape("build_input_shape", true, 1, fields, &input.layer.shape);
     } else {
@@ -155,7 +155,7 @@ Status ReadModel(const KerasObject& object, bool* trainable,
   const Json layers =
       bare ? object.config : fields.Take("layers", "a list of layers");
   std::string name;
-  if (fields.Has("name")) {
+  if (fields.MarkOptional("name")) {
     fields.Text("name", "a string of 1 to 255 bytes", &name);
     if (fields.ok()) fields.Fail(CheckName(name, fields.PathOf("name")));
   }
@@ -166,7 +166,7 @@ Status ReadModel(const KerasObject& object, bool* trainable,
   ReadDType(&fields);
   if (sequential) {
     fields.Take("build_input_shape", "the shape of an input without a layer");
-    fields.Has("build_input_shape");
+    fields.MarkOptional("build_input_shape");
   } else {
     for (const char* end : {"input_layers", "output_layers"}) {
       fields.Require(end);

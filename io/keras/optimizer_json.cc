@@ -22,14 +22,14 @@ NameTable OptimizerNames() {
 
 // Reads a number > 0, or null for no clipping.
 void ReadClip(const char* key, FieldReader* fields, float* value) {
-  if (fields->Has(key)) fields->Float(key, kPositive, value);
+  if (fields->MarkOptional(key)) fields->Float(key, kPositive, value);
 }
 
 // Reads the number of steps, or null for no accumulation.
 void ReadAccumulation(FieldReader* fields, Optimizer* o) {
   constexpr char kKey[] = "gradient_accumulation_steps";
   int64_t steps = 0;
-  if (fields->Has(kKey)) {
+  if (fields->MarkOptional(kKey)) {
     fields->Int(kKey, 2, std::numeric_limits<int>::max(), &steps);
   }
   o->gradient_accumulation_steps = static_cast<int>(steps);
@@ -42,7 +42,7 @@ void ReadEma(FieldReader* fields, Optimizer* o) {
                 &o->ema_momentum);
   constexpr char kKey[] = "ema_overwrite_frequency";
   int64_t every = 0;
-  if (fields->Has(kKey)) {
+  if (fields->MarkOptional(kKey)) {
     fields->Int(kKey, 1, std::numeric_limits<int>::max(), &every);
   }
   o->ema_overwrite_frequency = static_cast<int>(every);
@@ -51,7 +51,7 @@ void ReadEma(FieldReader* fields, Optimizer* o) {
 // Reads the fields of all Keras optimizers.
 void ReadCommon(FieldReader* fields, Optimizer* o) {
   ReadLearningRate(fields, &o->learning_rate);
-  if (o->weight_decay != 0 || fields->Has("weight_decay")) {
+  if (o->weight_decay != 0 || fields->MarkOptional("weight_decay")) {
     fields->Float("weight_decay", kNotNegative, &o->weight_decay);
   }
   ReadClip("clipnorm", fields, &o->clipnorm);

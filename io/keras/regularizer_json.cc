@@ -35,7 +35,7 @@ Status ReadRegularizerClass(const KerasObject& object,
 void ReadRegularizer(const char* key, FieldReader* fields,
                      Regularizer* regularizer) {
   KerasObject object;
-  if (fields->Has(key) &&
+  if (fields->MarkOptional(key) &&
       fields->Object(key, "a regularizer", "null", &object)) {
     fields->Fail(ReadRegularizerClass(object, regularizer));
   }

@@ -64,7 +64,8 @@ void ReadWarmup(FieldReader* fields, LearningRate* rate) {
   int64_t steps = 0;
   float target = -1;  // none
   fields->Int("warmup_steps", 0, kMaxSteps, &steps);
-  if (!fields->Has("warmup_target")) return;  // then Keras has no warmup
+  if (!fields->MarkOptional("warmup_target"))
+    return;  // then Keras has no warmup
   fields->Float("warmup_target", kNotNegative, &target);
   rate->Warmup(target, steps);
 }
@@ -162,7 +163,8 @@ Status ReadSchedule(const KerasObject& object, LearningRate* rate) {
 // Keras 2: lr / (1 + decay * step).
 void ReadDecay(FieldReader* fields, LearningRate* rate) {
   float decay = 0;
-  if (fields->Has("decay")) fields->Float("decay", kNotNegative, &decay);
+  if (fields->MarkOptional("decay"))
+    fields->Float("decay", kNotNegative, &decay);
   if (decay == 0) return;
   if (rate->kind != LearningRate::Kind::kConstant) {
     return fields->Refuse("decay", "learning_rate is a schedule already");

@@ -33,9 +33,10 @@ int OpenToAppend(const char* path, int more) {
       0600);
 }
 
-// A file system without locks counts as none.
-bool IsLockedByOther(int fd) {
-  return flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+// Locks the file. False if another process has locked it; true also on a file
+// system without locks.
+bool TryLock(int fd) {
+  return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
 class FileEventLog final : public EventLog, private EventSink {
@@ -137,7 +138,7 @@ class FileEventLog final : public EventLog, private EventSink {
     if (rotating_.test_and_set()) return;
     int fd = -1;
     if (MoveToOld()) fd = OpenToAppend(path_.c_str(), O_EXCL);
-    if (fd < 0 || IsLockedByOther(fd) || dup3(fd, fd_, O_CLOEXEC) < 0) {
+    if (fd < 0 || !TryLock(fd) || dup3(fd, fd_, O_CLOEXEC) < 0) {
       stopped_ = true;  // the file must not grow
       Warn();
     }
@@ -215,7 +216,7 @@ Status EventLog::Open(const EventLogOptions& options,
   int64_t size = 0;
   bool torn = false;
   Status status;
-  if (IsLockedByOther(fd)) {
+  if (!TryLock(fd)) {
     status = Error(Code::kUnavailable,
                    "%s: another process writes its event log there; end it, or "
                    "give another name",

@@ -30,7 +30,7 @@ void NotifyService(const std::string& message) {
   close(fd);
 }
 
-bool ServiceNotifier::IsDue() {
+bool ServiceNotifier::MarkSentIfDue() {
   constexpr int64_t kNanosASecond = 1000000000;
   const int64_t now = clock_->MonotonicNanos();
   if (has_sent_ && now - last_sent_ < kNanosASecond) return false;
@@ -40,7 +40,7 @@ bool ServiceNotifier::IsDue() {
 }
 
 Status ServiceNotifier::OnTrainBatchEnd(FitState& fit, const Logs& logs) {
-  if (!IsDue()) return Status();
+  if (!MarkSentIfDue()) return Status();
   std::string text = fit.NextStep();  // the one that ends here
   if (const double* const loss = logs.Find("loss")) {
     text += FormatText(", loss %.4g", *loss);
@@ -50,7 +50,7 @@ Status ServiceNotifier::OnTrainBatchEnd(FitState& fit, const Logs& logs) {
 }
 
 Status ServiceNotifier::OnTestBatchEnd(FitState& fit) {
-  if (!IsDue()) return Status();
+  if (!MarkSentIfDue()) return Status();
   SendStatus("epoch " + std::to_string(fit.epoch + 1) + ", validation");
   return Status();
 }

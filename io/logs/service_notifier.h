@@ -39,9 +39,9 @@ class ServiceNotifier final : public Callback {
   void OnFitReturn(FitState& fit, const Status& status) override;
 
  private:
-  // True if a second has passed since the last status. The caller then sends
-  // one.
-  bool IsDue();
+  // If a second has passed since the last status, returns true and counts a
+  // status as sent now: the caller sends it.
+  bool MarkSentIfDue();
   void SendStatus(const std::string& status) {
     send_("WATCHDOG=1\nSTATUS=" + status);
   }

@@ -363,7 +363,7 @@ class OnnxWeightFinder {
       RINGLET_RETURN_IF_ERROR(
           ReadOnnxRecurrence(node, op.gates, direction > 0, recurrence.get()));
     }
-    if (!IsNew(node)) return Status();
+    if (!AddIfNew(node)) return Status();
     const size_t module = ModuleNamed(NameOf(node, PartNames(node)));
     for (int direction = 0; direction < directions; ++direction) {
       for (const RecurrentPart& part : kRecurrentParts) {
@@ -411,7 +411,7 @@ class OnnxWeightFinder {
   }
 
   Status AddModule(const Node& node, const OnnxOp& op, Value* y) {
-    if (InputOf(node, 1).tensor == nullptr || !IsNew(node)) {
+    if (InputOf(node, 1).tensor == nullptr || !AddIfNew(node)) {
       return Status();  // its weights are computed, or those of another node
     }
     if (node.trans_a || node.scales) {
@@ -477,7 +477,7 @@ class OnnxWeightFinder {
   // False if another node has the same tensors as this one: the layer is called
   // again. Different layers may share single tensors, since PyTorch writes
   // tensors with equal numbers once.
-  bool IsNew(const Node& node) {
+  bool AddIfNew(const Node& node) {
     std::vector<const OnnxTensor*> tensors;
     for (size_t i = 1; i < 5; ++i) tensors.push_back(InputOf(node, i).tensor);
     return taken_.insert(std::move(tensors)).second;

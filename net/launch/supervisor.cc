@@ -45,7 +45,7 @@ std::string Supervisor::NoRestartText(int code) const {
          std::to_string(options_.max_restarts) + ")";
 }
 
-bool Supervisor::MayRestart(int worker, int code) {
+bool Supervisor::MayRestart(int worker, int code) const {
   return phase_ == Phase::kRunning && options_.restart && !finished_ &&
          code != kWrongConfiguration &&
          StateOf(worker).restarts < options_.max_restarts;

@@ -76,7 +76,7 @@ class Supervisor {
   }
   // The part of a notice for a worker without a restart left, or "".
   std::string NoRestartText(int code) const;
-  bool MayRestart(int worker, int code);
+  bool MayRestart(int worker, int code) const;
   // `first` is the first worker with its work done, in a job where all end
   // together. `has_exited`: its process has, too.
   void FinishJob(int first, bool has_exited, Actions* actions);

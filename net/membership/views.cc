@@ -179,6 +179,7 @@ void Views::Form() {
 // The wait.
 
 Status Views::CheckWait(int64_t now) {
+  if (agreement_->join_pending()) join_pending_at_ = now;
   if (!WaitIsOver(now)) return Status();
   double waited = options_.start_timeout_seconds;
   const double longer = static_cast<double>(now - deadline_) / 1e9;
@@ -194,10 +195,9 @@ Status Views::CheckWait(int64_t now) {
 
 // The wait continues after its deadline if the present workers suffice, or
 // while the members of a running view will soon form another.
-bool Views::WaitIsOver(int64_t now) {
+bool Views::WaitIsOver(int64_t now) const {
   const bool join_pending = agreement_->join_pending();
   if (!join_pending && now - join_pending_at_ < 4 * timeout_) return false;
-  if (join_pending) join_pending_at_ = now;
   if (now < deadline_) return false;
   if (agreement_->present() < options_.min_workers) return true;
   if (!join_pending) return now - deadline_ > 4 * timeout_;

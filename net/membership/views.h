@@ -78,7 +78,7 @@ class Views {
   Status CheckProposal(uint32_t generation) const;
 
  private:
-  bool WaitIsOver(int64_t now);
+  bool WaitIsOver(int64_t now) const;
   void SetView(const View& view);
   void Apply();
   void Form();

@@ -53,9 +53,9 @@ class Ring final : public RingCollective, private RingNode::Owner {
     return again ? Reform() : status;
   }
 
-  // After an error of Begin, ends the ring. True if another rank reported the
+  // Ends the ring after an error of Begin. True if another rank reported the
   // error.
-  bool ReportedByOther();
+  bool EndAfterError();
 
   int rank() const override {
     const auto own =

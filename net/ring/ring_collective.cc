@@ -63,7 +63,7 @@ Status Ring::Begin() {
   return Barrier();
 }
 
-bool Ring::ReportedByOther() {
+bool Ring::EndAfterError() {
   if (node_ != nullptr) End();
   return reported_by_other_;
 }
@@ -117,7 +117,7 @@ Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out,
     *out = std::move(ring);
     return status;
   }
-  const bool reported_by_other = ring->ReportedByOther();
+  const bool reported_by_other = ring->EndAfterError();
   ring.reset();
   if (IsPermanent(status) && !reported_by_other) {
     *withdrawal = Withdrawal::Begin(options, status);

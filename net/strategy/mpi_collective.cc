@@ -39,7 +39,7 @@ class MpiCollective final : public Collective {
  public:
   explicit MpiCollective(const MpiOptions& options) : options_(options) {}
   ~MpiCollective() override {
-    if (ours_ && (!opened_ || (status_.ok() && AllLeave()))) MPI_Finalize();
+    if (ours_ && (!opened_ || (status_.ok() && WaitForAll()))) MPI_Finalize();
   }
 
   Status Open() {
@@ -173,7 +173,7 @@ class MpiCollective final : public Collective {
 
   // Returns true if all ranks reach this call within the timeout. MPI_Finalize
   // would wait for them without one.
-  bool AllLeave() {
+  bool WaitForAll() {
     Wait(issued_).IgnoreError();  // the spans will be freed
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(farewell_, &request) != MPI_SUCCESS) return false;

@@ -29,7 +29,7 @@ void StoreWord(std::atomic<uint32_t>* at, uint32_t value) {
 
 }  // namespace
 
-bool SharedLane::ReaderWaits() {
+bool SharedLane::ClearReaderWait() {
   return control_->reader_waits.load() != 0 &&
          control_->reader_waits.exchange(0) != 0;
 }
@@ -52,7 +52,7 @@ int64_t SharedLane::Write(const uint8_t* from, size_t bytes) {
   return static_cast<int64_t>(done);
 }
 
-bool SharedLane::Full(bool wake) {
+bool SharedLane::PrepareToWaitForRoom(bool wake) {
   StoreWord(&control_->writer_waits, wake ? 1 : 0);
   seen_ = LoadWord(control_->read);
   const bool full = count_ - seen_ == kBytes;
@@ -74,7 +74,7 @@ void SharedLane::Consume(size_t bytes) {
   StoreWord(&control_->read, count_);
 }
 
-bool SharedLane::Empty(bool wake) {
+bool SharedLane::PrepareToWaitForBytes(bool wake) {
   StoreWord(&control_->reader_waits, wake ? 1 : 0);
   seen_ = LoadWord(control_->written);
   const bool empty = seen_ == count_;
@@ -82,7 +82,7 @@ bool SharedLane::Empty(bool wake) {
   return empty;
 }
 
-bool SharedLane::WriterWaits() {
+bool SharedLane::ClearWriterWait() {
   return control_->writer_waits.load() != 0 &&
          LoadWord(control_->written) - count_ <= kBytes / 2 &&
          control_->writer_waits.exchange(0) != 0;

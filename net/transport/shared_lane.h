@@ -41,20 +41,22 @@ class SharedLane {
   // For the writer. Copies as many bytes as there is room for, and returns
   // their number. Negative: the reader's count is impossible.
   int64_t Write(const uint8_t* from, size_t bytes);
-  // True if there is no room. `wake`: the reader must wake this side later.
-  bool Full(bool wake);
+  // Before a wait for room. True if there is none; with `wake`, the reader must
+  // then wake this side.
+  bool PrepareToWaitForRoom(bool wake);
   // True once after each time that the reader began to wait: wake it.
-  bool ReaderWaits();
+  bool ClearReaderWait();
 
   // For the reader. Returns the number of received bytes at *data; zero if
   // there are none. Negative: the writer's count is impossible.
   int64_t Peek(const uint8_t** data);
   void Consume(size_t bytes);
-  // True if there are no bytes. `wake`: the writer must wake this side later.
-  bool Empty(bool wake);
+  // Before a wait for bytes. True if there are none; with `wake`, the writer
+  // must then wake this side.
+  bool PrepareToWaitForBytes(bool wake);
   // True once after each time that the writer began to wait, as soon as half of
   // the lane is free: wake it.
-  bool WriterWaits();
+  bool ClearWriterWait();
 
  private:
   Control* control_;

@@ -68,8 +68,8 @@ int64_t SharedStream::Write(const Piece* pieces, int count) {
     accepted += n;
     if (n < static_cast<int64_t>(pieces[i].bytes)) break;
   }
-  if (accepted == 0) blocked_ = out_.Full(needs_wakeup_);
-  if (out_.ReaderWaits()) Wake();
+  if (accepted == 0) blocked_ = out_.PrepareToWaitForRoom(needs_wakeup_);
+  if (out_.ClearReaderWait()) Wake();
   return accepted;
 }
 
@@ -100,7 +100,8 @@ bool SharedStream::ReadPiece(int64_t now) {
   const uint8_t* data = nullptr;
   int64_t bytes = broken_ ? -1 : in_.Peek(&data);
   // Bytes that arrived in between are read now: their writer sends no wake-up.
-  if (bytes == 0 && !in_.Empty(needs_wakeup_)) bytes = in_.Peek(&data);
+  if (bytes == 0 && !in_.PrepareToWaitForBytes(needs_wakeup_))
+    bytes = in_.Peek(&data);
   if (bytes < 0) {
     below_->StopReading();
     reading_ = false;
@@ -114,7 +115,7 @@ bool SharedStream::ReadPiece(int64_t now) {
   owner_->OnBytes(data, n, now);
   if (below_ == nullptr) return false;
   in_.Consume(n);
-  if (in_.WriterWaits()) Wake();
+  if (in_.ClearWriterWait()) Wake();
   return true;
 }
 
@@ -124,7 +125,7 @@ bool SharedStream::PollSegment(int64_t now, int polls_left) {
   bool more = true;
   const int max_polls = polls_left;
   while (more && polls_left-- > 0 && below_ != nullptr) {
-    if (blocked_ && !out_.Full(needs_wakeup_)) {
+    if (blocked_ && !out_.PrepareToWaitForRoom(needs_wakeup_)) {
       blocked_ = false;
       owner_->OnWritable(now);
     }

@@ -222,7 +222,7 @@ int CommandLine::UsageError(const Status& status) const {
                                   status.message(), command_.c_str()));
 }
 
-bool StdoutIsWritten() {
+bool FlushStdout() {
   // Lines are flushed one by one, so an earlier line may have failed.
   return (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) ||
          ReaderHasLeft(STDOUT_FILENO);

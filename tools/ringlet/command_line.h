@@ -83,8 +83,9 @@ class CommandLine {
 // input, 2.
 int InputExitCode(const Status& status);
 
-// True if all output to stdout was written, or its reader has ended.
-bool StdoutIsWritten();
+// Writes what is left of the output to stdout. True if all of it was written,
+// or its reader has ended.
+bool FlushStdout();
 
 // `word`, quoted for a shell if necessary.
 std::string ShellWord(const std::string& word);

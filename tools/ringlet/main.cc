@@ -167,7 +167,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::set_new_handler(OutOfMemory);
   const int code = RunCommand({argv + (argc > 0), argv + argc});
-  if (ringlet::StdoutIsWritten()) return code;
+  if (ringlet::FlushStdout()) return code;
   ringlet::Notice("error: stdout cannot be written");
   return code != 0 ? code : 1;
 }

@@ -47,7 +47,7 @@ Status CsvLines::Next(const std::string& line, Kind* kind) {
       (options_.comment != '\0' && trimmed[0] == options_.comment)) {
     return Status();
   }
-  if (line_ == 1 && RecordReader::SetsSeparator(text, &options_.separator)) {
+  if (line_ == 1 && RecordReader::ReadSeparator(text, &options_.separator)) {
     return Status();
   }
   RINGLET_RETURN_IF_ERROR(

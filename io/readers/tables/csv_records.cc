@@ -105,7 +105,7 @@ Status RecordReader::CheckFirstLine() {
       path_.c_str());
 }
 
-bool RecordReader::SetsSeparator(std::string_view line, char* separator) {
+bool RecordReader::ReadSeparator(std::string_view line, char* separator) {
   constexpr std::string_view kSep = "sep=";
   if (line.size() != kSep.size() + 1 || line.substr(0, kSep.size()) != kSep) {
     return false;
@@ -130,7 +130,7 @@ Status RecordReader::Next(Fields* fields, bool* more) {
     if (!*more) return Status();
     if (line_ == 1) {
       RINGLET_RETURN_IF_ERROR(CheckFirstLine());
-      if (SetsSeparator(record_, &dialect_.separator)) continue;
+      if (ReadSeparator(record_, &dialect_.separator)) continue;
     }
     if (!IsSkipped()) break;
   }

@@ -52,8 +52,8 @@ class RecordReader {
   // Has the separator of a first line "sep=;", if there is one.
   const CsvDialect& dialect() const { return dialect_; }
 
-  // True for a first line such as "sep=;", which sets *separator.
-  static bool SetsSeparator(std::string_view line, char* separator);
+  // Reads *separator from a first line such as "sep=;". False for other lines.
+  static bool ReadSeparator(std::string_view line, char* separator);
   // Splits a single line into its fields. Fields in quotes keep blanks at their
   // ends. kCorruption if a quote is not closed, or text follows a closing
   // quote.

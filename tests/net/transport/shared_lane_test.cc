@@ -55,7 +55,8 @@ TEST(SharedLaneTest, Bytes_AnyPieces_ArriveInOrderAndWhole) {
       ASSERT_EQ(static_cast<uint64_t>(taken),
                 std::min<uint64_t>(n, kBytes - (written - read)));
       written += static_cast<uint64_t>(taken);
-      ASSERT_EQ(writer.Full(false), written - read == kBytes);
+      ASSERT_EQ(writer.PrepareToWaitForRoom(/*wake=*/false),
+                written - read == kBytes);
       const uint8_t* data = nullptr;
       const int64_t some = reader.Peek(&data);
       ASSERT_GE(some, 0);
@@ -65,7 +66,7 @@ TEST(SharedLaneTest, Bytes_AnyPieces_ArriveInOrderAndWhole) {
       for (uint64_t i = 0; i < use; ++i) ASSERT_EQ(data[i], ByteAt(read + i));
       read += use;
       if (use > 0) reader.Consume(use);
-      ASSERT_EQ(reader.Empty(false), written == read);
+      ASSERT_EQ(reader.PrepareToWaitForBytes(/*wake=*/false), written == read);
     }
   }
 }
@@ -75,28 +76,29 @@ TEST(SharedLaneTest, Wait_BytesOrRoomCome_IsAnsweredOnce) {
   SharedLane writer = memory.Side();
   SharedLane reader = memory.Side();
   const std::vector<uint8_t> all(kBytes, 1);
-  EXPECT_FALSE(writer.ReaderWaits());
-  EXPECT_TRUE(reader.Empty(true));
+  EXPECT_FALSE(writer.ClearReaderWait());
+  EXPECT_TRUE(reader.PrepareToWaitForBytes(/*wake=*/true));
   EXPECT_EQ(writer.Write(all.data(), 1), 1);
-  EXPECT_TRUE(writer.ReaderWaits());
-  EXPECT_FALSE(writer.ReaderWaits());
-  EXPECT_FALSE(reader.Empty(true));  // so it does not wait
-  EXPECT_FALSE(writer.ReaderWaits());
+  EXPECT_TRUE(writer.ClearReaderWait());
+  EXPECT_FALSE(writer.ClearReaderWait());
+  EXPECT_FALSE(
+      reader.PrepareToWaitForBytes(/*wake=*/true));  // so it does not wait
+  EXPECT_FALSE(writer.ClearReaderWait());
 
   EXPECT_EQ(writer.Write(all.data(), kBytes), kBytes - 1);
-  EXPECT_TRUE(writer.Full(true));
-  EXPECT_FALSE(reader.WriterWaits()) << "nothing is free";
+  EXPECT_TRUE(writer.PrepareToWaitForRoom(/*wake=*/true));
+  EXPECT_FALSE(reader.ClearWriterWait()) << "nothing is free";
   const uint8_t* data = nullptr;
   EXPECT_EQ(reader.Peek(&data), 1);  // as it saw before
   reader.Consume(1);
   EXPECT_EQ(reader.Peek(&data), kBytes - 1);
   reader.Consume(kBytes / 2 - 2);
-  EXPECT_FALSE(reader.WriterWaits()) << "less than half is free";
+  EXPECT_FALSE(reader.ClearWriterWait()) << "less than half is free";
   reader.Consume(1);
-  EXPECT_TRUE(reader.WriterWaits());
-  EXPECT_FALSE(reader.WriterWaits());
-  EXPECT_FALSE(writer.Full(true));
-  EXPECT_FALSE(reader.WriterWaits());
+  EXPECT_TRUE(reader.ClearWriterWait());
+  EXPECT_FALSE(reader.ClearWriterWait());
+  EXPECT_FALSE(writer.PrepareToWaitForRoom(/*wake=*/true));
+  EXPECT_FALSE(reader.ClearWriterWait());
 }
 
 // The other side writes any value into the counts, at any time.
@@ -122,8 +124,8 @@ TEST(SharedLaneTest, Counts_Hostile_TouchNoOtherMemory) {
         refused += n < 0;
         if (n < 0) break;
         ASSERT_LE(n, kBytes);
-        lane.Full(true);
-        lane.ReaderWaits();
+        lane.PrepareToWaitForRoom(/*wake=*/true);
+        lane.ClearReaderWait();
         continue;
       }
       const uint8_t* data = nullptr;
@@ -133,8 +135,8 @@ TEST(SharedLaneTest, Counts_Hostile_TouchNoOtherMemory) {
       ASSERT_GE(data, memory.data.get());
       ASSERT_LE(data + n, memory.data.get() + kBytes);
       lane.Consume(static_cast<size_t>(n) / 2);
-      lane.Empty(true);
-      lane.WriterWaits();
+      lane.PrepareToWaitForBytes(/*wake=*/true);
+      lane.ClearWriterWait();
     }
   }
   EXPECT_GE(refused, cases.count() / 4);
@@ -175,8 +177,9 @@ TEST(SharedLaneTest, Wait_AnyOrder_Ends) {
       for (uint64_t i = 0; i < n; ++i) piece[i] = ByteAt(at + i);
       for (uint64_t done = 0; done < n;) {
         const int64_t taken = lane.Write(piece.data() + done, n - done);
-        if (lane.ReaderWaits()) reader_bell.Ring();
-        if (taken == 0 && lane.Full(true)) writer_bell.Sleep();
+        if (lane.ClearReaderWait()) reader_bell.Ring();
+        if (taken == 0 && lane.PrepareToWaitForRoom(/*wake=*/true))
+          writer_bell.Sleep();
         done += static_cast<uint64_t>(taken);
       }
       at += n;
@@ -187,13 +190,14 @@ TEST(SharedLaneTest, Wait_AnyOrder_Ends) {
   for (uint64_t at = 0; at < kAll;) {
     const uint8_t* data = nullptr;
     const int64_t n = std::min<int64_t>(lane.Peek(&data), 50000);
-    if (n == 0 && lane.Empty(true)) reader_bell.Sleep();
+    if (n == 0 && lane.PrepareToWaitForBytes(/*wake=*/true))
+      reader_bell.Sleep();
     if (n == 0) continue;
     for (int64_t i = 0; i < n; ++i) {
       wrong += data[i] != ByteAt(at + static_cast<uint64_t>(i));
     }
     lane.Consume(static_cast<size_t>(n));
-    if (lane.WriterWaits()) writer_bell.Ring();
+    if (lane.ClearWriterWait()) writer_bell.Ring();
     at += static_cast<uint64_t>(n);
   }
   writing.join();

@@ -580,7 +580,7 @@ int TrainCommand(const std::vector<std::string>& line) {
                              : TrainRun(path, values, &log, &strategy);
   code = InputExitCode(trained);
   // The caller reports an unwritable stdout.
-  if (code == 0 && !StdoutIsWritten()) code = 1;
+  if (code == 0 && !FlushStdout()) code = 1;
   if (log != nullptr) log->SetResult(trained, code);
   return code;
 }

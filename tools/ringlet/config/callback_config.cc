@@ -79,7 +79,8 @@ Made ReadEarlyStopping(FieldReader* fields, const Place&) {
   ReadVerbose(fields, &o.verbose);
   fields->Choice("mode", kModes, &o.mode);
   double baseline = kNone;
-  if (fields->Has("baseline")) fields->Double("baseline", kAny, &baseline);
+  if (fields->MarkOptional("baseline"))
+    fields->Double("baseline", kAny, &baseline);
   if (!std::isnan(baseline)) o.baseline = baseline;
   fields->Bool("restore_best_weights", &o.restore_best_weights);
   fields->Int("start_from_epoch", 0, kMaxCount, &o.start_from_epoch);
@@ -158,7 +159,7 @@ Made ReadModelCheckpoint(FieldReader* fields, const Place& place) {
   fields->Bool("save_trainable_only", &o.save_trainable_only);
   fields->Choice("mode", kModes, &o.mode);
   ReadFrequency(fields, "save_freq", "", &o.save_freq);
-  if (fields->Has("initial_value_threshold")) {
+  if (fields->MarkOptional("initial_value_threshold")) {
     fields->Double("initial_value_threshold", kAny, &o.initial_value_threshold);
   }
   int64_t most = 0;

@@ -25,7 +25,8 @@ std::string ColumnTakes() {
 void ReadColumnField(const char* key, const std::string& takes,
                      FieldReader* fields, std::string* column) {
   const Json json = fields->Take(key, takes);
-  if (fields->Has(key) && (!ReadColumn(json, column) || column->empty())) {
+  if (fields->MarkOptional(key) &&
+      (!ReadColumn(json, column) || column->empty())) {
     fields->MustBe(key, takes);
   }
 }

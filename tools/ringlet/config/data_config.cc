@@ -22,7 +22,7 @@ namespace {
 void ReadWeightPath(FieldReader* fields, const std::string& folder,
                     std::string* path) {
   fields->Take("sample_weight", kSampleWeightTakes);
-  if (!fields->Has("sample_weight")) return;
+  if (!fields->MarkOptional("sample_weight")) return;
   ReadPath("sample_weight", folder, fields, path);
 }
 
@@ -46,7 +46,7 @@ void ReadMemory(const Json& json, FieldReader* fields, DataConfig* data) {
   const char kKey[] = "memory";
   const char kTakes[] =
       "bytes, as \"32MB\", \"512KB\" or \"1GB\", or a whole number";
-  if (!fields->Has(kKey)) return;
+  if (!fields->MarkOptional(kKey)) return;
   const Json given = fields->Take(kKey, kTakes);
   if (!given) return;
   if (given.is_string() ? !ReadByteCount(given.text(), &data->memory)
@@ -103,11 +103,11 @@ void TakeSoundFields(bool of_csv, FieldReader* fields, DataConfig* data) {
   const char kLength[] = "output_sequence_length";
   sound->output_sequence_length =
       data->text.vectorization.output_sequence_length;
-  if (!of_csv && fields->Has(kLength)) {
+  if (!of_csv && fields->MarkOptional(kLength)) {
     fields->Int(kLength, 1, int64_t{1} << 30, &sound->output_sequence_length);
   }
   TimeseriesOptions* const windows = &data->windows.options;
-  if (fields->Has("sampling_rate")) {
+  if (fields->MarkOptional("sampling_rate")) {
     sound->sampling_rate = windows->sampling_rate;
   }
   windows->sampling_rate = 1;
@@ -312,11 +312,11 @@ void RefuseOfTraining(const DataConfig& validation, FieldReader* fields) {
 Status ReadBothData(const Json& json, const std::string& folder,
                     DataConfig* train, DataConfig* validation) {
   FieldReader fields(json, "data");
-  if (fields.Has("train")) {
+  if (fields.MarkOptional("train")) {
     fields.Fail(ReadData(fields.Part("train", "an object"), "data.train",
                          folder, train));
   }
-  if (fields.Has("validation")) {
+  if (fields.MarkOptional("validation")) {
     fields.Fail(ReadData(fields.Part("validation", "an object"),
                          "data.validation", folder, validation));
     RefuseOfTraining(*validation, &fields);

@@ -13,7 +13,7 @@ constexpr Named<LocalUpdates::Delta> kDeltas[] = {
 void ReadLocalSteps(FieldReader* fields, int64_t* steps) {
   const std::string takes =
       "a whole number from 1 to " + AsJson(kMaxLocalSteps) + ", or \"auto\"";
-  if (!fields->Has("local_steps")) return;
+  if (!fields->MarkOptional("local_steps")) return;
   const Json json = fields->Take("local_steps", takes, AsJson(*steps));
   if (json.text() == "auto") {
     *steps = LocalUpdates::kAutoSteps;
@@ -25,15 +25,15 @@ void ReadLocalSteps(FieldReader* fields, int64_t* steps) {
 
 void ReadFederated(FieldReader* fields, LocalUpdates* local) {
   int64_t participation = 0, quorum = 0;
-  if (fields->Has("participation")) {
+  if (fields->MarkOptional("participation")) {
     fields->Int("participation", 1, kMaxReplicas, &participation);
   }
-  if (fields->Has("quorum")) {
+  if (fields->MarkOptional("quorum")) {
     fields->Int("quorum", 1, kMaxReplicas, &quorum);
   }
   local->participation = static_cast<int>(participation);
   local->quorum = static_cast<int>(quorum);
-  if (fields->Has("round_deadline")) {
+  if (fields->MarkOptional("round_deadline")) {
     fields->Double("round_deadline", Interval{0.1, 1e6},
                    &local->round_deadline_seconds);
   }
@@ -46,7 +46,7 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
   usual.steps = LocalUpdates::kDefaultSteps;
   LocalUpdates read = usual;
   ReadLocalSteps(fields, &read.steps);
-  if (fields->Has("outer")) {
+  if (fields->MarkOptional("outer")) {
     FieldReader outer(fields->Part("outer", "an object", "{}"),
                       "strategy.outer");
     outer.Float("learning_rate", kPositive, &read.learning_rate);
@@ -54,7 +54,8 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
     outer.Bool("nesterov", &read.nesterov);
     fields->Fail(outer.Finish());
   }
-  if (fields->Has("delta")) fields->Choice("delta", kDeltas, &read.delta);
+  if (fields->MarkOptional("delta"))
+    fields->Choice("delta", kDeltas, &read.delta);
   fields->Bool("overlap", &read.overlap);
   ReadFederated(fields, &read);
   fields->Fail(read.Check().Annotate("strategy"));

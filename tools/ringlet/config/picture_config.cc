@@ -32,7 +32,7 @@ void ReadSize(FieldReader* fields, PictureConfig* config) {
                             AsJson(int64_t{kMaxPictureSide}) +
                             ", height and width; by default the model's";
   const Json json = fields->Take("image_size", takes);
-  if (!fields->Has("image_size") || !json) return;
+  if (!fields->MarkOptional("image_size") || !json) return;
   int64_t sides[2] = {};
   int count = 0;
   for (Json m = json.first(); m && json.is_array(); m = m.next(), ++count) {
@@ -55,7 +55,7 @@ void ReadClassNames(FieldReader* fields, std::vector<std::string>* names) {
 
 void ReadSplit(FieldReader* fields, ImageOptions* options) {
   fields->Choice("subset", kImageSubsets, &options->subset);
-  if (fields->Has("validation_split")) {
+  if (fields->MarkOptional("validation_split")) {
     fields->Double("validation_split", kFractionBelow1,
                    &options->validation_split);
   }
@@ -72,7 +72,7 @@ void ReadSplit(FieldReader* fields, ImageOptions* options) {
 void ReadChanges(const std::string& folder, FieldReader* fields,
                  PictureConfig* config) {
   AudioOptions* const changes = &config->changes;
-  if (fields->Has("background_noise")) {
+  if (fields->MarkOptional("background_noise")) {
     ReadPath("background_noise", folder, fields, &changes->background_noise,
              "the path of a folder of noise, as WAV, for training");
   }
@@ -256,12 +256,12 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
   ReadSize(fields, config);
   fields->Take("color_mode",
                "\"grayscale\", \"rgb\", \"rgba\"; by default the model's");
-  if (fields->Has("color_mode")) {
+  if (fields->MarkOptional("color_mode")) {
     config->color_mode = options->color_mode;
     fields->Choice("color_mode", kImageColorModes, &*config->color_mode);
   }
   // The value null is a mode of its own.
-  if (fields->Has("label_mode")) {
+  if (fields->MarkOptional("label_mode")) {
     config->label_mode = options->label_mode;
     fields->Choice("label_mode", kImageLabelModes, &*config->label_mode);
   } else if (fields->Take("label_mode")) {

@@ -35,7 +35,7 @@ constexpr int64_t kMaxInRun = 8192;  // replicas
 // null means the default, as None does in Keras.
 void OptionalInt(FieldReader* fields, const char* key, int64_t low,
                  int64_t high, int64_t* value) {
-  if (fields->Has(key)) fields->Int(key, low, high, value);
+  if (fields->MarkOptional(key)) fields->Int(key, low, high, value);
 }
 
 Status RequireCompile(const RunConfig& config) {
@@ -86,7 +86,7 @@ Status ReadCompile(const Json& json, RunConfig* config) {
   FieldReader fields(json, "compile");
   Optimizer& optimizer = config->compile.optimizer;
   optimizer = RMSprop();  // Keras's default
-  if (fields.Has("optimizer")) {
+  if (fields.MarkOptional("optimizer")) {
     const Json given =
         fields.Take("optimizer", "an optimizer", AsJson("rmsprop"));
     fields.Fail(OptimizerFromJson(given, "compile.optimizer", &optimizer));
@@ -134,7 +134,7 @@ void ReadClassWeight(FieldReader* fields, FitConfig* fit) {
   constexpr char kKey[] = "class_weight";
   const std::string takes = "an object: a class's number and its weight";
   const Json json = fields->Take(kKey, takes);
-  if (!fields->Has(kKey) || !json) return;
+  if (!fields->MarkOptional(kKey) || !json) return;
   if (!json.is_object()) return fields->MustBe(kKey, takes);
   for (Json m = json.first(); m; m = m.next()) {
     int32_t number = -1;
@@ -173,7 +173,7 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   OptionalInt(&fields, "seed", 0, int64_t{1} << 53, &fit->seed);
   OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
   fields.Bool("recompute", &fit->recompute);
-  if (fields.Has("validation_split")) {
+  if (fields.MarkOptional("validation_split")) {
     fields.Double("validation_split", kFractionBelow1, &fit->validation_split);
   }
   OptionalInt(&fields, "validation_batch_size", 1, kMaxBatch,
@@ -221,7 +221,7 @@ Status ReadCommunication(const Json& json, const std::string& path,
     std::string dtype;
     fields.Take("wire_dtype", "\"float32\", \"bfloat16\" or \"float16\"",
                 AsJson("float32"));
-    if (fields.Has("wire_dtype")) fields.String("wire_dtype", &dtype);
+    if (fields.MarkOptional("wire_dtype")) fields.String("wire_dtype", &dtype);
     if (!dtype.empty()) {
       fields.Fail(WireDtypeFromName(dtype, &options->wire_dtype)
                       .Annotate("%s.wire_dtype", path.c_str()));
@@ -247,26 +247,26 @@ constexpr Named<bool> kModes[] = {{"sync", false}, {"local", true}};
 // The fields of how the workers find, wait for and trust each other.
 void ReadConnections(const std::string& folder, FieldReader* fields,
                      StrategyOptions* options) {
-  if (fields->Has("timeout")) {
+  if (fields->MarkOptional("timeout")) {
     fields->Double("timeout", kSeconds, &options->timeout_seconds);
   }
-  if (fields->Has("start_timeout")) {
+  if (fields->MarkOptional("start_timeout")) {
     fields->Double("start_timeout", kSeconds, &options->start_timeout_seconds);
   }
-  if (fields->Has("patience")) {
+  if (fields->MarkOptional("patience")) {
     fields->Double("patience", {0, 1e9}, &options->patience_seconds);
   }
   fields->String("job", &options->job);
   int64_t replicas = 0;
   OptionalInt(fields, "replicas", 1, kMaxInRun, &replicas);
   options->replicas = static_cast<int>(replicas);
-  if (fields->Has("key_file")) {
+  if (fields->MarkOptional("key_file")) {
     fields->Text("key_file", "a path", &options->key_file);
   }
   if (!options->key_file.empty()) {
     options->key_file = PathIn(folder, options->key_file);
   }
-  if (fields->Has("relay")) {
+  if (fields->MarkOptional("relay")) {
     fields->Text("relay", "host:port", &options->relay);
     Address relay;
     if (!options->relay.empty()) {
@@ -285,7 +285,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
   fields.Choice("policy", kWhenLost, &strategy->policy);
   fields.Bool("cross_check", &strategy->cross_check);
-  if (fields.Has("communication")) {
+  if (fields.MarkOptional("communication")) {
     const Json communication = fields.Part(
         "communication", "an implementation, or an object", AsJson("auto"));
     fields.Fail(ReadCommunication(communication, "strategy.communication",
@@ -305,7 +305,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
     RINGLET_RETURN_IF_ERROR(
         CheckStateOutlivesLoss(options->local).Annotate("strategy"));
   }
-  if (is_local && fields.Has("reduction")) {
+  if (is_local && fields.MarkOptional("reduction")) {
     fields.Refuse("reduction",
                   "strategy.mode is \"local\", which sums no gradients, and "
                   "its sums are always exact; leave it out");
@@ -326,7 +326,7 @@ Status ReadLora(const Json& json, LoraOptions* lora) {
   fields.Int("rank", 1, kMaxLayerSize, &lora->rank);
   OptionalInt(&fields, "alpha", 1, kMaxLayerSize, &lora->alpha);
   const char kTakes[] = "a list of names of Dense and Embedding layers";
-  if (fields.Has("layers")) {
+  if (fields.MarkOptional("layers")) {
     const Json layers = fields.Take("layers", kTakes);
     bool fit = layers.is_array() && layers.size() > 0;
     for (Json m = layers.first(); m; m = m.next()) {

@@ -24,7 +24,7 @@ void ReadCategorical(FieldReader* fields, CsvOptions* table) {
   const char kKey[] = "categorical";
   bool other = false;
   fields->Choice("unknown_categories", kUnknown, &other);
-  if (!fields->Has(kKey)) return;
+  if (!fields->MarkOptional(kKey)) return;
   const Json json = fields->Take(kKey, kCategoricalTakes);
   const bool by_name = json.is_object();
   for (Json m = json.first(); m && (by_name || json.is_array()); m = m.next()) {
@@ -66,7 +66,7 @@ void ReadMissing(FieldReader* fields, CsvOptions* table) {
   const char kTakes[] =
       "\"error\", \"drop\", \"mean\" or a number, or an object with one of "
       "these by columns' names";
-  if (fields->Has(kKey)) {
+  if (fields->MarkOptional(kKey)) {
     const Json json = fields->Take(kKey, kTakes, "\"error\"");
     if (json && !json.is_object() && !ReadMissingRule(json, &table->missing)) {
       fields->MustBe(kKey, kTakes);
@@ -87,7 +87,7 @@ void ReadDialect(FieldReader* fields, CsvOptions* table) {
   fields->Bool("header", &table->header);
   fields->Character("separator", &table->separator);
   fields->Character("decimal", &table->decimal);
-  if (fields->Has("comment")) {
+  if (fields->MarkOptional("comment")) {
     fields->Character("comment", &table->comment);
   }
   if (table->decimal == table->separator) {
@@ -105,7 +105,7 @@ void ReadOneColumn(const char* key, const std::string& takes,
     if (!table->header.value_or(true)) {
       fields->Refuse(key, "a name needs a header; give the column's number");
     }
-  } else if (fields->Has(key)) {
+  } else if (fields->MarkOptional(key)) {
     int64_t column = -1;
     fields->Int(key, -kMaxColumn, kMaxColumn, &column);
     *number = static_cast<int>(column);

@@ -92,15 +92,15 @@ void ReadText(const std::string& folder, bool of_sound, FieldReader* fields,
               TextConfig* config) {
   TextVectorization* const v = &config->vectorization;
   ReadColumnField("text", ColumnTakes(), fields, &config->column);
-  if (fields->Has("vocabulary")) {
+  if (fields->MarkOptional("vocabulary")) {
     ReadPath("vocabulary", folder, fields, &config->vocabulary);
   }
-  if (fields->Has("max_tokens")) {
+  if (fields->MarkOptional("max_tokens")) {
     fields->Int("max_tokens", 3, kMaxTokens, &v->max_tokens);
   }
   fields->Choice("standardize", kStandardize, &v->standardize);
   fields->Choice("split", kSplit, &v->split);
-  if (fields->Has("output_sequence_length")) {
+  if (fields->MarkOptional("output_sequence_length")) {
     fields->Int("output_sequence_length", 1, kMaxTokens,
                 &v->output_sequence_length);
   }

@@ -41,7 +41,7 @@ void ReadTimeseries(bool of_csv, bool of_sound, const std::string& folder,
                     FieldReader* fields, TimeseriesConfig* config) {
   TimeseriesOptions* const o = &config->options;
   const auto read = [&](const char* key, int64_t least, int64_t* value) {
-    if (fields->Has(key)) fields->Int(key, least, kMaxRows, value);
+    if (fields->MarkOptional(key)) fields->Int(key, least, kMaxRows, value);
   };
   read("sequence_length", 1, &o->sequence_length);
   read("sequence_stride", 1, &o->sequence_stride);
@@ -54,7 +54,7 @@ void ReadTimeseries(bool of_csv, bool of_sound, const std::string& folder,
   const char kTakes[] =
       "a file's path (NPY), or for a CSV a column's name or number";
   const Json group = fields->Take("group", kTakes);
-  if (fields->Has("group") &&
+  if (fields->MarkOptional("group") &&
       (!ReadColumn(group, &config->group) || config->group.empty() ||
        (!of_csv && !group.is_string()))) {
     fields->MustBe("group", kTakes);
