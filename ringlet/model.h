@@ -70,9 +70,12 @@ struct MemoryPlan {
 //                          OutputLoss("age", MeanSquaredError(), {}, 0.1f)});
 struct OutputLoss {
   OutputLoss() = default;
-  OutputLoss(std::string of, const Loss& l, std::vector<Metric> m = {},
-             float w = 1)
-      : output(std::move(of)), loss(l), metrics(std::move(m)), weight(w) {}
+  OutputLoss(std::string output, const Loss& loss,
+             std::vector<Metric> metrics = {}, float weight = 1)
+      : output(std::move(output)),
+        loss(loss),
+        metrics(std::move(metrics)),
+        weight(weight) {}
 
   // The output's layer; empty means the output at the same index.
   std::string output;
@@ -349,7 +352,7 @@ class Model {
   Model& operator=(Model&& other) noexcept;
   // Returns the node's number; `inputs` are earlier ones.
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
-  int AddCall(int of, const std::vector<int>& inputs);
+  int AddCall(int earlier_node, const std::vector<int>& inputs);
   void SetOutputs(const std::vector<int>& nodes);
   void Fail(const Status& status);
 

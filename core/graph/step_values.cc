@@ -116,16 +116,18 @@ int64_t CountReads(const Graph& graph, int i, int root) {
 
 }  // namespace
 
-// Lets `value` overwrite `over`, if this is the last read of `over`.
-void StepValues::ShareForwardMemory(int i, int now, int over, int value) {
-  const GraphNode& node = graph_.node(i);
-  const int from = values_[over].node;
-  if (from < graph_.num_inputs() || values_[over].last != now ||
-      CountReads(graph_, i, from) != 1 || !node.op->may_overwrite_input() ||
-      node.floats() != graph_.node(from).floats()) {
+// Lets `value` overwrite `overwritten`, if this is the last read of it.
+void StepValues::ShareForwardMemory(int node, int time, int overwritten,
+                                    int value) {
+  const GraphNode& reader = graph_.node(node);
+  const int source = values_[overwritten].node;
+  if (source < graph_.num_inputs() || values_[overwritten].last != time ||
+      CountReads(graph_, node, source) != 1 ||
+      !reader.op->may_overwrite_input() ||
+      reader.floats() != graph_.node(source).floats()) {
     return;
   }
-  values_[value].home = values_[over].home;
+  values_[value].home = values_[overwritten].home;
 }
 
 // Lets the gradients of inputs overwrite the inputs themselves, or the output's

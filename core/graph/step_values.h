@@ -50,7 +50,7 @@ class StepValues {
  private:
   void SetForwardLifetimes();
   void SetBackwardLifetimes(int node, int time);
-  void ShareForwardMemory(int node, int time, int over, int value);
+  void ShareForwardMemory(int node, int time, int overwritten, int value);
   void ShareBackwardMemory(int node, bool in_place);
   void Use(int value, int time);
 

@@ -55,8 +55,8 @@ int Model::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   return std::max(num_nodes() - 1, 0);
 }
 
-int Model::AddCall(int of, const std::vector<int>& inputs) {
-  if (impl_->status.ok()) Fail(impl_->graph.AddCall(of, inputs));
+int Model::AddCall(int earlier_node, const std::vector<int>& inputs) {
+  if (impl_->status.ok()) Fail(impl_->graph.AddCall(earlier_node, inputs));
   return std::max(num_nodes() - 1, 0);
 }
 

@@ -126,7 +126,8 @@ Status Stepper::TimeReplica(bool is_second_try, Batch* batch) {
 
 Status Stepper::TrainReplica(const Batch& batch, bool is_second_try) {
   double loss_sum = 0;
-  RINGLET_RETURN_IF_ERROR(ForwardAll(batch.x, batch.count, true, true));
+  RINGLET_RETURN_IF_ERROR(
+      ForwardAll(batch.x, batch.count, /*training=*/true, /*for_loss=*/true));
   RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
   if (!is_second_try) {
     RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
@@ -153,7 +154,8 @@ Status Stepper::GiveUp(unsigned char request) {
   // it runs them, without examples.
   for (int i = 1; i < graph_.size(); ++i) {
     if (!SynchronizesRanks(i)) continue;
-    RINGLET_RETURN_IF_ERROR(Forward(nullptr, 0, true, true));
+    RINGLET_RETURN_IF_ERROR(
+        Forward(nullptr, 0, /*training=*/true, /*for_loss=*/true));
     break;
   }
   RINGLET_RETURN_IF_ERROR(report_.Send(request, exchange_.get()));
@@ -185,7 +187,8 @@ Status Stepper::TrainStep(const Batch& batch) {
     Batch own = batch;
     own.global_count = batch.count;
     double loss_sum = 0;
-    RINGLET_RETURN_IF_ERROR(ForwardAll(own.x, own.count, true, true));
+    RINGLET_RETURN_IF_ERROR(
+        ForwardAll(own.x, own.count, /*training=*/true, /*for_loss=*/true));
     RINGLET_RETURN_IF_ERROR(SumLosses(own, true, &loss_sum));
     RINGLET_RETURN_IF_ERROR(Report(own, loss_sum));
     report_.AddResult(replica_);
@@ -215,7 +218,8 @@ Status Stepper::ComputePassAlone(int replica, const Batch& batch,
 
 Status Stepper::RunPass(const Batch& batch, StepReport* report) {
   double loss_sum = 0;
-  RINGLET_RETURN_IF_ERROR(ForwardAll(batch.x, batch.count, true, true));
+  RINGLET_RETURN_IF_ERROR(
+      ForwardAll(batch.x, batch.count, /*training=*/true, /*for_loss=*/true));
   RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
   loss_sum += updater_.Penalty() * static_cast<double>(count_);
   RINGLET_RETURN_IF_ERROR(

@@ -91,22 +91,24 @@ Status CheckMask(const LayerEntry& entry, const MaskReference& mask,
                  const Model& model, int node, int from) {
   // Without its own mask, a TimeDistributed passes one on.
   if (entry.layer.kind == Layer::Kind::kTimeDistributed) return Status();
-  const int takes = entry.layer.kind == Layer::Kind::kBidirectional
-                        ? node + 1 - NodesOfBidirectional(entry.layer)
-                        : node;
-  const unsigned masked = model.layer(takes).masked_inputs;
-  const unsigned behind = masked >> mask.input;
+  const int receiver = entry.layer.kind == Layer::Kind::kBidirectional
+                           ? node + 1 - NodesOfBidirectional(entry.layer)
+                           : node;
+  const unsigned masked = model.layer(receiver).masked_inputs;
+  const unsigned later_masks = masked >> mask.input;
   if (entry.layer.kind == Layer::Kind::kAttention && mask.input == 2) {
     return Status();  // the key's mask has no effect
   }
-  if ((behind & 1) == 0) return RefuseMask(entry);
-  const std::vector<int>& inputs = model.inputs(takes);
-  const int own = inputs[inputs.size() - std::bitset<32>(behind).count()];
-  const Layer& made = model.layer(own);
-  const bool same =
-      made.kind == Layer::Kind::kMask && model.inputs(own)[0] == from &&
-      made.mask_value == mask.value && made.mask_zero != mask.over_features;
-  return same ? Status() : RefuseMask(entry);
+  if ((later_masks & 1) == 0) return RefuseMask(entry);
+  const std::vector<int>& inputs = model.inputs(receiver);
+  const int mask_node =
+      inputs[inputs.size() - std::bitset<32>(later_masks).count()];
+  const Layer& mask_layer = model.layer(mask_node);
+  const bool matches = mask_layer.kind == Layer::Kind::kMask &&
+                       model.inputs(mask_node)[0] == from &&
+                       mask_layer.mask_value == mask.value &&
+                       mask_layer.mask_zero != mask.over_features;
+  return matches ? Status() : RefuseMask(entry);
 }
 
 }  // namespace ringlet

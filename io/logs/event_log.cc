@@ -26,11 +26,11 @@
 namespace ringlet {
 namespace {
 
-int OpenToAppend(const char* path, int more) {
-  return open(
-      path,
-      O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | more,
-      0600);
+int OpenToAppend(const char* path, int extra_flags) {
+  return open(path,
+              O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+                  O_NONBLOCK | extra_flags,
+              0600);
 }
 
 // Locks the file. False if another process has locked it; true also on a file

@@ -263,14 +263,14 @@ void RingNode::PollUntilEnded(uint64_t sequence) {
   int64_t now = UvNanos();
   for (int64_t moved = now;
        !session_.Ended(sequence) && now - moved < kPollNanos; now = UvNanos()) {
-    const bool some = session_.Poll(now, false);
-    if (some) moved = now;
-    if (some && !loop_->loop_thread_waits()) continue;
+    const bool received = session_.Poll(now, /*wake=*/false);
+    if (received) moved = now;
+    if (received && !loop_->loop_thread_waits()) continue;
     loop_->Leave();
     sched_yield();
     loop_->Enter();
   }
-  session_.Poll(now, true);
+  session_.Poll(now, /*wake=*/true);
 }
 
 void RingNode::TickEvery(int64_t nanos) {

@@ -89,12 +89,12 @@ class TcpServer : private UvListener::Owner {
     const int error = uv_read_start(
         connection->stream(),
         [](uv_handle_t* handle, size_t, uv_buf_t* out) {
-          auto* const of = static_cast<Connection*>(handle->data);
-          *out = of->server->SpaceOf(of);
+          auto* const connection = static_cast<Connection*>(handle->data);
+          *out = connection->server->SpaceOf(connection);
         },
         [](uv_stream_t* stream, ssize_t bytes, const uv_buf_t*) {
-          auto* const of = static_cast<Connection*>(stream->data);
-          of->server->OnRead(of, bytes);
+          auto* const connection = static_cast<Connection*>(stream->data);
+          connection->server->OnRead(connection, bytes);
         });
     if (error != 0) OnRead(connection, error);
   }
@@ -105,9 +105,9 @@ class TcpServer : private UvListener::Owner {
     const uv_buf_t buffer = uv_buf_init(bytes, static_cast<unsigned>(count));
     const int error = uv_write(&connection->write, connection->stream(),
                                &buffer, 1, [](uv_write_t* write, int status) {
-                                 auto* const of =
+                                 auto* const connection =
                                      static_cast<Connection*>(write->data);
-                                 of->server->OnSent(of, status);
+                                 connection->server->OnSent(connection, status);
                                });
     if (error != 0) OnSent(connection, error);
   }
@@ -117,9 +117,9 @@ class TcpServer : private UvListener::Owner {
     connections_.erase(
         std::find(connections_.begin(), connections_.end(), connection));
     uv_close(AsHandle(&connection->tcp), [](uv_handle_t* handle) {
-      auto* const of = static_cast<Connection*>(handle->data);
-      UvHandles* const handles = of->server->handles_.get();
-      delete of;
+      auto* const connection = static_cast<Connection*>(handle->data);
+      UvHandles* const handles = connection->server->handles_.get();
+      delete connection;
       handles->Closed();
     });
   }

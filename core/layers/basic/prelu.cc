@@ -86,24 +86,33 @@ class PReLUOp final : public Op {
   }
 
  private:
-  // The place in an example of element `i` of alpha or, with `along`, of the
-  // `i`-th place that shares its first element.
-  int64_t PlaceOf(int64_t i, bool along) const {
-    int64_t place = 0, stride = 1;
+  // The first place in an example that uses element `i` of alpha.
+  int64_t PlaceOfElement(int64_t i) const {
+    return OffsetOf(i, [this](int axis) { return alpha_[axis]; });
+  }
+  // From the first place of an element to the `i`-th place that shares it.
+  int64_t OffsetOfCopy(int64_t i) const {
+    return OffsetOf(i,
+                    [this](int axis) { return output_[axis] / alpha_[axis]; });
+  }
+  // The offset in an example of index `i` of a part with `size(axis)` elements
+  // along each axis.
+  template <typename Size>
+  int64_t OffsetOf(int64_t i, Size size) const {
+    int64_t offset = 0, stride = 1;
     for (int axis = output_.rank() - 1; axis >= 0; --axis) {
-      const int64_t size = along ? output_[axis] / alpha_[axis] : alpha_[axis];
-      place += i % size * stride;
-      i /= size;
+      offset += i % size(axis) * stride;
+      i /= size(axis);
       stride *= output_[axis];
     }
-    return place;
+    return offset;
   }
 
   float SumOf(int64_t element, int64_t blocks, const float* sums) const {
-    const int64_t first = PlaceOf(element, false);
+    const int64_t first = PlaceOfElement(element);
     double sum = 0;
     for (int64_t i = 0; i < width_ / alpha_.elements(); ++i) {
-      sum += SumBlocks(sums + first + PlaceOf(i, true), blocks, width_);
+      sum += SumBlocks(sums + first + OffsetOfCopy(i), blocks, width_);
     }
     return static_cast<float>(sum);
   }
@@ -114,8 +123,8 @@ class PReLUOp final : public Op {
     const int64_t share = width_ / alpha_.elements();
     ForEachPart(call, alpha_.elements(), 1, [&](Range part) {
       for (int64_t e = part.begin; e < part.end; ++e) {
-        float* const to = call.scratch + PlaceOf(e, false);
-        for (int64_t i = 0; i < share; ++i) to[PlaceOf(i, true)] = alpha[e];
+        float* const to = call.scratch + PlaceOfElement(e);
+        for (int64_t i = 0; i < share; ++i) to[OffsetOfCopy(i)] = alpha[e];
       }
     });
     return call.scratch;
