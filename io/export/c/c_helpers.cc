@@ -4,6 +4,8 @@
 
 #include "c_helpers.h"
 
+#include <iterator>
+
 #include "../../../core/base/number_text.h"
 #include "../int8/int8_kernels.h"
 #include "../int8/int8_text.h"
@@ -12,27 +14,28 @@ namespace ringlet {
 namespace {
 
 constexpr struct {
-  uint32_t bit;
+  const char* name;
+  const char* needs;  // the names of functions that it calls
   const char* text;
 } kHelpers[] = {
-    {kCSigmoid, R"(
+    {"sigmoid", "", R"(
 static float sigmoid(float x) {
   const float e = expf(x < 0 ? x : -x);
   return (x < 0 ? e : 1) / (1 + e);
 }
 )"},
-    {kCHardSigmoid, R"(
+    {"hard_sigmoid", "", R"(
 static float hard_sigmoid(float x) {
   return (x < -3 ? 0 : x > 3 ? 6 : x + 3) / 6;
 }
 )"},
-    {kCMish, R"(
+    {"mish", "", R"(
 static float mish(float x) {
   const float e = expf(x < 20 ? x : 20), n = e * (e + 2);
   return x * (n / (n + 2));
 }
 )"},
-    {kCErf, R"(
+    {"error_function", "", R"(
 /* Abramowitz and Stegun, 7.1.26 */
 static float error_function(float x) {
   const float a = x < 0 ? -x : x, t = 1 / (1 + 0.3275911f * a);
@@ -41,7 +44,7 @@ static float error_function(float x) {
   return x < 0 ? -y : y;
 }
 )"},
-    {kCLog1p, R"(
+    {"log_of_1_and", "", R"(
 /* log(1 + x), x in [0, 1] */
 static float log_of_1_and(float x) {
   const float s = x / (2 + x), t = s * s;
@@ -49,7 +52,7 @@ static float log_of_1_and(float x) {
                   1 / 9.0f + t * (1 / 11.0f + t / 13.0f))))));
 }
 )"},
-    {kCLogBit, R"(
+    {"log_of", "log_of_1_and", R"(
 /* x >= 1 */
 static float log_of(float x) {
   int k = 0;
@@ -57,7 +60,7 @@ static float log_of(float x) {
   return (float)k * 0.69314718f + log_of_1_and(x - 1);
 }
 )"},
-    {kCRoot, R"(
+    {"root", "", R"(
 static float root(float x) {
   float y = x < 1 ? 1 : x;
   int i;
@@ -69,7 +72,7 @@ static float root(float x) {
   return y;
 }
 )"},
-    {kCConv, R"(
+    {"conv", "", R"(
 /* w: (window height, width, channels of a group, filters). A sum is one of
    128 terms at a time. */
 static void conv(const float* x, float* y, const float* w, const float* b,
@@ -110,7 +113,7 @@ static void conv(const float* x, float* y, const float* w, const float* b,
   }
 }
 )"},
-    {kCConvTranspose, R"(
+    {"conv_transpose", "", R"(
 /* The reverse of conv() from y to x; w: (window height, width, channels of y,
    of x). The padding is that of y. */
 static void conv_transpose(const float* x, float* y, const float* w,
@@ -146,7 +149,7 @@ static void conv_transpose(const float* x, float* y, const float* w,
   }
 }
 )"},
-    {kCPool, R"(
+    {"pool", "", R"(
 static void pool(const float* x, float* y, const int* g) {
   const int c = g[2];
   int i, j, k, p, q;
@@ -174,7 +177,7 @@ static void pool(const float* x, float* y, const int* g) {
   }
 }
 )"},
-    {kCResize, R"(
+    {"resize", "", R"(
 /* g: input size; begin and size of a part of it; output size. A pixel outside
    of the input is -1. */
 static int pixel_in(int i, const int* g) {
@@ -211,7 +214,7 @@ static void resize(const float* x, float* y, const int* g, float fill) {
   }
 }
 )"},
-    {kCCopy, R"(
+    {"copy", "", R"(
 /* g: for each axis how many, and the steps in x and y */
 static void copy(const float* x, float* y, int axes, const int* g) {
   int at[8] = {0}, from = 0, to = 0, k;
@@ -229,7 +232,7 @@ static void copy(const float* x, float* y, int axes, const int* g) {
   }
 }
 )"},
-    {kCMerge, R"(
+    {"merge", "", R"(
 static float plus(float a, float b) { return a + b; }
 static float minus(float a, float b) { return a - b; }
 static float times(float a, float b) { return a * b; }
@@ -260,7 +263,7 @@ static void merge(int what, const float* a, const float* b, float* y, int axes,
   }
 }
 )"},
-    {kCAffine, R"(
+    {"affine", "", R"(
 static void affine(const float* x, float* y, int rows, int n, const float* a,
                    const float* b, const float* c) {
   int i, j;
@@ -271,7 +274,7 @@ static void affine(const float* x, float* y, int rows, int n, const float* a,
   }
 }
 )"},
-    {kCNormalizeBit, R"(
+    {"normalize", "root", R"(
 static void normalize(const float* x, float* y, int rows, int n, float epsilon,
                       const float* gamma, const float* beta) {
   int i, j;
@@ -298,7 +301,7 @@ static void normalize(const float* x, float* y, int rows, int n, float epsilon,
   }
 }
 )"},
-    {kCGroupNormalizeBit, R"(
+    {"group_normalize", "root", R"(
 static void group_normalize(const float* x, float* y, int rows, int groups,
                             int n, float epsilon, const float* gamma,
                             const float* beta) {
@@ -336,7 +339,7 @@ static void group_normalize(const float* x, float* y, int rows, int groups,
   }
 }
 )"},
-    {kCUnitNormalizeBit, R"(
+    {"unit_normalize", "root", R"(
 static void unit_normalize(const float* x, float* y, int rows, int n) {
   for (; rows > 0; --rows, x += n, y += n) {
     float square = 0, part = 0;
@@ -352,7 +355,7 @@ static void unit_normalize(const float* x, float* y, int rows, int n) {
   }
 }
 )"},
-    {kCSoftmax, R"(
+    {"softmax", "", R"(
 static void softmax(float* y, int rows, int n) {
   for (; rows > 0; --rows, y += n) {
     float most = y[0], sum = 0;
@@ -363,7 +366,7 @@ static void softmax(float* y, int rows, int n) {
   }
 }
 )"},
-    {kCLogSoftmaxBit, R"(
+    {"log_softmax", "log_of", R"(
 static void log_softmax(float* y, int rows, int n) {
   for (; rows > 0; --rows, y += n) {
     float most = y[0], sum = 0;
@@ -375,12 +378,12 @@ static void log_softmax(float* y, int rows, int n) {
   }
 }
 )"},
-    {kCZero, R"(
+    {"zero", "", R"(
 static void zero(float* y, int n) {
   for (; n > 0; --n) *y++ = 0;
 }
 )"},
-    {kCGather, R"(
+    {"gather", "", R"(
 /* Row x of w, which has `rows` rows of n numbers, for each x. */
 static void gather(const float* x, float* y, int count, const float* w,
                    int rows, int n) {
@@ -391,7 +394,7 @@ static void gather(const float* x, float* y, int count, const float* w,
   }
 }
 )"},
-    {kCAttendBit, R"(
+    {"attend", "softmax", R"(
 /* The scores of query t that do not count; all do if none does. */
 static void hide(const float* m, const int* g, int t, float* s) {
   int i, any = 0;
@@ -441,7 +444,7 @@ static void attend(const float* q, const float* k, const float* v,
   }
 }
 )"},
-    {kCFastPowers, R"(
+    {"fast_fourier", "", R"(
 /* Squared magnitudes p of the Fourier transform of n numbers, a power of 2; or
    its real parts p and imaginary parts q. c: the cosines, then the sines, of
    2 pi k / n for k up to n / 2. */
@@ -485,7 +488,7 @@ static void fourier(float* x, float* p, float* q, int n, const float* c,
   }
 }
 )"},
-    {kCDirectPowers, R"(
+    {"direct_fourier", "", R"(
 /* Squared magnitudes p of the Fourier transform of n numbers, by its
    definition; or its real parts p and imaginary parts q. x[begin] and the next
    are not 0. c: the cosines, then the sines, of 2 pi k / n. */
@@ -506,7 +509,7 @@ static void fourier(float* x, float* p, float* q, int n, const float* c,
   }
 }
 )"},
-    {kCSpectrogram, R"(
+    {"spectrogram", "", R"(
 /* g: frames, their stride, samples, padding, window and its begin, length of
    the transform, mel bins, coefficients, whether frames are last, logarithms,
    a limited range. f: exponent, least, offset, factor, reference, range.
@@ -556,7 +559,7 @@ static void spectrogram(const float* x, float* y, const int* g, const float* f,
   }
 }
 )"},
-    {kCStft, R"(
+    {"stft_spectrogram", "", R"(
 /* The transform of each frame and channel. g: frames, their stride, samples,
    padding, window, length of the transform, channels, mode, whether channels
    are last. */
@@ -591,7 +594,7 @@ static void stft_spectrogram(const float* x, float* y, const int* g,
   }
 }
 )"},
-    {kCMask, R"(
+    {"mask", "", R"(
 /* 1 for each row of n numbers that has another than `value`, else 0. */
 static void mask(const float* x, float* y, int rows, int n, float value) {
   int i;
@@ -602,7 +605,7 @@ static void mask(const float* x, float* y, int rows, int n, float value) {
   }
 }
 )"},
-    {kCRecurrenceBit, R"(
+    {"recur", "", R"(
 typedef void (*function)(float* y, int n);
 
 /* What each step uses. w and r: (features or units, gates of all units). */
@@ -670,27 +673,28 @@ static void recur(const float* x, float* y, const cell* c, step next,
 
 constexpr struct {
   Activation activation;
-  uint32_t needed;
+  const char* needs;
   const char* text;
 } kExpressions[] = {
-    {kRelu, 0, "x < 0 ? 0 : x"},
-    {kSigmoid, kCSigmoid, "sigmoid(x)"},
-    {kTanh, 0, "tanhf(x)"},
-    {kRelu6, 0, "x < 0 ? 0 : x > 6 ? 6 : x"},
-    {kElu, 0, "x > 0 ? x : expf(x) - 1"},
-    {kSelu, 0,
+    {kRelu, "", "x < 0 ? 0 : x"},
+    {kSigmoid, "sigmoid", "sigmoid(x)"},
+    {kTanh, "", "tanhf(x)"},
+    {kRelu6, "", "x < 0 ? 0 : x > 6 ? 6 : x"},
+    {kElu, "", "x > 0 ? x : expf(x) - 1"},
+    {kSelu, "",
      "1.05070098735548f * (x > 0 ? x : 1.67326324235438f * (expf(x) - 1))"},
-    {kLeakyRelu, 0, "x > 0 ? x : 0.2f * x"},
-    {kExponential, 0, "expf(x)"},
-    {kHardSigmoid, kCHardSigmoid, "hard_sigmoid(x)"},
-    {kHardSigmoidKeras2, 0, "x < -2.5f ? 0 : x > 2.5f ? 1 : 0.2f * x + 0.5f"},
-    {kSoftsign, 0, "x / (1 + (x < 0 ? -x : x))"},
-    {kSoftplus, kCLog1p,
+    {kLeakyRelu, "", "x > 0 ? x : 0.2f * x"},
+    {kExponential, "", "expf(x)"},
+    {kHardSigmoid, "hard_sigmoid", "hard_sigmoid(x)"},
+    {kHardSigmoidKeras2, "", "x < -2.5f ? 0 : x > 2.5f ? 1 : 0.2f * x + 0.5f"},
+    {kSoftsign, "", "x / (1 + (x < 0 ? -x : x))"},
+    {kSoftplus, "log_of_1_and",
      "(x < 0 ? 0 : x) + log_of_1_and(expf(x < 0 ? x : -x))"},
-    {kGelu, kCErf, "0.5f * x * (1 + error_function(x * 0.70710678f))"},
-    {kSilu, kCSigmoid, "x * sigmoid(x)"},
-    {kHardSilu, kCHardSigmoid, "x * hard_sigmoid(x)"},
-    {kMish, kCMish, "mish(x)"},
+    {kGelu, "error_function",
+     "0.5f * x * (1 + error_function(x * 0.70710678f))"},
+    {kSilu, "sigmoid", "x * sigmoid(x)"},
+    {kHardSilu, "hard_sigmoid", "x * hard_sigmoid(x)"},
+    {kMish, "mish", "mish(x)"},
 };
 
 }  // namespace
@@ -718,16 +722,27 @@ std::string CString(const std::string& bytes) {
   return text + "\"";
 }
 
-std::string CHelpers(uint32_t needed) {
+void CHelpers::Add(const char* names) {
+  names_ += names;
+  names_ += ' ';
+}
+
+bool CHelpers::Has(const char* name) const {
+  return names_.find(' ' + std::string(name) + ' ') != std::string::npos;
+}
+
+std::string CHelperTexts(const CHelpers& helpers) {
   std::string text;
-  for (const auto& helper : kHelpers) {
-    if ((needed & helper.bit) != 0) text += helper.text;
+  CHelpers needed = helpers;
+  for (auto row = std::rbegin(kHelpers); row != std::rend(kHelpers); ++row) {
+    if (!needed.Has(row->name)) continue;
+    text.insert(0, row->text);
+    needed.Add(row->needs);
   }
   for (const Cell cell :
        {Cell::kSimple, Cell::kLstm, Cell::kGruAfter, Cell::kGruBefore}) {
-    if ((needed & CStepBit(cell)) != 0) {
-      int8::AppendLines(int8::StepText(cell), &text);
-    }
+    if (!needed.Has(int8::StepName(cell))) continue;
+    int8::AppendLines(int8::StepText(cell), &text);
   }
   return text;
 }
@@ -739,10 +754,10 @@ std::string CFunction(const std::string& name, const std::string& expression) {
          expression + ";\n  }\n}\n";
 }
 
-const char* CExpression(Activation activation, uint32_t* needed) {
+const char* CExpression(Activation activation, CHelpers* helpers) {
   for (const auto& row : kExpressions) {
     if (row.activation != activation) continue;
-    *needed |= row.needed;
+    helpers->Add(row.needs);
     return row.text;
   }
   return nullptr;

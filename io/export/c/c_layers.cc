@@ -61,12 +61,12 @@ const CModel::Row& CModel::RowOf(Kind kind) {
 // --- images ------------------------------------------------------------------
 
 void CModel::Convolve() {
-  helpers_ |= kCConv;
+  helpers_.Add("conv");
   CallConv("conv");
 }
 
 void CModel::ConvTranspose() {
-  helpers_ |= kCConvTranspose;
+  helpers_.Add("conv_transpose");
   CallConv("conv_transpose");
 }
 
@@ -80,13 +80,13 @@ void CModel::CallConv(const char* function) {
 }
 
 void CModel::Pool() {
-  helpers_ |= kCPool;
+  helpers_.Add("pool");
   const std::string numbers = Numbers(WindowOf(*p_, XShape()).Numbers());
   Call("pool(%s, %s, %s)", X().c_str(), Y().c_str(), numbers.c_str());
 }
 
 void CModel::Pad() {
-  helpers_ |= kCZero;
+  helpers_.Add("zero");
   Call("zero(%s, %lld)", Y().c_str(),
        static_cast<long long>(YShape().elements()));
   const int64_t first = FrameBegin(p_->borders, YShape());
@@ -103,7 +103,7 @@ void CModel::Crop() {
 void CModel::Repeat() { Copy(X(), Y(), RepeatAxes(XShape(), YShape())); }
 
 void CModel::Resize() {
-  helpers_ |= kCResize;
+  helpers_.Add("resize");
   const Shape &x = XShape(), &y = YShape();
   const ImageBox& box = p_->box;
   // The products in resize().
@@ -154,7 +154,7 @@ void CModel::Elu() {
 
 // Writes an operation on x and the slopes.
 void CModel::PRelu() {
-  helpers_ |= kCMerge;
+  helpers_.Add("merge");
   const CInts axes = AxesOver(XShape(), p_->slopes->shape, YShape());
   const std::string numbers = Numbers(axes), slopes = Weight(p_->slopes);
   Call("merge(%d, %s, %s, %s, %d, %s)", kCMergePRelu, X().c_str(),
@@ -165,7 +165,7 @@ void CModel::PRelu() {
 // Neighbouring axes are treated as one. If they are not the last, x is
 // transposed and transposed back.
 void CModel::Softmax() {
-  helpers_ |= kCSoftmax;
+  helpers_.Add("softmax");
   const Shape& x = XShape();
   const int first = p_->first_axis, end = first + p_->num_axes;
   int64_t count = 1, inner = 1;
@@ -187,7 +187,7 @@ void CModel::Softmax() {
 // --- several inputs ----------------------------------------------------------
 
 void CModel::Merge() {
-  helpers_ |= kCMerge;
+  helpers_.Add("merge");
   const bool average = p_->merge == ringlet::Merge::kAverage;
   const auto operation =
       static_cast<int>(average ? ringlet::Merge::kAdd : p_->merge);
@@ -214,7 +214,7 @@ void CModel::Concatenate() {
 }
 
 void CModel::Mask() {
-  helpers_ |= kCMask;
+  helpers_.Add("mask");
   const long long rows = YShape().elements();
   Call("mask(%s, %s, %lld, %lld, %s)", X().c_str(), Y().c_str(), rows,
        XShape().elements() / rows, CNumber(p_->fill).c_str());
@@ -223,7 +223,7 @@ void CModel::Mask() {
 // --- normalizations ----------------------------------------------------------
 
 void CModel::MultiplyAdd() {
-  helpers_ |= kCAffine;
+  helpers_.Add("affine");
   const int64_t width = YShape().back();
   const auto each = [&](const std::vector<float>& values) {
     return Values(
@@ -248,7 +248,7 @@ long long CModel::NormalizedWidth() const {
 }
 
 void CModel::Normalize() {
-  helpers_ |= kCNormalize;
+  helpers_.Add("normalize");
   const long long width = NormalizedWidth(), rows = YShape().elements() / width;
   const std::string gamma = Weight(p_->gamma), beta = Weight(p_->beta);
   Call("normalize(%s, %s, %lld, %lld, %s, %s, %s)", X().c_str(), Y().c_str(),
@@ -256,7 +256,7 @@ void CModel::Normalize() {
 }
 
 void CModel::GroupNormalize() {
-  helpers_ |= kCGroupNormalize;
+  helpers_.Add("group_normalize");
   const long long channels = YShape().back(),
                   rows = YShape().elements() / channels, groups = p_->groups;
   const std::string gamma = Weight(p_->gamma), beta = Weight(p_->beta);
@@ -266,7 +266,7 @@ void CModel::GroupNormalize() {
 }
 
 void CModel::UnitNormalize() {
-  helpers_ |= kCUnitNormalize;
+  helpers_.Add("unit_normalize");
   const long long width = NormalizedWidth(), rows = YShape().elements() / width;
   Call("unit_normalize(%s, %s, %lld, %lld)", X().c_str(), Y().c_str(), rows,
        width);
@@ -275,7 +275,8 @@ void CModel::UnitNormalize() {
 // --- recurrences -------------------------------------------------------------
 
 void CModel::Recur() {
-  helpers_ |= kCRecurrenceBit | CStepBit(p_->cell);
+  helpers_.Add("recur");
+  helpers_.Add(int8::StepName(p_->cell));
   const int64_t units = YShape().back(), gates = GatesOf(p_->cell);
   const Activation gate = GateOf(*p_);
   const std::string kernel = Weight(p_->kernel),
@@ -312,7 +313,7 @@ void CModel::TakeTensor() {
 // --- attention ---------------------------------------------------------------
 
 void CModel::Attend() {
-  helpers_ |= kCAttend;
+  helpers_.Add("attend");
   const int64_t heads = p_->heads, values = XShape(1)[0];
   const float trained = p_->gamma != nullptr ? floats_[p_->gamma->offset] : 1;
   const Shape mask = p_->masked ? XShape(3) : Shape{1, 1};
@@ -333,7 +334,7 @@ void CModel::Positions() {
 }
 
 void CModel::Gather() {
-  helpers_ |= kCGather;
+  helpers_.Add("gather");
   const std::string kernel = Weight(p_->kernel);
   Call("gather(%s, %s, %lld, %s, %lld, %lld)", X().c_str(), Y().c_str(),
        static_cast<long long>(XShape().elements()), kernel.c_str(),
@@ -343,7 +344,7 @@ void CModel::Gather() {
 
 void CModel::Sound() {
   const CSoundCall call = SoundCallOf(*p_->layer, XShape());
-  helpers_ |= call.helpers;
+  helpers_.Add(call.helpers);
   std::string arguments = X() + ", " + Y();
   for (const CSoundCall::Array& array : call.arrays) {
     arguments += ", " + (array.ints.empty() ? Values(array.floats)

@@ -107,7 +107,7 @@ std::string CModel::Values(const std::vector<float>& values) {
 
 void CModel::Copy(const std::string& x, const std::string& y,
                   const CInts& axes) {
-  helpers_ |= kCCopy;
+  helpers_.Add("copy");
   const std::string numbers = Numbers(axes);
   Call("copy(%s, %s, %zu, %s)", x.c_str(), y.c_str(), axes.size() / 3,
        numbers.c_str());
@@ -137,7 +137,7 @@ void CModel::ApplyActivation(Activation activation) {
   if (expression != nullptr) return ApplyExpression(expression);
   const bool log = activation == kLogSoftmax;
   const auto width = static_cast<long long>(YShape().back());
-  helpers_ |= log ? kCLogSoftmax : kCSoftmax;
+  helpers_.Add(log ? "log_softmax" : "softmax");
   Call("%ssoftmax(%s, %lld, %lld)", log ? "log_" : "", Y().c_str(),
        static_cast<long long>(YShape().elements()) / width, width);
 }
@@ -197,7 +197,7 @@ Status CModel::AddSoftmax() {
         outputs.size());
   }
   RINGLET_RETURN_IF_ERROR(CheckLogits(lowering_.primitives, outputs[0]));
-  helpers_ |= kCSoftmax;
+  helpers_.Add("softmax");
   const Shape& shape = interface_.out();
   Call("softmax(out, %lld, %lld)",
        static_cast<long long>(shape.elements() / shape.back()),
@@ -316,7 +316,7 @@ Status CModel::Write(FileSystem* files, const std::string& path) const {
     }
     text += "\n};\n";
   }
-  text += CHelpers(helpers_);
+  text += CHelperTexts(helpers_);
   for (size_t i = 0; i < expressions_.size(); ++i) {
     text += CFunction("each" + std::to_string(i), expressions_[i]);
   }

@@ -11,6 +11,7 @@
 
 #include "../../files/file_system.h"
 #include "../lowering.h"
+#include "c_helpers.h"
 #include "c_interface.h"
 #include "c_shapes.h"
 #include "c_slots.h"
@@ -124,7 +125,7 @@ class CModel {
   std::vector<std::string> expressions_;
   std::string calls_, numbers_, indent_ = "  ";
   int num_numbers_ = 0;
-  uint32_t helpers_ = 0;
+  CHelpers helpers_;
   bool too_large_ = false;  // some size is too large for an int in C
   std::string not_finite_;  // a layer with infinite or NaN constants
 

@@ -23,7 +23,7 @@ std::vector<float> FloatsOf(const std::vector<double>& values) {
 
 // The cosines and the sines of the transform. Its function is a helper.
 std::vector<float> CircleOf(const FramePlan& plan, CSoundCall* call) {
-  call->helpers |= plan.is_fast() ? kCFastPowers : kCDirectPowers;
+  call->helpers.Add(plan.is_fast() ? "fast_fourier" : "direct_fourier");
   const auto count = static_cast<size_t>(plan.is_fast() ? plan.frequencies()
                                                         : plan.fft_length);
   std::vector<float> circle = FloatsOf(plan.cosines, count);
@@ -35,7 +35,7 @@ CSoundCall StftCall(const Layer& layer, const Shape& input) {
   StftPlan plan;
   RINGLET_CHECK(MakeStftPlan(layer, input, &plan).ok());
   CSoundCall call;
-  call.helpers = kCStft;
+  call.helpers.Add("stft_spectrogram");
   call.function = "stft_spectrogram";
   const std::vector<float> circle = CircleOf(plan, &call);
   call.arrays = {
@@ -71,7 +71,7 @@ CSoundCall SoundCallOf(const Layer& layer, const Shape& input) {
   }
   if (weights.empty()) weights.push_back(0);
   CSoundCall call;
-  call.helpers = kCSpectrogram;
+  call.helpers.Add("spectrogram");
   call.function = "spectrogram";
   const std::vector<float> circle = CircleOf(plan, &call);
   call.arrays = {

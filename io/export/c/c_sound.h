@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../lowering.h"
+#include "c_helpers.h"
 #include "c_shapes.h"
 #include "ringlet/layers.h"
 #include "ringlet/shape.h"
@@ -20,7 +21,7 @@ struct CSoundCall {
     CInts ints;  // empty means floats
     std::vector<float> floats;
   };
-  uint32_t helpers = 0;  // bits of c_helpers.h
+  CHelpers helpers;
   const char* function = "";
   std::vector<Array> arrays;
   int64_t scratch = 0;

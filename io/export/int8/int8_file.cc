@@ -378,12 +378,12 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
         path.c_str());
   }
   const uint32_t kernels = Kernels();
-  uint32_t helpers = 0;
-  if ((kernels & int8::kNormalize) != 0) helpers |= kCRoot;
-  if (softmax) helpers |= kCSoftmax;
+  CHelpers helpers;
+  if ((kernels & int8::kNormalize) != 0) helpers.Add("root");
+  if (softmax) helpers.Add("softmax");
   for (const PlainModel::Output& output : plain_.outputs) {
-    if (output.end == kSoftmax) helpers |= kCSoftmax;
-    if (output.end == kLogSoftmax) helpers |= kCLogSoftmax;
+    if (output.end == kSoftmax) helpers.Add("softmax");
+    if (output.end == kLogSoftmax) helpers.Add("log_softmax");
   }
   std::string text = Comment(c);
   for (size_t i = 0; i < bytes_.size(); ++i) {
@@ -393,7 +393,7 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
     AppendArray("int32_t", 'c', i, words_[i], &text);
   }
   for (const auto& [i, front_end] : plain_.front_ends) {
-    helpers |= SoundCallOf(front_end.layer, front_end.samples).helpers;
+    helpers.Add(SoundCallOf(front_end.layer, front_end.samples).helpers);
   }
   std::string functions;
   for (size_t i = 0; i < functions_.size(); ++i) {
@@ -404,7 +404,7 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
   for (size_t i = 0; i < floats_.size(); ++i) {
     AppendArray("float", 'f', i, floats_[i], &text);
   }
-  text += int8::KernelText(kernels) + CHelpers(helpers) +
+  text += int8::KernelText(kernels) + CHelperTexts(helpers) +
           int8::FloatKernelText(kernels) + functions + Calls() + FrontEnds() +
           Entries(softmax, c) + CDefinitions(c);
   AtomicFile file;
