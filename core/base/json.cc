@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "named.h"
 #include "number_text.h"
 #include "text.h"
 
@@ -206,23 +207,13 @@ Json::Kind Json::kind() const {
 }
 
 const char* Json::type_name() const {
-  switch (kind()) {
-    case Kind::kNone:
-      return "missing";
-    case Kind::kNull:
-      return "null";
-    case Kind::kBool:
-      return "a boolean";
-    case Kind::kNumber:
-      return "a number";
-    case Kind::kString:
-      return "a string";
-    case Kind::kArray:
-      return "a list";
-    case Kind::kObject:
-      return "an object";
-  }
-  return "";
+  constexpr Named<Kind> kTypes[] = {
+      {"missing", Kind::kNone},     {"null", Kind::kNull},
+      {"a boolean", Kind::kBool},   {"a number", Kind::kNumber},
+      {"a string", Kind::kString},  {"a list", Kind::kArray},
+      {"an object", Kind::kObject},
+  };
+  return NameIn(kTypes, kind());
 }
 
 bool Json::as_bool() const { return at_ != nullptr && cJSON_IsTrue(at_); }

@@ -89,6 +89,13 @@ class JsonWriter {
   JsonWriter& Float(float value);  // the same for a float32, with a point: 1.0
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
+  // An array of texts or numbers, by the methods above.
+  template <typename Values>
+  JsonWriter& List(const Values& values) {
+    BeginArray();
+    for (const auto& value : values) Write(value);
+    return EndArray();
+  }
 
   const std::string& text() const { return text_; }
 
@@ -96,6 +103,9 @@ class JsonWriter {
   JsonWriter& Open(char bracket);
   JsonWriter& Close(char bracket);
   void Separate();
+  void Write(const std::string& value) { String(value); }
+  void Write(int64_t value) { Int(value); }
+  void Write(float value) { Float(value); }
 
   std::string text_;
   bool comma_ = false;

@@ -33,11 +33,7 @@ constexpr size_t kMaxOtherBytes =
 
 void WriteNames(const char* key, const std::vector<std::string>& names,
                 JsonWriter* json) {
-  json->Key(key).BeginArray();
-  if (CanBeSaved(names)) {
-    for (const std::string& name : names) json->String(name);
-  }
-  json->EndArray();
+  json->Key(key).List(CanBeSaved(names) ? names : std::vector<std::string>());
 }
 
 Status ReadNumber(const Json& json, const char* key, float* number) {
@@ -133,8 +129,8 @@ void WriteLabel(const std::vector<TableColumn>& columns, JsonWriter* json) {
 }
 
 Status ReadRun(const Json& json, std::vector<TableColumn>* columns) {
-  const std::string text = json["role"].is_string() ? json["role"].text() : "";
-  const auto role = std::find(std::begin(kRoles), std::end(kRoles), text);
+  const auto role =
+      std::find(std::begin(kRoles), std::end(kRoles), json["role"].text());
   TableColumn column;
   column.role = static_cast<Role>(role - std::begin(kRoles));
   int64_t first = -1, count = 0;
@@ -235,9 +231,7 @@ void WriteEncoding(const TableEncoding& encoding, JsonWriter* json) {
     if (!column.categories.empty()) {
       json->Key("one_hot").Bool(column.one_hot);
       json->Key("other").Bool(column.has_unknown_category);
-      json->Key("categories").BeginArray();
-      for (const std::string& name : column.categories) json->String(name);
-      json->EndArray();
+      json->Key("categories").List(column.categories);
     }
     if (column.fill) json->Key("fill").Float(*column.fill);
     if (column.drop) json->Key("drop").Bool(true);
@@ -279,7 +273,7 @@ Status ReadEncoding(const Json& json, TableEncoding* encoding) {
   RINGLET_RETURN_IF_ERROR(
       ReadDifferentNames(json, "na_values", &encoding->na_values));
   if (const Json decimal = json["decimal"]) {
-    const std::string text = decimal.is_string() ? decimal.text() : "";
+    const std::string text = decimal.text();
     if (text.size() != 1) {
       return InvalidArgument("decimal is %s, not a character",
                              decimal.type_name());
@@ -321,9 +315,7 @@ void WriteWindows(const DataDescription& description, JsonWriter* json) {
   for (const WindowsField& field : kWindows) {
     json->Key(field.key).Int(windows.*field.value);
   }
-  json->Key("target_columns").BeginArray();
-  for (const int64_t column : windows.target_columns) json->Int(column);
-  json->EndArray();
+  json->Key("target_columns").List(windows.target_columns);
   const bool fits = CanBeSaved({description.group}, kMaxLabelBytes);
   json->Key("group").String(fits ? description.group : "?");
   json->EndObject();
@@ -359,8 +351,7 @@ Status ReadWindows(const Json& json, int64_t inputs,
     RINGLET_RETURN_IF_ERROR(ReadPlace("windows.target_columns", m,
                                       &windows.target_columns.emplace_back()));
   }
-  const Json group = json["group"];
-  if (group.is_string()) description->group = group.text();
+  description->group = json["group"].text();
   return Status();
 }
 
@@ -375,9 +366,7 @@ void WriteText(const DataDescription& description, JsonWriter* json) {
   json->Key("output_sequence_length").Int(text.output_sequence_length);
   const std::vector<std::string>& tokens = text.vocabulary;
   if (!tokens.empty() && CanBeSaved(tokens, kMaxVocabularyBytes)) {
-    json->Key("vocabulary").BeginArray();
-    for (const std::string& token : tokens) json->String(token);
-    json->EndArray();
+    json->Key("vocabulary").List(tokens);
   } else {
     json->Key("vocabulary_digest")
         .String(tokens.empty() ? description.vocabulary_digest
@@ -389,13 +378,11 @@ void WriteText(const DataDescription& description, JsonWriter* json) {
 Status ReadText(const Json& json, DataDescription* description) {
   if (!json) return Status();
   TextVectorization& text = description->text.emplace();
-  const std::string standardize =
-      json["standardize"].is_string() ? json["standardize"].text() : "";
-  const std::string split =
-      json["split"].is_string() ? json["split"].text() : "";
   RINGLET_RETURN_IF_ERROR(Choose(kStandardize, "text", "standardize",
-                                 standardize, &text.standardize));
-  RINGLET_RETURN_IF_ERROR(Choose(kSplit, "text", "split", split, &text.split));
+                                 json["standardize"].text(),
+                                 &text.standardize));
+  RINGLET_RETURN_IF_ERROR(
+      Choose(kSplit, "text", "split", json["split"].text(), &text.split));
   int64_t* const length = &text.output_sequence_length;
   if (!json["output_sequence_length"].ToInt64(length) || *length < 1 ||
       *length > kMaxNames) {
@@ -405,8 +392,7 @@ Status ReadText(const Json& json, DataDescription* description) {
   RINGLET_RETURN_IF_ERROR(
       ReadDifferentNames(json, "vocabulary", &text.vocabulary));
   if (!text.vocabulary.empty()) return Status();
-  const Json digest = json["vocabulary_digest"];
-  if (digest.is_string()) description->vocabulary_digest = digest.text();
+  description->vocabulary_digest = json["vocabulary_digest"].text();
   if (!description->vocabulary_digest.empty()) return Status();
   return InvalidArgument("text has no vocabulary and no digest of one");
 }
@@ -426,10 +412,9 @@ void WriteResizing(const DataDescription& description, JsonWriter* json) {
 Status ReadResizing(const Json& json, DataDescription* description) {
   if (!json) return Status();
   ImageResizing& resizing = description->resizing.emplace();
-  const Json name = json["interpolation"];
-  RINGLET_RETURN_IF_ERROR(
-      Choose(kImageInterpolations, "pictures", "interpolation",
-             name.is_string() ? name.text() : "", &resizing.interpolation));
+  RINGLET_RETURN_IF_ERROR(Choose(kImageInterpolations, "pictures",
+                                 "interpolation", json["interpolation"].text(),
+                                 &resizing.interpolation));
   return ReadBool(json, "crop_to_aspect_ratio", &resizing.crop_to_aspect_ratio);
 }
 

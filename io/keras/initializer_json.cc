@@ -78,20 +78,20 @@ bool AreEqual(const Initializer& a, const Initializer& b) {
          a.distribution == b.distribution;
 }
 
-// Returns the name of the first equal initializer without a config, else of one
+// Returns the row of the first equal initializer without a config, else of one
 // of this kind with a config.
-std::string NameOf(const Initializer& i) {
-  std::string name;
+const Named<Maker>& RowOf(const Initializer& i) {
+  const Named<Maker>* row = nullptr;
   for (const auto& entry : kInitializers) {
     const Initializer default_initializer = entry.value.make();
     const bool fits = *entry.value.a != 0 ? default_initializer.kind == i.kind
                                           : AreEqual(default_initializer, i);
-    if (fits && (name.empty() || *entry.value.a == 0)) {
-      name = Words(entry.names)[0];
-    }
+    if (fits && (row == nullptr || *entry.value.a == 0)) row = &entry;
   }
-  return name;
+  return *row;
 }
+
+std::string NameOf(const Initializer& i) { return Words(RowOf(i).names)[0]; }
 
 }  // namespace
 
@@ -105,33 +105,16 @@ void ReadInitializer(const char* key, FieldReader* fields,
 }
 
 void WriteInitializer(JsonWriter* w, const Initializer& i) {
-  const std::string name = NameOf(i);
-  const auto config = [&] {
-    switch (i.kind) {
-      case Initializer::Kind::kConstant:
-        if (name == "Constant") w->Key("value").Float(i.a);
-        return;
-      case Initializer::Kind::kUniform:
-        w->Key("minval").Float(i.a).Key("maxval").Float(i.b);
-        break;
-      case Initializer::Kind::kNormal:
-      case Initializer::Kind::kTruncatedNormal:
-        w->Key("mean").Float(i.a).Key("stddev").Float(i.b);
-        break;
-      case Initializer::Kind::kOrthogonal:
-        w->Key("gain").Float(i.a);
-        break;
-      case Initializer::Kind::kVarianceScaling:
-        if (name != "VarianceScaling") break;
-        w->Key("scale").Float(i.a);
-        w->Key("mode").String(FirstName(kModes, i.mode));
-        w->Key("distribution")
-            .String(FirstName(kDistributions, i.distribution));
-        break;
+  const Maker& maker = RowOf(i).value;
+  WriteKerasObject(w, "keras.initializers", NameOf(i).c_str(), [&] {
+    if (*maker.a != 0) w->Key(maker.a).Float(i.a);
+    if (*maker.b != 0) w->Key(maker.b).Float(i.b);
+    if (maker.make == DefaultScaling) {
+      w->Key("mode").String(FirstName(kModes, i.mode));
+      w->Key("distribution").String(FirstName(kDistributions, i.distribution));
     }
-    w->Key("seed").Null();
-  };
-  WriteKerasObject(w, "keras.initializers", name.c_str(), config);
+    if (i.kind != Initializer::Kind::kConstant) w->Key("seed").Null();
+  });
 }
 
 std::vector<ClassInfo> DescribeInitializers() {

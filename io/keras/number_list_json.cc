@@ -18,14 +18,6 @@ bool ForEach(const Json& json, const Take& take) {
   return json.size() > 0;
 }
 
-template <typename T, typename Write>
-void WriteList(JsonWriter* w, const std::vector<T>& list, const Write& write) {
-  if (list.size() == 1) return write(list[0]);
-  w->BeginArray();
-  for (const T value : list) write(value);
-  w->EndArray();
-}
-
 }  // namespace
 
 void ReadNumbers(const char* key, const Interval& range, FieldReader* fields,
@@ -91,11 +83,11 @@ void ReadFloatRange(const LayerField& field, FieldReader* fields,
 }
 
 void WriteNumbers(JsonWriter* w, const std::vector<float>& numbers) {
-  WriteList(w, numbers, [w](float number) { w->Float(number); });
+  numbers.size() == 1 ? w->Float(numbers[0]) : w->List(numbers);
 }
 
 void WriteAxes(JsonWriter* w, const std::vector<int64_t>& axes) {
-  WriteList(w, axes, [w](int64_t axis) { w->Int(axis); });
+  axes.size() == 1 ? w->Int(axes[0]) : w->List(axes);
 }
 
 }  // namespace ringlet

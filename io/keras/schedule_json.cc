@@ -70,31 +70,47 @@ void ReadWarmup(FieldReader* fields, LearningRate* rate) {
   rate->Warmup(target, steps);
 }
 
-// Reads the fields of one class besides the common ones, which all classes but
+// A field of one class besides the common ones, which all classes but
 // PiecewiseConstantDecay have.
+struct OwnField {
+  LearningRate::Kind kind;
+  const char* key;
+  float LearningRate::*number;
+  Interval range;
+  bool LearningRate::*flag = nullptr;  // in place of a number
+};
+using Schedule = LearningRate::Kind;
+constexpr OwnField kOwnFields[] = {
+    {Schedule::kExponentialDecay, "decay_rate", &LearningRate::decay_rate,
+     kAnyNumber},
+    {Schedule::kExponentialDecay, "staircase", nullptr, kAnyNumber,
+     &LearningRate::staircase},
+    {Schedule::kInverseTimeDecay, "decay_rate", &LearningRate::decay_rate,
+     kNotNegative},
+    {Schedule::kInverseTimeDecay, "staircase", nullptr, kAnyNumber,
+     &LearningRate::staircase},
+    {Schedule::kPolynomialDecay, "end_learning_rate", &LearningRate::end,
+     kNotNegative},
+    {Schedule::kPolynomialDecay, "power", &LearningRate::power, kNotNegative},
+    {Schedule::kPolynomialDecay, "cycle", nullptr, kAnyNumber,
+     &LearningRate::cycle},
+    {Schedule::kCosineDecayRestarts, "t_mul", &LearningRate::t_mul, kFromOne},
+    {Schedule::kCosineDecayRestarts, "m_mul", &LearningRate::m_mul,
+     kNotNegative},
+    {Schedule::kCosineDecayRestarts, "alpha", &LearningRate::alpha, kAnyNumber},
+    {Schedule::kCosineDecay, "alpha", &LearningRate::alpha, kAnyNumber},
+};
+
 void ReadOwn(FieldReader* fields, LearningRate* rate) {
-  using Kind = LearningRate::Kind;
-  if (rate->kind == Kind::kExponentialDecay ||
-      rate->kind == Kind::kInverseTimeDecay) {
-    fields->Require("decay_rate");
-    fields->Float(
-        "decay_rate",
-        rate->kind == Kind::kInverseTimeDecay ? kNotNegative : kAnyNumber,
-        &rate->decay_rate);
-    fields->Bool("staircase", &rate->staircase);
-  }
-  if (rate->kind == Kind::kPolynomialDecay) {
-    fields->Float("end_learning_rate", kNotNegative, &rate->end);
-    fields->Float("power", kNotNegative, &rate->power);
-    fields->Bool("cycle", &rate->cycle);
-  }
-  if (rate->kind == Kind::kCosineDecayRestarts) {
-    fields->Float("t_mul", kFromOne, &rate->t_mul);
-    fields->Float("m_mul", kNotNegative, &rate->m_mul);
-  }
-  if (rate->kind == Kind::kCosineDecay ||
-      rate->kind == Kind::kCosineDecayRestarts) {
-    fields->Float("alpha", &rate->alpha);
+  for (const OwnField& field : kOwnFields) {
+    if (field.kind != rate->kind) continue;
+    // Keras has no default for the rate of a decay.
+    if (field.number == &LearningRate::decay_rate) fields->Require(field.key);
+    if (field.flag != nullptr) {
+      fields->Bool(field.key, &(rate->*field.flag));
+    } else {
+      fields->Float(field.key, field.range, &(rate->*field.number));
+    }
   }
   if (HasWarmup(*rate)) ReadWarmup(fields, rate);
 }
@@ -114,25 +130,11 @@ void WriteWarmup(JsonWriter* w, const LearningRate& rate) {
 }
 
 void WriteOwn(JsonWriter* w, const LearningRate& rate) {
-  switch (rate.kind) {
-    case LearningRate::Kind::kExponentialDecay:
-    case LearningRate::Kind::kInverseTimeDecay:
-      w->Key("decay_rate").Float(rate.decay_rate);
-      w->Key("staircase").Bool(rate.staircase);
-      break;
-    case LearningRate::Kind::kPolynomialDecay:
-      w->Key("end_learning_rate").Float(rate.end);
-      w->Key("power").Float(rate.power).Key("cycle").Bool(rate.cycle);
-      break;
-    case LearningRate::Kind::kCosineDecayRestarts:
-      w->Key("t_mul").Float(rate.t_mul).Key("m_mul").Float(rate.m_mul);
-      w->Key("alpha").Float(rate.alpha);
-      break;
-    case LearningRate::Kind::kCosineDecay:
-      w->Key("alpha").Float(rate.alpha);
-      break;
-    default:
-      break;
+  for (const OwnField& field : kOwnFields) {
+    if (field.kind != rate.kind) continue;
+    w->Key(field.key);
+    field.flag != nullptr ? w->Bool(rate.*field.flag)
+                          : w->Float(rate.*field.number);
   }
   if (HasWarmup(rate)) WriteWarmup(w, rate);
 }
@@ -200,11 +202,8 @@ void WriteLearningRate(JsonWriter* w, const LearningRate& rate) {
   const std::string name = FirstName(kSchedules, rate.kind);
   WriteKerasObject(w, "keras.optimizers.schedules", name.c_str(), [&] {
     if (rate.kind == LearningRate::Kind::kPiecewiseConstantDecay) {
-      w->Key("boundaries").BeginArray();
-      for (int64_t step : rate.boundaries) w->Int(step);
-      w->EndArray().Key("values").BeginArray();
-      for (float value : rate.values) w->Float(value);
-      w->EndArray();
+      w->Key("boundaries").List(rate.boundaries);
+      w->Key("values").List(rate.values);
     } else {
       w->Key("initial_learning_rate").Float(rate.initial);
       w->Key(StepsKey(rate.kind)).Int(rate.decay_steps);

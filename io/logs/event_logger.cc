@@ -7,6 +7,7 @@
 #include <string>
 
 #include "../../core/base/events.h"
+#include "../../core/base/named.h"
 #include "../../core/fit/fit_details.h"
 #include "ringlet/fit.h"
 #include "ringlet/loggers.h"
@@ -21,15 +22,11 @@ constexpr int64_t kEvery = 10000000000, kFirst = 1000000000;
 
 int64_t Now() { return Clock::System()->MonotonicNanos(); }
 
+constexpr Named<RestoreSource> kSources[] = {
+    {"memory", RestoreSource::kMemory}, {"backup", RestoreSource::kBackup}};
+
 const char* SourceName(RestoreSource source) {
-  switch (source) {
-    case RestoreSource::kMemory:
-      return "memory";
-    case RestoreSource::kBackup:
-      return "backup";
-    default:
-      return "start";
-  }
+  return NameIn(kSources, source, "start");
 }
 
 int64_t PeakMemoryBytes() {

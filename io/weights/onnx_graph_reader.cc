@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../../core/base/byte_order.h"
+#include "../../core/base/named.h"
 #include "../../core/base/text.h"
 #include "../files/onnx_format.h"
 #include "../files/protobuf_reader.h"
@@ -92,10 +93,7 @@ Status ReadShortFloats(const ProtobufReader& reader, const Field& f,
   return Status();
 }
 
-// Reads one attribute of a node. *value becomes the attribute's tensor or
-// floats if its name is one that a Constant has.
-Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
-                     ConstantValue* value) {
+struct Attribute {
   std::string name, text;
   Field tensor;
   Floats one, several;
@@ -103,46 +101,68 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
   std::vector<int64_t> ints;
   std::vector<std::string> texts;
   std::vector<float> numbers;
-  RINGLET_RETURN_IF_ERROR(ForEachField(&reader, [&](const Field& f) {
-    if (f.number == kAttributeName) return reader.Text(f, &name);
+};
+
+Status ReadAttributeFields(ProtobufReader* reader, Attribute* a) {
+  return ForEachField(reader, [&](const Field& f) {
+    if (f.number == kAttributeName) return reader->Text(f, &a->name);
     if (f.number == kFloat) {
-      bits = f.value;
-      one.Add(f);
+      a->bits = f.value;
+      a->one.Add(f);
     }
     if (f.number == kFloats) {
-      several.Add(f);
-      return ReadShortFloats(reader, f, &numbers);
+      a->several.Add(f);
+      return ReadShortFloats(*reader, f, &a->numbers);
     }
-    if (f.number == kStrings && texts.size() < kMaxFunctions) {
-      texts.emplace_back();
-      return reader.Text(f, &texts.back());
+    if (f.number == kStrings && a->texts.size() < kMaxFunctions) {
+      return reader->Text(f, &a->texts.emplace_back());
     }
-    if (f.number == kInt) number = f.value;
-    if (f.number == kString) return reader.Text(f, &text);
-    if (f.number == kAttributeTensor) tensor = f;
+    if (f.number == kInt) a->number = f.value;
+    if (f.number == kString) return reader->Text(f, &a->text);
+    if (f.number == kAttributeTensor) a->tensor = f;
     // Longer lists belong to attributes that are not read.
-    if (f.number == kInts && ints.size() < 8) {
-      return reader.Ints(f, kMaxEntries, &ints);
+    if (f.number == kInts && a->ints.size() < 8) {
+      return reader->Ints(f, kMaxEntries, &a->ints);
     }
     return Status();
-  }));
-  if (name == "value") value->tensor = tensor;
-  if (name.compare(0, 6, "value_") == 0) {
-    value->attribute = name;
-    value->floats = name == "value_float" ? one : several;
+  });
+}
+
+using Node = OnnxFileGraph::Node;
+constexpr Named<bool Node::*> kFlags[] = {
+    {"input_forget", &Node::input_forget},
+    {"linear_before_reset", &Node::linear_before_reset},
+    {"transA", &Node::trans_a},
+    {"transB", &Node::trans_b},
+};
+constexpr Named<std::vector<float> Node::*> kFactors[] = {
+    {"activation_alpha", &Node::activation_alpha},
+    {"activation_beta", &Node::activation_beta},
+};
+
+// Reads one attribute of a node. *value becomes the attribute's tensor or
+// floats if its name is one that a Constant has.
+Status ReadAttribute(ProtobufReader reader, Node* node, ConstantValue* value) {
+  Attribute a;
+  RINGLET_RETURN_IF_ERROR(ReadAttributeFields(&reader, &a));
+  const std::string& name = a.name;
+  for (const auto& [flag, member] : kFlags) {
+    if (name == flag) node->*member = a.number != 0;
   }
-  if (name == "perm") node->perm = std::move(ints);
-  if (name == "direction") node->direction = text;
+  for (const auto& [factors, member] : kFactors) {
+    if (name == factors) node->*member = a.numbers;
+  }
+  if (name == "value") value->tensor = a.tensor;
+  if (StartsWith(name, "value_")) {
+    value->attribute = name;
+    value->floats = name == "value_float" ? a.one : a.several;
+  }
+  if (name == "perm") node->perm = std::move(a.ints);
+  if (name == "direction") node->direction = a.text;
   if (name == "clip") node->clips = true;
-  if (name == "input_forget") node->input_forget = number != 0;
-  if (name == "activations") node->activations = std::move(texts);
-  if (name == "activation_alpha") node->activation_alpha = numbers;
-  if (name == "activation_beta") node->activation_beta = numbers;
-  if (name == "linear_before_reset") node->linear_before_reset = number != 0;
-  if (name == "axis") node->axis = static_cast<int64_t>(number);
-  if (name == "transA") node->trans_a = number != 0;
-  if (name == "transB") node->trans_b = number != 0;
-  if (name == "alpha" || name == "beta") node->scales |= bits != kOne;
+  if (name == "activations") node->activations = std::move(a.texts);
+  if (name == "axis") node->axis = static_cast<int64_t>(a.number);
+  if (name == "alpha" || name == "beta") node->scales |= a.bits != kOne;
   return Status();
 }
 

@@ -2,20 +2,19 @@
 
 #include <strings.h>
 
+#include "../../core/base/named.h"
 #include "frame.h"
 
 namespace ringlet {
 
+constexpr Named<WireDtype> kWireDtypes[] = {
+    {"float32", WireDtype::kFloat32},
+    {"bfloat16", WireDtype::kBfloat16},
+    {"float16", WireDtype::kFloat16},
+};
+
 const char* WireDtypeName(WireDtype dtype) {
-  switch (dtype) {
-    case WireDtype::kFloat32:
-      return "float32";
-    case WireDtype::kBfloat16:
-      return "bfloat16";
-    case WireDtype::kFloat16:
-      return "float16";
-  }
-  return "unknown";
+  return NameIn(kWireDtypes, dtype);
 }
 
 int WireBytesPerFloat(WireDtype dtype, int64_t floats) {
@@ -24,10 +23,9 @@ int WireBytesPerFloat(WireDtype dtype, int64_t floats) {
 }
 
 Status WireDtypeFromName(const std::string& name, WireDtype* out) {
-  for (const WireDtype dtype :
-       {WireDtype::kFloat32, WireDtype::kBfloat16, WireDtype::kFloat16}) {
-    if (strcasecmp(name.c_str(), WireDtypeName(dtype)) != 0) continue;
-    *out = dtype;
+  for (const Named<WireDtype>& entry : kWireDtypes) {
+    if (strcasecmp(name.c_str(), entry.names) != 0) continue;
+    *out = entry.value;
     return Status();
   }
   return InvalidArgument(

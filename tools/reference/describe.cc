@@ -29,12 +29,6 @@ void Write(JsonWriter* w, const std::vector<FieldInfo>& fields) {
   w->EndArray();
 }
 
-void Write(JsonWriter* w, const std::vector<std::string>& names) {
-  w->BeginArray();
-  for (const std::string& name : names) w->String(name);
-  w->EndArray();
-}
-
 struct Category {
   const char* name;  // the name in messages and keras_names.h
   std::vector<ClassInfo> classes;
@@ -44,15 +38,12 @@ void Write(JsonWriter* w, const Category& category) {
   w->BeginObject().Key("category").String(category.name);
   w->Key("classes").BeginArray();
   for (const ClassInfo& info : category.classes) {
-    w->BeginObject().Key("names");
-    Write(w, info.names);
+    w->BeginObject().Key("names").List(info.names);
     w->Key("refusal").String(info.refusal).Key("fields");
     Write(w, info.fields);
     w->EndObject();
   }
-  w->EndArray().Key("keras");
-  Write(w, KerasNames(category.name));
-  w->EndObject();
+  w->EndArray().Key("keras").List(KerasNames(category.name)).EndObject();
 }
 
 std::string Description() {

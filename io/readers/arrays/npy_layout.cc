@@ -146,23 +146,11 @@ void AppendUtf8(uint32_t c, std::string* text) {
 bool ParseEscape(const std::string& list, size_t* at, std::string* text) {
   const char kind = list[*at];
   ++*at;
-  switch (kind) {
-    case 'n':
-      *text += '\n';
-      return true;
-    case 'r':
-      *text += '\r';
-      return true;
-    case 't':
-      *text += '\t';
-      return true;
-    case '\\':
-    case '\'':
-    case '"':
-      *text += kind;
-      return true;
-    default:
-      break;
+  constexpr std::string_view kEscapes = "nrt\\'\"", kMeanings = "\n\r\t\\'\"";
+  const size_t known = kEscapes.find(kind);
+  if (known != std::string_view::npos) {
+    *text += kMeanings[known];
+    return true;
   }
   const size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : 8;
   if ((kind != 'U' && digits == 8) || list.size() - *at < digits) return false;

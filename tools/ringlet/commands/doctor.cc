@@ -17,6 +17,7 @@
 #include "../run/shared_settings.h"
 #include "commands.h"
 #include "core/base/json.h"
+#include "core/base/named.h"
 #include "core/base/text.h"
 #include "io/files/path.h"
 #include "net/doctor/doctor.h"
@@ -131,24 +132,16 @@ void ReadRun(const std::string& path, const DoctorFlags& flags,
   };
 }
 
-const char* NameOf(Severity severity) {
-  switch (severity) {
-    case Severity::kOk:
-      return "ok";
-    case Severity::kWarning:
-      return "warning";
-    case Severity::kError:
-      return "error";
-  }
-  return "";
-}
+constexpr Named<Severity> kSeverities[] = {{"ok", Severity::kOk},
+                                           {"warning", Severity::kWarning},
+                                           {"error", Severity::kError}};
 
 void PrintText(const Findings& findings, const ClusterConfig& cluster) {
   int64_t counts[3] = {};
   for (const Finding& finding : findings) {
     ++counts[static_cast<size_t>(finding.severity)];
-    std::printf("%s: %s: %s%s%s\n", NameOf(finding.severity), finding.check,
-                finding.text.c_str(),
+    std::printf("%s: %s: %s%s%s\n", NameIn(kSeverities, finding.severity),
+                finding.check, finding.text.c_str(),
                 finding.fix.empty() ? "" : "; fix: ", finding.fix.c_str());
   }
   std::printf(
@@ -163,11 +156,11 @@ void PrintJson(const Findings& findings, const ClusterConfig& cluster,
   JsonWriter w;
   w.BeginObject().Key("worker").Int(cluster.worker);
   w.Key("workers").Int(cluster.world_size);
-  w.Key("severity").String(NameOf(worst));
+  w.Key("severity").String(NameIn(kSeverities, worst));
   w.Key("checks").BeginArray();
   for (const Finding& finding : findings) {
     w.BeginObject().Key("check").String(finding.check);
-    w.Key("severity").String(NameOf(finding.severity));
+    w.Key("severity").String(NameIn(kSeverities, finding.severity));
     if (finding.worker >= 0) w.Key("worker").Int(finding.worker);
     w.Key("text").String(finding.text);
     if (!finding.fix.empty()) w.Key("fix").String(finding.fix);

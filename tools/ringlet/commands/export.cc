@@ -244,10 +244,7 @@ Status ExportModel(const std::string& from, const ExportFlags& flags) {
     options.softmax = flags.softmax;
     const DataDescription* const data = model->data_description();
     if (data != nullptr && !data->classes.empty()) {
-      JsonWriter names;
-      names.BeginArray();
-      for (const std::string& name : data->classes) names.String(name);
-      options.metadata["class_names"] = names.EndArray().text();
+      options.metadata["class_names"] = JsonWriter().List(data->classes).text();
     }
     written = ExportOnnx(model.get(), flags.out, options);
   } else if (flags.format == "json") {

@@ -54,7 +54,7 @@ bool ReadMissingRule(const Json& json, CsvOptions::MissingRule* rule) {
     rule->value = static_cast<float>(json.number());
     return std::isfinite(rule->value);
   }
-  const std::string text = json.is_string() ? json.text() : "";
+  const std::string text = json.text();
   rule->kind = text == "drop"   ? Missing::kDrop
                : text == "mean" ? Missing::kMean
                                 : Missing::kError;
