@@ -239,12 +239,13 @@ std::string CommonPrefix(const std::vector<Module>& modules) {
   return prefix.substr(0, prefix.rfind('.') + 1);  // npos + 1 is 0
 }
 
-// Finds modules by layers' names: "body.conv1" for "body/conv1", and "conv1" if
-// no other layer's path ends with it. A prefix of all names may be left out.
+// Finds modules by layers' names, null if none: "body.conv1" for "body/conv1",
+// and "conv1" if no other layer's path ends with it. A prefix of all names may
+// be left out.
 class ModulesByName {
  public:
-  ModulesByName(std::vector<Module>* modules, const Model& model)
-      : modules_(*modules), prefix_(CommonPrefix(*modules)) {
+  ModulesByName(const std::vector<Module>& modules, const Model& model)
+      : modules_(modules), prefix_(CommonPrefix(modules)) {
     std::set<std::string> paths;
     for (int node = 0; node < model.num_nodes(); ++node) {
       if (model.first_call(node) != node) continue;
@@ -262,18 +263,17 @@ class ModulesByName {
 
   // Finds a layer's module, and for one direction of a Bidirectional first the
   // module of both.
-  std::vector<Module>::iterator Find(const Model& model, int node,
-                                     const std::string& role) const {
-    const auto found = Find(ModulePath(model, node), role);
-    return found == modules_.end() ? Find(model.layer(node).name, role) : found;
+  const Module* Find(const Model& model, int node,
+                     const std::string& role) const {
+    const Module* const found = Find(ModulePath(model, node), role);
+    return found == nullptr ? Find(model.layer(node).name, role) : found;
   }
 
   // The role of a layer's variable, such as "kernel" or "depthwise_kernel".
-  std::vector<Module>::iterator Find(const std::string& path,
-                                     const std::string& role) const {
-    auto found = FindNamed(path, role);
+  const Module* Find(const std::string& path, const std::string& role) const {
+    const Module* found = FindNamed(path, role);
     for (size_t at = path.find('/');
-         found == modules_.end() && at != std::string::npos;
+         found == nullptr && at != std::string::npos;
          at = path.find('/', at + 1)) {
       const std::string end = path.substr(at + 1);
       if (layers_.at(end) == 1) found = FindNamed(end, role);
@@ -283,23 +283,25 @@ class ModulesByName {
 
  private:
   // Also tries the name with the prefix, unless another layer has this name.
-  std::vector<Module>::iterator FindNamed(const std::string& name,
-                                          const std::string& role) const {
+  const Module* FindNamed(const std::string& name,
+                          const std::string& role) const {
     const std::string own = ModuleOf(name, role);
-    auto found = FindExactly(own);
-    if (found == modules_.end()) found = FindExactly(WithDots(own));
+    const Module* found = FindExactly(own);
+    if (found == nullptr) found = FindExactly(WithDots(own));
     const std::string other = prefix_ + WithDots(name);
-    if (found == modules_.end() && paths_.count(other) == 0) {
+    if (found == nullptr && paths_.count(other) == 0) {
       found = FindExactly(prefix_ + WithDots(own));
     }
     return found;
   }
-  std::vector<Module>::iterator FindExactly(const std::string& name) const {
-    return std::find_if(modules_.begin(), modules_.end(),
-                        [&](const Module& m) { return m.name == name; });
+  const Module* FindExactly(const std::string& name) const {
+    for (const Module& module : modules_) {
+      if (module.name == name) return &module;
+    }
+    return nullptr;
   }
 
-  std::vector<Module>& modules_;
+  const std::vector<Module>& modules_;
   const std::string prefix_;
   std::set<std::string> paths_;        // "body.conv1"
   std::map<std::string, int> layers_;  // the number of paths with this end
@@ -313,9 +315,8 @@ bool IsAttention(const Module& module) {
 }
 
 // True if the module has the backward layer of a Bidirectional too.
-bool HasBackward(const std::vector<Module>& modules,
-                 std::vector<Module>::const_iterator module) {
-  return module != modules.end() &&
+bool HasBackward(const Module* module) {
+  return module != nullptr &&
          module->Find(std::string(kRecurrentRoles[0].torch) + kBackward);
 }
 
@@ -350,21 +351,18 @@ void FindInAttention(const Module& module, const std::string& own,
 }
 
 // Returns the module with a weight of a MultiHeadAttention, by name.
-std::vector<Module>::iterator FindAttention(const ModulesByName& by_names,
-                                            std::vector<Module>::iterator none,
-                                            const std::string& path,
-                                            const std::string& own) {
-  const auto output =
+const Module* FindAttention(const ModulesByName& by_names,
+                            const std::string& path, const std::string& own) {
+  const Module* const output =
       by_names.Find(path, std::string(kAttentionOutput) + "_kernel");
-  if (IsOfOutput(own) && output != none) return output;
-  const auto match = by_names.Find(path, "");
-  if (match != none && IsAttention(*match)) return match;
+  if (IsOfOutput(own) && output != nullptr) return output;
+  const Module* const match = by_names.Find(path, "");
+  if (match != nullptr && IsAttention(*match)) return match;
   return by_names.Find(path, own.substr(0, own.rfind('_')) + "_kernel");
 }
 
 // True if a module has the name of a weight of the model.
-bool AnyHasName(const Model& model, const ModulesByName& by_names,
-                std::vector<Module>::iterator none) {
+bool AnyHasName(const Model& model, const ModulesByName& by_names) {
   for (int node = 0; node < model.num_nodes(); ++node) {
     const std::string own = model.layer(node).name + "/";
     const bool attends =
@@ -374,10 +372,10 @@ bool AnyHasName(const Model& model, const ModulesByName& by_names,
       if (role == variable.path || role.find('/') != std::string::npos) {
         continue;
       }
-      const auto found =
-          attends ? FindAttention(by_names, none, ModulePath(model, node), role)
+      const Module* const found =
+          attends ? FindAttention(by_names, ModulePath(model, node), role)
                   : by_names.Find(model, node, role);
-      if (found != none) return true;
+      if (found != nullptr) return true;
     }
   }
   return false;
@@ -403,64 +401,99 @@ void FindInModule(const Module& module, Layer::Kind kind,
   }
 }
 
+// Finds the module of each weight, one layer after another.
+class TorchMatcher {
+ public:
+  // Without `by_name` the modules are taken in their order.
+  TorchMatcher(const WeightsFile& file, const Model& model, bool by_name,
+               const ModulesByName& by_names,
+               const std::vector<Module>& modules)
+      : file_(file),
+        model_(model),
+        by_name_(by_name),
+        by_names_(by_names),
+        images_(model),
+        modules_(modules) {}
+
+  // Appends the weights of a layer. The model's variables are in the order of
+  // their nodes.
+  Status MatchLayer(int node, std::vector<TorchWeight>* weights) {
+    const Layer& layer = model_.layer(node);
+    // True if the previous module has both directions.
+    const bool backward =
+        layer.keeps_order && (!file_.is_onnx() || HasBackward(module_));
+    if (!backward) module_ = nullptr;
+    bool first = !backward;
+    for (; weights->size() < model_.variables().size(); first = false) {
+      const Variable& variable = model_.variables()[weights->size()];
+      const size_t slash = variable.path.rfind('/');
+      if (variable.path.substr(0, slash) != layer.name) break;
+      const std::string own = variable.path.substr(slash + 1);
+      ChooseModule(node, own, first);
+      TorchWeight weight;
+      weight.shape = variable.shape;
+      if (module_ != nullptr) {
+        FindInModule(*module_, StepLayer(layer).kind, own, backward, &weight);
+      }
+      if (weight.tensor != nullptr) {
+        weight.channels_last = file_.channels_last(*weight.tensor);
+        weight.channels_first = file_.channels_first(*weight.tensor);
+      }
+      RINGLET_RETURN_IF_ERROR(
+          FindAxes(file_, model_, images_, node, own, &weight));
+      weights->push_back(weight);
+    }
+    return Status();
+  }
+
+ private:
+  // Sets module_ for the variable `own` of the layer. `first`: it is the
+  // layer's first.
+  void ChooseModule(int node, const std::string& own, bool first) {
+    const Layer::Kind kind = StepLayer(model_.layer(node)).kind;
+    const bool attends = kind == Layer::Kind::kMultiHeadAttention;
+    const bool may_differ =
+        first || (!IsRecurrent(kind) && EndsWith(own, "kernel"));
+    if (by_name_ && attends) {
+      module_ = FindAttention(by_names_, ModulePath(model_, node), own);
+      return;
+    }
+    // The module of an attention has query, key and value.
+    const bool again = attends && !first && !IsOfOutput(own) &&
+                       module_ != nullptr && IsAttention(*module_);
+    if (!may_differ || again) return;
+    module_ = by_name_ ? by_names_.Find(model_, node, own) : NextModule(kind);
+  }
+
+  const Module* NextModule(Layer::Kind kind) {
+    const bool adds = kind == Layer::Kind::kPositionEmbedding;
+    while (next_ < modules_.size() && !adds && modules_[next_].Find(kPositions))
+      ++next_;
+    return next_ < modules_.size() ? &modules_[next_++] : nullptr;
+  }
+
+  const WeightsFile& file_;
+  const Model& model_;
+  const bool by_name_;
+  const ModulesByName& by_names_;
+  const TorchImages images_;
+  const std::vector<Module>& modules_;
+  size_t next_ = 0;                 // the first module that is not matched yet
+  const Module* module_ = nullptr;  // null: no module has the weight
+};
+
 }  // namespace
 
 Status FindTorchWeights(const WeightsFile& file, const Model& model,
                         bool names_only, std::vector<TorchWeight>* weights) {
   weights->clear();
   std::vector<Module> modules = ModulesOf(file);
-  const ModulesByName by_names(&modules, model);
-  const bool by_name = names_only || AnyHasName(model, by_names, modules.end());
+  const ModulesByName by_names(modules, model);
+  const bool by_name = names_only || AnyHasName(model, by_names);
   if (!by_name) RINGLET_RETURN_IF_ERROR(PutInOrder(file, &modules));
-
-  const TorchImages images(model);
-  auto next = modules.begin();
-  size_t v = 0;  // variables are in the order of their nodes
-  auto module = modules.end();
+  TorchMatcher matcher(file, model, by_name, by_names, modules);
   for (int node = 0; node < model.num_nodes(); ++node) {
-    const Layer& layer = model.layer(node);
-    const std::string &name = layer.name, path = ModulePath(model, node);
-    const Layer::Kind kind = StepLayer(layer).kind;
-    const bool recurrent = IsRecurrent(kind);
-    const bool attends = kind == Layer::Kind::kMultiHeadAttention;
-    // True if the previous module has both directions.
-    const bool backward =
-        layer.keeps_order && (!file.is_onnx() || HasBackward(modules, module));
-    if (!backward) module = modules.end();
-    bool first = !backward;  // first variable of the layer
-    for (; v < model.variables().size(); ++v) {
-      const Variable& variable = model.variables()[v];
-      const size_t slash = variable.path.rfind('/');
-      if (variable.path.substr(0, slash) != name) break;
-      const std::string own = variable.path.substr(slash + 1);
-      const bool kernel = !recurrent && EndsWith(own, "kernel");
-      if (attends && by_name) {
-        module = FindAttention(by_names, modules.end(), path, own);
-      } else if ((first || kernel) && by_name) {
-        module = by_names.Find(model, node, own);
-      }
-      // The module of an attention has query, key and value.
-      const bool again = attends && !first && !IsOfOutput(own) &&
-                         module != modules.end() && IsAttention(*module);
-      if ((first || kernel) && !by_name && !again) {
-        const bool adds = kind == Layer::Kind::kPositionEmbedding;
-        while (next != modules.end() && !adds && next->Find(kPositions)) ++next;
-        module = next != modules.end() ? next++ : modules.end();
-      }
-      first = false;
-      TorchWeight weight;
-      weight.shape = variable.shape;
-      if (module != modules.end()) {
-        FindInModule(*module, kind, own, backward, &weight);
-      }
-      weight.channels_last =
-          weight.tensor != nullptr && file.channels_last(*weight.tensor);
-      weight.channels_first =
-          weight.tensor != nullptr && file.channels_first(*weight.tensor);
-      RINGLET_RETURN_IF_ERROR(
-          FindAxes(file, model, images, node, own, &weight));
-      weights->push_back(weight);
-    }
+    RINGLET_RETURN_IF_ERROR(matcher.MatchLayer(node, weights));
   }
   RINGLET_CHECK(weights->size() == model.variables().size());
   return Status();

@@ -181,12 +181,17 @@ std::string CsvColumns::Describe(size_t column) const {
   return text;
 }
 
-Status CsvColumns::ValueColumnError(const char* what, int64_t column) const {
-  const std::string& name = columns_[static_cast<size_t>(column)].name;
-  return InvalidArgument("%s: %s is %s, a value of the model", path_.c_str(),
-                         what,
-                         named_ ? ("'" + BeginningOf(name) + "'").c_str()
-                                : std::to_string(column).c_str());
+Status CsvColumns::AddOtherValue(size_t column, int64_t value) {
+  if (!IsLabel(column) && !IsWeight(column)) {
+    AddValue(column, value);
+    return Status();
+  }
+  const std::string shown = named_
+                                ? "'" + BeginningOf(columns_[column].name) + "'"
+                                : std::to_string(column);
+  return InvalidArgument(
+      "%s: the column of %s is %s, a value of the model", path_.c_str(),
+      IsLabel(column) ? "the label" : "sample_weight", shown.c_str());
 }
 
 // --- by name -----------------------------------------------------------------
@@ -196,8 +201,7 @@ Status CsvColumns::AssignColumnsByName() {
   // A label that is not needed is found by name only: if it is absent, its
   // number may be the number of a value.
   const auto is_there = [&](const std::string& name, Role role) {
-    return !name.empty() &&
-           (by_name_.count(name) > 0 || !trained_.HasRole(role, name, {}));
+    return !name.empty() && (Has(name) || !trained_.HasRole(role, name, {}));
   };
   const bool label =
       options_.has_label && label_is_given() &&
@@ -208,26 +212,20 @@ Status CsvColumns::AssignColumnsByName() {
   RINGLET_RETURN_IF_ERROR(FindGivenColumns(label, weight));
   const int64_t trained_weight = trained_.OfRole(Role::kWeight);
   if (takes_trained_weight() && trained_weight >= 0 &&
-      by_name_.count(trained_[trained_weight].name) > 0) {
-    size_t column = 0;
+      Has(trained_[trained_weight].name)) {
     RINGLET_RETURN_IF_ERROR(FindTrainingColumn(
-        trained_weight, "the sample weights of training", &column));
-    weight_ = static_cast<int64_t>(column);
+        trained_weight, "the sample weights of training", &weight_));
   }
   for (int64_t i = 0; i < static_cast<int64_t>(trained_.size()); ++i) {
     if (trained_[i].role != Role::kValue) continue;
-    size_t column = 0;
+    int64_t column = 0;
     RINGLET_RETURN_IF_ERROR(FindTrainingColumn(
         i,
         "which the model was trained on; one column must have "
         "this name",
         &column));
-    if (IsLabel(column))
-      return ValueColumnError("the column of the label", label_);
-    if (IsWeight(column)) {
-      return ValueColumnError("the column of sample_weight", weight_);
-    }
-    AddValue(column, trained_[i].value);
+    RINGLET_RETURN_IF_ERROR(
+        AddOtherValue(static_cast<size_t>(column), trained_[i].value));
   }
   if (needs_label() && !label_is_given()) {
     RINGLET_RETURN_IF_ERROR(FindLabelByName());
@@ -268,7 +266,7 @@ Status CsvColumns::CheckChoice() const {
 // have the name, it is the column at the same place among them, provided the
 // training data had as many.
 Status CsvColumns::FindTrainingColumn(int64_t index, const char* what,
-                                      size_t* column) const {
+                                      int64_t* found) const {
   const std::string& name = trained_[index].name;
   const size_t same = by_name_.count(name);
   const auto is_same = [&](const TableColumn& c) { return c.name == name; };
@@ -277,9 +275,12 @@ Status CsvColumns::FindTrainingColumn(int64_t index, const char* what,
       same > 1 && place < count() && columns_[place].name == name &&
       static_cast<size_t>(std::count_if(trained_.all().begin(),
                                         trained_.all().end(), is_same)) == same;
-  if (same > 0) *column = at_place ? place : by_name_.find(name)->second;
-  const bool used = same > 0 && columns_[*column].value >= 0;
-  if (same > 0 && !used && (same == 1 || at_place)) return Status();
+  if (same > 0) {
+    const size_t column = at_place ? place : by_name_.find(name)->second;
+    *found = static_cast<int64_t>(column);
+    const bool is_free = columns_[column].value < 0;
+    if (is_free && (same == 1 || at_place)) return Status();
+  }
   const std::string only = count() == 1 ? columns_[0].name : "";
   return InvalidArgument(
       "%s: line %" PRId64 ": %s named '%s', %s%s", path_.c_str(), first_line_,
@@ -294,11 +295,7 @@ Status CsvColumns::FindTrainingColumn(int64_t index, const char* what,
 Status CsvColumns::FindLabelByName() {
   const int64_t trained = trained_.OfRole(Role::kLabel);
   if (trained >= 0 && !trained_[trained].name.empty()) {
-    size_t column = 0;
-    RINGLET_RETURN_IF_ERROR(
-        FindTrainingColumn(trained, kLabelOfTraining, &column));
-    label_ = static_cast<int64_t>(column);
-    return Status();
+    return FindTrainingColumn(trained, kLabelOfTraining, &label_);
   }
   int others = 0;
   for (size_t i = 0; i < count(); ++i) {
@@ -347,33 +344,13 @@ Status CsvColumns::AssignColumnsAsInTraining() {
   }
   if (named_ && label >= 0 && label_ < 0 && options_.has_label) {
     const std::string& name = trained_[label].name;
-    size_t column = 0;
-    if (!name.empty() && (needs_label() || by_name_.count(name) > 0)) {
+    if (!name.empty() && (needs_label() || Has(name))) {
       RINGLET_RETURN_IF_ERROR(
-          FindTrainingColumn(label, kLabelOfTraining, &column));
-      label_ = static_cast<int64_t>(column);
+          FindTrainingColumn(label, kLabelOfTraining, &label_));
     }
   }
-  std::vector<TableColumn> layout, other;
-  const std::set<Role> all_absent[] = {
-      {}, {Role::kWeight}, {Role::kLabel}, {Role::kLabel, Role::kWeight}};
-  for (const std::set<Role>& absent : all_absent) {
-    const bool weights_needed = has_weight() && !options_.for_prediction;
-    if ((needs_label() && absent.count(Role::kLabel) > 0) ||
-        (weights_needed && absent.count(Role::kWeight) > 0) ||
-        !trained_.LayOut(absent, label_, weight_, &other)) {
-      continue;
-    }
-    if (other.size() != count()) continue;
-    const auto same = [](const TableColumn& a, const TableColumn& b) {
-      return a.value == b.value;
-    };
-    if (layout.empty()) layout = other;
-    if (!std::equal(layout.begin(), layout.end(), other.begin(), same)) {
-      return LayoutError(/*ambiguous=*/true);
-    }
-  }
-  if (layout.empty()) return LayoutError(/*ambiguous=*/false);
+  std::vector<TableColumn> layout;
+  RINGLET_RETURN_IF_ERROR(FindLayout(&layout));
   PrintAbsent(Role::kLabel, "the label", layout);
   PrintAbsent(Role::kWeight, "the weights", layout);
   for (size_t i = 0; i < count(); ++i) {
@@ -387,6 +364,30 @@ Status CsvColumns::AssignColumnsAsInTraining() {
     }
   }
   return CheckWeight();
+}
+
+// Finds the training data's columns that the file has, by their number.
+Status CsvColumns::FindLayout(std::vector<TableColumn>* layout) const {
+  std::vector<TableColumn> other;
+  const std::set<Role> all_absent[] = {
+      {}, {Role::kWeight}, {Role::kLabel}, {Role::kLabel, Role::kWeight}};
+  for (const std::set<Role>& absent : all_absent) {
+    const bool weights_needed = has_weight() && !options_.for_prediction;
+    if ((needs_label() && absent.count(Role::kLabel) > 0) ||
+        (weights_needed && absent.count(Role::kWeight) > 0) ||
+        !trained_.LayOut(absent, label_, weight_, &other) ||
+        other.size() != count()) {
+      continue;
+    }
+    if (layout->empty()) *layout = other;
+    const auto same = [](const TableColumn& a, const TableColumn& b) {
+      return a.value == b.value;
+    };
+    if (!std::equal(layout->begin(), layout->end(), other.begin(), same)) {
+      return LayoutError(/*ambiguous=*/true);
+    }
+  }
+  return layout->empty() ? LayoutError(/*ambiguous=*/false) : Status();
 }
 
 // Decide prints it: a file that lacks another column looks the same.
@@ -491,13 +492,7 @@ Status CsvColumns::AssignListedColumns() {
                              Describe(column).c_str());
     }
     if (IsLabel(column) && label_may_be_absent()) label_ = -1;
-    if (IsLabel(column)) {
-      return ValueColumnError("the column of the label", label_);
-    }
-    if (IsWeight(column)) {
-      return ValueColumnError("the column of sample_weight", weight_);
-    }
-    AddValue(column, num_values_);
+    RINGLET_RETURN_IF_ERROR(AddOtherValue(column, num_values_));
   }
   return Status();
 }

@@ -67,6 +67,7 @@ class CsvColumns {
   bool IsWeight(size_t column) const {
     return static_cast<int64_t>(column) == weight_;
   }
+  bool Has(const std::string& name) const { return by_name_.count(name) > 0; }
   bool has_weight() const {
     return !options_.weight_name.empty() || options_.weight_column;
   }
@@ -93,16 +94,19 @@ class CsvColumns {
   Status FindGivenColumns(bool label, bool weight);
   Status CheckWeight() const;
   void AddValue(size_t column, int64_t value);
+  // The same, or an error if the column is the label or the weight.
+  Status AddOtherValue(size_t column, int64_t value);
 
   // Assigns the columns by the names of the training data.
   Status AssignColumnsByName();
   Status FindTrainingColumn(int64_t index, const char* what,
-                            size_t* column) const;
+                            int64_t* column) const;
   Status FindLabelByName();
   Status CheckChoice() const;
   void PrintIgnoredColumns() const;
   // Assigns the columns by their places in the training data.
   Status AssignColumnsAsInTraining();
+  Status FindLayout(std::vector<TableColumn>* layout) const;
   void PrintAbsent(Role role, const char* what,
                    const std::vector<TableColumn>& layout);
   Status LayoutError(bool ambiguous) const;
@@ -113,7 +117,6 @@ class CsvColumns {
   Status CheckHasLabel(size_t dropped);
 
   Status SeveralError(const std::string& name, const char* what) const;
-  Status ValueColumnError(const char* what, int64_t column) const;
 
   const std::string& path_;
   const CsvOptions& options_;

@@ -111,24 +111,10 @@ Status TableEncoder::BeginLearning() {
   std::map<size_t, CsvOptions::MissingRule> rules;
   RINGLET_RETURN_IF_ERROR(FindRules(&rules));
   for (size_t i = 0; i < columns_.count(); ++i) {
-    if (columns_.value_index(i) < 0) continue;
     const auto own = rules.find(i);
-    const CsvOptions::MissingRule& missing =
-        own == rules.end() ? options_.missing : own->second;
-    Rule& rule = rules_[static_cast<size_t>(columns_.value_index(i))];
-    rule.fill = missing.value;
-    using Missing = CsvOptions::Missing;
-    if (missing.kind == Missing::kError) continue;
-    if (missing.kind == Missing::kDrop) {
-      rule.missing = OnMissing::kDrop;
-      encoding_.columns[columns_.value_index(i)].drop = true;
-    } else if (rule.is_text) {
-      rule.missing = OnMissing::kCategory;
-    } else {
-      const bool mean = missing.kind == Missing::kMean;
-      rule.missing = mean ? OnMissing::kMean : OnMissing::kFill;
-      encoding_.columns[columns_.value_index(i)].fill = missing.value;
-    }
+    if (columns_.value_index(i) < 0) continue;
+    SetMissing(columns_.value_index(i),
+               own == rules.end() ? options_.missing : own->second);
   }
   for (size_t place = 0; place < rules_.size(); ++place) {
     const Rule& rule = rules_[place];
@@ -137,6 +123,24 @@ Status TableEncoder::BeginLearning() {
     }
   }
   return Status();
+}
+
+void TableEncoder::SetMissing(int64_t place,
+                              const CsvOptions::MissingRule& missing) {
+  using Missing = CsvOptions::Missing;
+  Rule& rule = rules_[static_cast<size_t>(place)];
+  rule.fill = missing.value;
+  if (missing.kind == Missing::kError) return;
+  if (missing.kind == Missing::kDrop) {
+    rule.missing = OnMissing::kDrop;
+    encoding_.columns[place].drop = true;
+  } else if (rule.is_text) {
+    rule.missing = OnMissing::kCategory;
+  } else {
+    const bool mean = missing.kind == Missing::kMean;
+    rule.missing = mean ? OnMissing::kMean : OnMissing::kFill;
+    encoding_.columns[place].fill = missing.value;
+  }
 }
 
 Status TableEncoder::FindRules(
@@ -230,15 +234,13 @@ Status TableEncoder::EncodeText(size_t column, std::string_view field,
     }
     field = "";
   }
-  const TableEncoding::Column& encoding = encoding_.columns.at(value_index);
   auto found = rule.numbers.find(field);
   if (found == rule.numbers.end()) {
-    if (!rule.learns && encoding.has_unknown_category) {
-      *cell = static_cast<float>(encoding.categories.size());
-      return Status();
-    }
     if (!rule.learns) {
-      *cell = kNoCategory;
+      const TableEncoding::Column& known = encoding_.columns.at(value_index);
+      *cell = known.has_unknown_category
+                  ? static_cast<float>(known.categories.size())
+                  : kNoCategory;
       return Status();
     }
     if (rule.numbers.size() == kMaxCategories) {

@@ -77,6 +77,8 @@ class TableEncoder {
 
   Status BeginLearning();
   Status BeginKnown();
+  // Sets the rule of a value's column for missing values.
+  void SetMissing(int64_t place, const CsvOptions::MissingRule& missing);
   Status FindRules(std::map<size_t, CsvOptions::MissingRule>* rules) const;
   bool IsGivenMissing(std::string_view field) const;
   Status EncodeText(size_t column, std::string_view field, int64_t line,
