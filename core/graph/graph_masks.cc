@@ -1,4 +1,5 @@
-// Masks: which layers make, take, pass on and lose them, as in Keras.
+// Masks: how they pass through a graph, as in Keras. The MaskRule of each class
+// of layer is in layer_table.cc.
 //
 // An Embedding with mask_zero and a Masking make one, a number for each step of
 // their input. It follows the output through layers that keep the steps apart.
@@ -19,62 +20,13 @@ namespace {
 
 using Kind = Layer::Kind;
 
-enum class MaskRule : uint8_t {
-  kLoses,
-  kPasses,   // the mask of its input, or the one that all inputs have
-  kTakes,    // it leaves out masked steps
-  kAttends,  // it takes those of query, value and key, and passes the first
-  kRefuses,
-};
-
+// That of a TimeDistributed is that of the layer which it applies, but it keeps
+// the steps apart.
 MaskRule RuleOf(const Layer& layer) {
-  switch (layer.kind) {
-    case Kind::kDense:
-    case Kind::kActivation:
-    case Kind::kReLU:
-    case Kind::kLeakyReLU:
-    case Kind::kELU:
-    case Kind::kPReLU:
-    case Kind::kDropout:
-    case Kind::kSpatialDropout1D:
-    case Kind::kSpatialDropout2D:
-    case Kind::kGaussianNoise:
-    case Kind::kGaussianDropout:
-    case Kind::kAlphaDropout:
-    case Kind::kAdd:
-    case Kind::kSubtract:
-    case Kind::kMultiply:
-    case Kind::kAverage:
-    case Kind::kMaximum:
-    case Kind::kMinimum:
-    case Kind::kConcatenate:
-    case Kind::kPositionEmbedding:
-    case Kind::kLayerNormalization:
-    case Kind::kGroupNormalization:
-    case Kind::kUnitNormalization:
-    case Kind::kRescaling:
-    case Kind::kNormalization:
-    case Kind::kRecurrentOutput:
-      return MaskRule::kPasses;
-    case Kind::kSimpleRNN:
-    case Kind::kLSTM:
-    case Kind::kGRU:
-    case Kind::kGlobalAveragePooling1D:
-    case Kind::kBatchNormalization:
-      return MaskRule::kTakes;
-    case Kind::kAttention:
-    case Kind::kMultiHeadAttention:
-      return MaskRule::kAttends;
-    case Kind::kSoftmax:
-      return MaskRule::kRefuses;
-    case Kind::kTimeDistributed: {
-      if (layer.layer == nullptr) return MaskRule::kLoses;
-      const MaskRule rule = RuleOf(*layer.layer);
-      return rule == MaskRule::kLoses ? MaskRule::kPasses : rule;
-    }
-    default:
-      return MaskRule::kLoses;
-  }
+  if (layer.kind != Kind::kTimeDistributed) return ClassOf(layer).mask;
+  if (layer.layer == nullptr) return MaskRule::kLoses;
+  const MaskRule rule = RuleOf(*layer.layer);
+  return rule == MaskRule::kLoses ? MaskRule::kPasses : rule;
 }
 
 bool Takes(MaskRule rule) {

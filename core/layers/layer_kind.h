@@ -1,4 +1,4 @@
-// Layer::Kind: the classes of layers, in the order of layer_table.cc.
+// Layer::Kind: the classes of layers. Each has a row in layer_table.cc.
 
 #ifndef RINGLET_CORE_LAYERS_LAYER_KIND_H_
 #define RINGLET_CORE_LAYERS_LAYER_KIND_H_

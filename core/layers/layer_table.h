@@ -3,8 +3,8 @@
 //
 // To add a layer, add its Kind to layer_kind.h, its members and factory to
 // ringlet/layers.h, its Op and OpMaker to a .cc of a subfolder, its fields to
-// layer_fields.h and its row to layer_table.cc. To export it, add its
-// primitives to io/export/lowering.cc.
+// layer_fields.h and its row to layer_table.cc, with its MaskRule. To export
+// it, add its primitives to io/export/lowering.cc.
 //
 // JSON in both directions, docs/reference.md, the fingerprint that ranks
 // compare, the description in a backup and the check of setters follow from the
@@ -234,6 +234,15 @@ using OpMaker = Status(const Layer&, const std::vector<Shape>& inputs,
 // states.
 enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny, kQuery, kStates };
 
+// What a layer does with a mask of its input (core/graph/graph_masks.cc).
+enum class MaskRule : uint8_t {
+  kLoses,
+  kPasses,   // the mask of its input, or the one that all inputs have
+  kTakes,    // it leaves out masked steps
+  kAttends,  // it takes those of query, value and key, and passes the first
+  kRefuses,
+};
+
 struct LayerClass {
   const char* name;     // Keras's class name, which is written
   const char* aliases;  // other names, separated by spaces
@@ -241,12 +250,13 @@ struct LayerClass {
   // Makes a layer with Keras's defaults. Null if the layer has no JSON.
   Layer (*make)();
   LayerInputs inputs;
+  MaskRule mask;
   OpMaker* make_op;  // null for an Input, which has no op
   // In the order of writing, without the fields that all layers have.
   LayerFields fields = {};
-  // Element i of the output depends only on element i of each input. Such a
-  // layer works in any order of elements, also in that of PyTorch.
-  bool elementwise = false;
+  // The output has the shape of its inputs, and their order of elements: that
+  // of a flattened image stays that of PyTorch for the weights after the layer.
+  bool keeps_layout = false;
   // The number of axes besides the channels: 2 for images of (height, width,
   // channels), 1 for (steps, channels), 0 if any shape is accepted. A layer
   // with one axis uses the second number of a pair, and writes it as a list of

@@ -18,7 +18,7 @@ Shape FlattenedRows(const Model& model, int node) {
   while (model.output_shape(node).rank() == 1 &&
          model.inputs(node).size() == 1) {
     const LayerClass& row = ClassOf(model.layer(node));
-    if (!row.elementwise && row.kind != Layer::Kind::kFlatten &&
+    if (!row.keeps_layout && row.kind != Layer::Kind::kFlatten &&
         row.kind != Layer::Kind::kReshape) {
       break;
     }

@@ -29,7 +29,7 @@ void TorchImages::TrackNode(int node, bool weighted) {
   output.is_sequence = row.axes == 1;
   for (const int input : model_.inputs(node)) {
     const Output& before = outputs_[static_cast<size_t>(input)];
-    output.is_sequence |= (row.elementwise || joins) && before.is_sequence;
+    output.is_sequence |= (row.keeps_layout || joins) && before.is_sequence;
     if (!weighted) output.permuted = std::max(output.permuted, before.permuted);
   }
   if (row.kind == Layer::Kind::kPermute) output.permuted = node;
@@ -37,7 +37,7 @@ void TorchImages::TrackNode(int node, bool weighted) {
     const bool flattens =
         row.kind == Layer::Kind::kFlatten || row.kind == Layer::Kind::kReshape;
     if (flattens) TrackFlatten(node, &output);
-    if (row.elementwise || joins) TrackMerge(node, &output);
+    if (row.keeps_layout || joins) TrackMerge(node, &output);
   }
   TrackRowOrder(node, &output);
   outputs_.push_back(output);
