@@ -271,7 +271,8 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
   s.PutTo(sums);
   AddRows(sums, taps, kWide, c.filters - f, block.adds,
           c.dw + k * c.dw_stride + f, c.dw_stride);
-  if (kSums) AddRows(dy_sums, 1, kWide, c.filters - f, false, c.sums + f, 0);
+  if (kSums)
+    AddRows(dy_sums, 1, kWide, c.filters - f, /*adds=*/false, c.sums + f, 0);
 }
 
 // Computes the first of `run` neighbouring taps, with the fewest tiles of even

@@ -260,7 +260,7 @@ class Multiplier {
         p_.c.data + rows.begin * p_.c.row_stride + cols.begin * p_.c.col_stride;
     if (p_.c.col_stride != 1) {
       alignas(64) float tile[kMaxTile];
-      loops_.rows(m, n, k, a, 1, rows_, b, cols_, false, tile, n);
+      loops_.rows(m, n, k, a, 1, rows_, b, cols_, /*add=*/false, tile, n);
       Scatter(tile, m, n, add, c);
     } else if (m == set_.tile_rows && n == set_.tile_cols && k > 0 &&
                set_.tile != nullptr) {

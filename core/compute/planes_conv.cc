@@ -42,10 +42,10 @@ inline void TurnFour(const Lanes* a, Lanes* to) {
   const Lanes h0 = _mm512_unpackhi_ps(a[0], a[1]);
   const Lanes l1 = _mm512_unpacklo_ps(a[2], a[3]);
   const Lanes h1 = _mm512_unpackhi_ps(a[2], a[3]);
-  to[0] = Pairs(l0, l1, false);
-  to[1] = Pairs(l0, l1, true);
-  to[2] = Pairs(h0, h1, false);
-  to[3] = Pairs(h0, h1, true);
+  to[0] = Pairs(l0, l1, /*high=*/false);
+  to[1] = Pairs(l0, l1, /*high=*/true);
+  to[2] = Pairs(h0, h1, /*high=*/false);
+  to[3] = Pairs(h0, h1, /*high=*/true);
 }
 
 // Writes eight filters' sums at sixteen positions to the outputs of the

@@ -73,7 +73,7 @@ inline RINGLET_INLINE void ForEachWindow(const PoolWindows& w, bool writes_next,
 
 template <int kSide>
 void ComputeMaxima(const PoolWindows w, const float* x, float* y) {
-  ForEachWindow(w, true,
+  ForEachWindow(w, /*writes_next=*/true,
                 [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
                   const float* const from = x + p * w.step + c;
                   Lanes max = here.Load(from);
@@ -164,7 +164,7 @@ template <int kSide>
 void ComputeIndexedMaxima(const PoolWindows w, const float* x, bool above_zero,
                           float* y, uint8_t* indices) {
   ForEachWindow(
-      w, true,
+      w, /*writes_next=*/true,
       [&](int64_t p, int64_t c, auto here, int64_t count) RINGLET_INLINE {
         const float* const from = x + p * w.step + c;
         Lanes max = here.Load(from);

@@ -31,11 +31,11 @@ void FramedLink::SetPhase(LinkPhase next) {
 
 void FramedLink::Send(FrameHeader header, const uint8_t* payload) {
   RINGLET_CHECK(header.payload_bytes <= kEagerBytes);
-  Enqueue(&header, payload, false);
+  Enqueue(&header, payload, /*borrowed=*/false);
 }
 
 void FramedLink::SendBorrowed(FrameHeader header, const uint8_t* payload) {
-  Enqueue(&header, payload, true);
+  Enqueue(&header, payload, /*borrowed=*/true);
 }
 
 // Returns the queue entry for the next frame. A heartbeat replaces a queued one

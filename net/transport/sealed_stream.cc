@@ -66,7 +66,7 @@ StreamPtr SealedStream::Connect(StreamPtr below,
                                 const ListenerIdentity& listener,
                                 const uint8_t* secret, SeenGreetings*) {
   return StreamPtr(new SealedStream(std::move(below), std::move(keys), listener,
-                                    secret, nullptr, true));
+                                    secret, nullptr, /*connects=*/true));
 }
 
 StreamPtr SealedStream::Accept(StreamPtr below,
@@ -74,7 +74,7 @@ StreamPtr SealedStream::Accept(StreamPtr below,
                                const ListenerIdentity& listener,
                                const uint8_t* secret, SeenGreetings* answered) {
   return StreamPtr(new SealedStream(std::move(below), std::move(keys), listener,
-                                    secret, answered, false));
+                                    secret, answered, /*connects=*/false));
 }
 
 void SealedStream::Start(ByteStream::Owner* owner) {

@@ -117,7 +117,7 @@ Status UvStream::ConnectTcp(UvHandles* handles, const sockaddr* address,
                             StreamPtr* out) {
   UvStream* new_stream = nullptr;
   StreamPtr stream;
-  RINGLET_RETURN_IF_ERROR(Make(handles, false, &new_stream, &stream));
+  RINGLET_RETURN_IF_ERROR(Make(handles, /*local=*/false, &new_stream, &stream));
   new_stream->connect_.data = new_stream;
   const int error = uv_tcp_connect(
       &new_stream->connect_, &new_stream->handle_.tcp, address,
@@ -145,7 +145,7 @@ Status UvStream::ConnectLocal(UvHandles* handles, const std::string& name,
   RINGLET_RETURN_IF_ERROR(ConnectLocalSocket(name, &fd));
   UvStream* new_stream = nullptr;
   StreamPtr stream;
-  const Status status = Make(handles, true, &new_stream, &stream);
+  const Status status = Make(handles, /*local=*/true, &new_stream, &stream);
   const int error =
       status.ok() ? uv_pipe_open(&new_stream->handle_.pipe, fd) : 0;
   if (!status.ok() || error != 0) {
