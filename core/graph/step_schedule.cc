@@ -18,7 +18,7 @@ StepSchedule::StepSchedule(const Graph& graph, const std::vector<bool>& dropped)
       needed.push_back(graph.node(input).root);
     }
     AddRecomputation(graph, dropped, std::move(needed));
-    backward_[i] = Append(i, false);
+    backward_[i] = Append(i, /*is_recompute=*/false);
   }
 }
 
@@ -45,7 +45,8 @@ void StepSchedule::AddRecomputation(const Graph& graph,
     }
   }
   std::sort(missing.begin(), missing.end());
-  for (const int root : missing) recompute_[root] = Append(root, true);
+  for (const int root : missing)
+    recompute_[root] = Append(root, /*is_recompute=*/true);
 }
 
 bool StepSchedule::BackwardReadsInput(const Graph& graph, int i, int input) {

@@ -46,9 +46,9 @@ std::string FormatLine(const char* left, const char* dash, const char* middle,
 
 std::string FormatRow(const char* bar, const std::string& a,
                       const std::string& b, const std::string& c) {
-  return std::string(bar) + " " + FormatCell(a, 31, false) + " " + bar + " " +
-         FormatCell(b, 22, false) + " " + bar + " " + FormatCell(c, 13, true) +
-         " " + bar + "\n";
+  return std::string(bar) + " " + FormatCell(a, 31, /*right=*/false) + " " +
+         bar + " " + FormatCell(b, 22, /*right=*/false) + " " + bar + " " +
+         FormatCell(c, 13, /*right=*/true) + " " + bar + "\n";
 }
 
 std::string Count(const char* label, int64_t floats) {

@@ -128,7 +128,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool is_second_try) {
   double loss_sum = 0;
   RINGLET_RETURN_IF_ERROR(
       ForwardAll(batch.x, batch.count, /*training=*/true, /*for_loss=*/true));
-  RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
+  RINGLET_RETURN_IF_ERROR(SumLosses(batch, /*with_gradient=*/true, &loss_sum));
   if (!is_second_try) {
     RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
     report_.StoreResult(replica_);
@@ -189,7 +189,7 @@ Status Stepper::TrainStep(const Batch& batch) {
     double loss_sum = 0;
     RINGLET_RETURN_IF_ERROR(
         ForwardAll(own.x, own.count, /*training=*/true, /*for_loss=*/true));
-    RINGLET_RETURN_IF_ERROR(SumLosses(own, true, &loss_sum));
+    RINGLET_RETURN_IF_ERROR(SumLosses(own, /*with_gradient=*/true, &loss_sum));
     RINGLET_RETURN_IF_ERROR(Report(own, loss_sum));
     report_.AddResult(replica_);
     const bool update_when_final =
@@ -220,7 +220,7 @@ Status Stepper::RunPass(const Batch& batch, StepReport* report) {
   double loss_sum = 0;
   RINGLET_RETURN_IF_ERROR(
       ForwardAll(batch.x, batch.count, /*training=*/true, /*for_loss=*/true));
-  RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
+  RINGLET_RETURN_IF_ERROR(SumLosses(batch, /*with_gradient=*/true, &loss_sum));
   loss_sum += updater_.Penalty() * static_cast<double>(count_);
   RINGLET_RETURN_IF_ERROR(
       report->Compute(batch, loss_sum, loss_sums_, graph_, memory_));
@@ -229,8 +229,9 @@ Status Stepper::RunPass(const Batch& batch, StepReport* report) {
 
 Status Stepper::Test(const Batch& batch) {
   double loss_sum = 0;
-  RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, false, true));
-  RINGLET_RETURN_IF_ERROR(SumLosses(batch, false, &loss_sum));
+  RINGLET_RETURN_IF_ERROR(
+      Forward(batch.x, batch.count, /*training=*/false, /*for_loss=*/true));
+  RINGLET_RETURN_IF_ERROR(SumLosses(batch, /*with_gradient=*/false, &loss_sum));
   return Report(batch, loss_sum);
 }
 
