@@ -92,9 +92,9 @@ std::string EndText(const Life& life) {
   std::string out = TimeText(last.wall) + "  ";
   if (last.is("end")) {
     out += "ended with exit code " + std::to_string(last.code) + " " +
-           DoingText(doing, false);
+           DoingText(doing, /*with_activity=*/false);
   } else {
-    out += "its log ends here, " + DoingText(doing, true) +
+    out += "its log ends here, " + DoingText(doing, /*with_activity=*/true) +
            ": it was killed or stopped, or lost its power, or still runs";
   }
   if (signal != nullptr) {

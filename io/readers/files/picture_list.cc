@@ -137,10 +137,11 @@ Status ListFiles(const MediaKind& kind, const std::string& directory,
 
 Status ListFilesOrClasses(const MediaKind& kind, const std::string& directory,
                           FileList* list) {
-  const Status labelled = ListFiles(kind, directory, true, {}, list);
+  const Status labelled =
+      ListFiles(kind, directory, /*labelled=*/true, {}, list);
   if (labelled.code() != Code::kInvalidArgument) return labelled;
   *list = {};
-  return ListFiles(kind, directory, false, {}, list);
+  return ListFiles(kind, directory, /*labelled=*/false, {}, list);
 }
 
 namespace {
