@@ -512,8 +512,8 @@ DEFECTS = {
          ("net_doctor", "ExchangeTest.HostileDoctor_EndsOnlyItsConnection")),
     "doctor: large frames that do not arrive are no fault":
         ("net/doctor/exchange.cc",
-         "if (stalls) EndData(peer, true);",
-         "if (stalls) EndData(peer, false);",
+         "if (stalls) EndData(peer, /*stalled=*/true);",
+         "if (stalls) EndData(peer, /*stalled=*/false);",
          ("net_doctor", "ExchangeTest.LargeFramesDoNotArrive_IsStalled")),
     "doctor: the greatest limit of memory counts":
         ("net/doctor/host_checks.cc",

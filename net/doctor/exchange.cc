@@ -160,8 +160,8 @@ void DoctorExchange::TickDial(int peer) {
   if (dial.state != State::kMeasures) return;
   const bool over = dial.acked > 0 && now_ - dial.first_sent >= kDataNanos;
   const bool stalls = now_ - dial.since > kStallNanos;
-  if (over && dial.acked == dial.sent) return EndData(peer, false);
-  if (stalls) EndData(peer, true);
+  if (over && dial.acked == dial.sent) return EndData(peer, /*stalled=*/false);
+  if (stalls) EndData(peer, /*stalled=*/true);
 }
 
 bool DoctorExchange::done() const {
@@ -360,7 +360,7 @@ Status DoctorExchange::OnDialledMessage(FramedLink* link,
     dial.acked = header.sequence;
     dial.since = now_;
     SendData(&dial);
-    if (dial.acked == dial.sent) EndData(link->peer, false);
+    if (dial.acked == dial.sent) EndData(link->peer, /*stalled=*/false);
     return Status();
   }
   return Corruption("a doctor's message %u out of turn", header.chunk);

@@ -75,7 +75,7 @@ void Console::AddLine(int stream, const std::string& prefix,
                 "\n");
   if (output.waiting() > kHighWater && !paused_[stream]) {
     paused_[stream] = true;
-    owner_->OnPause(stream, true);
+    owner_->OnPause(stream, /*paused=*/true);
   }
   FlushSoon();
 }
@@ -102,7 +102,7 @@ void Console::Flush() {
   for (int i = 0; i < 2; ++i) {
     if (paused_[i] && OutputOf(i).waiting() < kLowWater) {
       paused_[i] = false;
-      owner_->OnPause(i, false);
+      owner_->OnPause(i, /*paused=*/false);
     }
   }
   if (!empty()) FlushAfter(kRetryMillis);

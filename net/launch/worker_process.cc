@@ -102,7 +102,7 @@ Status WorkerProcess::OpenStreams(int* write_ends) {
       close(ends[0]);
       return OsError(-error, "cannot watch a pipe");
     }
-    if (!shared_->console->paused(i)) Read(i, true);
+    if (!shared_->console->paused(i)) Read(i, /*on=*/true);
   }
   return Status();
 }

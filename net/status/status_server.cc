@@ -65,9 +65,11 @@ void Server::OnRead(Connection* connection, ssize_t bytes) {
     case State::kComplete:
       return Respond(connection, AnswerTo(request), request.method != "HEAD");
     case State::kTooLong:
-      return Respond(connection, {431, "text/plain", "too long\n"}, true);
+      return Respond(connection, {431, "text/plain", "too long\n"},
+                     /*with_body=*/true);
     default:
-      return Respond(connection, {400, "text/plain", "not HTTP\n"}, true);
+      return Respond(connection, {400, "text/plain", "not HTTP\n"},
+                     /*with_body=*/true);
   }
 }
 
