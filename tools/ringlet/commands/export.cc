@@ -283,7 +283,8 @@ Status ExportWeights(const std::string& from, const ExportFlags& flags) {
 
 // Checks for flags that exclude each other.
 Status CheckFlags(const ExportFlags& f, const std::string& from) {
-  const bool is_whole_model = WholeModelText(f.format, false) != nullptr;
+  const bool is_whole_model =
+      WholeModelText(f.format, /*int8=*/false) != nullptr;
   if (!is_whole_model && f.format != "npz" && f.format != "safetensors") {
     return InvalidArgument(
         "the format is '%s'; give --format onnx, c, json, npz or safetensors",
@@ -396,7 +397,8 @@ int ExportCommand(const std::vector<std::string>& line) {
     status = CheckNotRead("--out", f.out, {f.init.path, f.data});
   }
   if (!status.ok()) return InputExitCode(status);
-  const bool is_whole_model = WholeModelText(f.format, false) != nullptr;
+  const bool is_whole_model =
+      WholeModelText(f.format, /*int8=*/false) != nullptr;
   return InputExitCode(is_whole_model ? ExportModel(from, f)
                                       : ExportWeights(from, f));
 }

@@ -320,7 +320,8 @@ Dataset OpenPictures(const PictureConfig& config, const std::string& csv,
                      bool targets) {
   // Predictions are of the examples that training has divided.
   if (!targets && IsDivided(config)) {
-    const Dataset same = OpenPictures(config, csv, table, model, true);
+    const Dataset same =
+        OpenPictures(config, csv, table, model, /*targets=*/true);
     const bool has_no_classes = same.source() == nullptr &&
                                 same.status().code() == Code::kInvalidArgument;
     if (!has_no_classes) return same;

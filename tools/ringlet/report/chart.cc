@@ -317,7 +317,8 @@ std::string LineChartHtml(const LineChart& chart) {
   }
   return FigureHtml(chart.title, about, KeyHtml(chart), frame,
                     svg + HoversHtml(chart, frame, x),
-                    labels + EndLabelsHtml(chart, frame), chart.x_name, true);
+                    labels + EndLabelsHtml(chart, frame), chart.x_name,
+                    /*named_lines=*/true);
 }
 
 std::string HistogramHtml(const BarChart& histogram) {
@@ -339,7 +340,7 @@ std::string HistogramHtml(const BarChart& histogram) {
            ExactText(histogram.counts[i]) + "</title></rect>\n";
   }
   return FigureHtml(histogram.title, "examples in each bar", "", frame,
-                    svg + "</g>", "", histogram.x_name, false);
+                    svg + "</g>", "", histogram.x_name, /*named_lines=*/false);
 }
 
 std::string ScatterHtml(const Scatter& scatter) {
@@ -365,7 +366,7 @@ std::string ScatterHtml(const Scatter& scatter) {
   }
   if (!dots.empty()) svg += "<path class=\"dot\" d=\"" + dots + "\"/>";
   return FigureHtml(scatter.title, scatter.y_name, "", frame, svg, "",
-                    scatter.x_name, false);
+                    scatter.x_name, /*named_lines=*/false);
 }
 
 }  // namespace ringlet

@@ -100,11 +100,11 @@ std::vector<KeyFigure> TilesOf(const std::vector<NamedCurve>& curves,
         {"last loss", ShortText(last.y), x_name + " " + ExactText(last.x)});
   }
   if (const NamedCurve* loss = Find(curves, "val_loss")) {
-    tiles.push_back(BestTile(*loss, true, x_name));
+    tiles.push_back(BestTile(*loss, /*lowest=*/true, x_name));
   }
   for (const char* name : {"val_accuracy", "accuracy"}) {
     if (const NamedCurve* accuracy = Find(curves, name)) {
-      tiles.push_back(BestTile(*accuracy, false, x_name));
+      tiles.push_back(BestTile(*accuracy, /*lowest=*/false, x_name));
       break;
     }
   }

@@ -156,8 +156,8 @@ std::string StepChartHtml(const EventHistory& events,
       line.dashed = dashed;
       chart.lines.push_back(line);
     };
-    add(worker->p50, " p50", false);
-    if (both) add(worker->p99, " p99", true);
+    add(worker->p50, " p50", /*dashed=*/false);
+    if (both) add(worker->p99, " p99", /*dashed=*/true);
     ++color;
   }
   if (!both) chart.unit = "seconds; half of the steps were shorter (p50)";
