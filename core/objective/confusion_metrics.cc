@@ -90,19 +90,19 @@ void UpdateRecall(const Metric& metric, const MetricBatch& batch,
 
 void UpdateTruePositives(const Metric& m, const MetricBatch& b,
                          MetricState* s) {
-  UpdateCount(m, b, true, true, s);
+  UpdateCount(m, b, /*truth=*/true, /*guess=*/true, s);
 }
 void UpdateTrueNegatives(const Metric& m, const MetricBatch& b,
                          MetricState* s) {
-  UpdateCount(m, b, false, false, s);
+  UpdateCount(m, b, /*truth=*/false, /*guess=*/false, s);
 }
 void UpdateFalsePositives(const Metric& m, const MetricBatch& b,
                           MetricState* s) {
-  UpdateCount(m, b, false, true, s);
+  UpdateCount(m, b, /*truth=*/false, /*guess=*/true, s);
 }
 void UpdateFalseNegatives(const Metric& m, const MetricBatch& b,
                           MetricState* s) {
-  UpdateCount(m, b, true, false, s);
+  UpdateCount(m, b, /*truth=*/true, /*guess=*/false, s);
 }
 
 double TotalOf(const Metric&, const MetricState* state, int64_t) {

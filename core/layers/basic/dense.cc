@@ -116,8 +116,8 @@ class DenseOp final : public Op {
   void WeightGradient(const OpCall& call, Range part, float* dw) const {
     const ConstMatrix x = RowMajor(call.x[0], call.batch * rows_, inputs_);
     // dW(K,U) = X(B,K)^T * dY(B,U)
-    Gemm(x.Cols(part.begin, part.end).Transposed(), OutputGradient(call), false,
-         RowMajor(dw, part.size(), units_));
+    Gemm(x.Cols(part.begin, part.end).Transposed(), OutputGradient(call),
+         /*add=*/false, RowMajor(dw, part.size(), units_));
   }
 
   // Columns `part` of dX: dX(B,K) = dY(B,U) * W(K,U)^T. If dX is in the place
@@ -128,11 +128,12 @@ class DenseOp final : public Op {
     const ConstMatrix w = Weights(call).Rows(part.begin, part.end).Transposed();
     if (call.x_activation == kLinear) {
       const Matrix dx = RowMajor(call.dx[0], rows, inputs_);
-      return Gemm(dy, w, false, dx.Cols(part.begin, part.end));
+      return Gemm(dy, w, /*add=*/false, dx.Cols(part.begin, part.end));
     }
     for (int64_t at = 0; at < rows; at += kSpaceRows) {
       const int64_t some = std::min(kSpaceRows, rows - at);
-      Gemm(dy.Rows(at, at + some), w, false, RowMajor(space, some, width));
+      Gemm(dy.Rows(at, at + some), w, /*add=*/false,
+           RowMajor(space, some, width));
       float* x = call.dx[0] + at * inputs_ + part.begin;
       for (int64_t i = 0; i < some; ++i, x += inputs_) {
         ActivationGradient(call.x_activation, x, 1, width, space + i * width);

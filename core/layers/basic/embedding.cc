@@ -104,8 +104,8 @@ class EmbeddingOp final : public Op {
                   rows + i * rank_);
     }
     ScaleBy(scale_, n * rank_, rows);
-    Gemm(RowMajor(static_cast<const float*>(rows), n, rank_), B(call), true,
-         RowMajor(call.y, n, width_), call.pool);
+    Gemm(RowMajor(static_cast<const float*>(rows), n, rank_), B(call),
+         /*add=*/true, RowMajor(call.y, n, width_), call.pool);
   }
 
   void LoraGradients(const OpCall& call) const {
@@ -113,9 +113,10 @@ class EmbeddingOp final : public Op {
     const ConstMatrix dy =
         RowMajor(static_cast<const float*>(call.dy), n, width_);
     Gemm(RowMajor(static_cast<const float*>(call.saved), n, rank_).Transposed(),
-         dy, false, RowMajor(call.d_weights[2], rank_, width_), call.pool);
-    Gemm(dy, B(call).Transposed(), false, RowMajor(call.scratch, n, rank_),
+         dy, /*add=*/false, RowMajor(call.d_weights[2], rank_, width_),
          call.pool);
+    Gemm(dy, B(call).Transposed(), /*add=*/false,
+         RowMajor(call.scratch, n, rank_), call.pool);
     ScaleBy(scale_, n * rank_, call.scratch);
     SumRows(call, call.scratch, rank_, call.d_weights[1]);
   }

@@ -66,10 +66,10 @@ class LoraDenseOp final : public Op {
     const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
     const Matrix y = RowMajor(call.y, rows, units_);
     // XA(B,R) = s X(B,K) * A(K,R)
-    Gemm(x, A(call), false, xa, call.pool);
+    Gemm(x, A(call), /*add=*/false, xa, call.pool);
     ScaleBy(scale_, rows * rank_, xa.data);
     // Y(B,U) = X(B,K) * W(K,U) + XA(B,R) * B(R,U)
-    Gemm(x, W(call), false, y, call.pool);
+    Gemm(x, W(call), /*add=*/false, y, call.pool);
     Product product{Const(xa), B(call), y};
     product.add = true;
     MultiplyAndActivate(product, bias_ ? call.weights[1] : nullptr,
@@ -85,14 +85,14 @@ class LoraDenseOp final : public Op {
     const ConstMatrix dy = Const(RowMajor(call.dy, rows, units_));
     // DYB(B,R) = s dY(B,U) * B(R,U)^T
     const Matrix dyb = RowMajor(call.scratch, rows, rank_);
-    Gemm(dy, B(call).Transposed(), false, dyb, call.pool);
+    Gemm(dy, B(call).Transposed(), /*add=*/false, dyb, call.pool);
     ScaleBy(scale_, rows * rank_, dyb.data);
     if (!frozen()) WeightGradients(call, dy, Const(dyb));
     if (call.dx[0] != nullptr) {
       // dX(B,K) = dY(B,U) * W(K,U)^T + DYB(B,R) * A(K,R)^T
       const Matrix dx = RowMajor(call.dx[0], rows, inputs_);
-      Gemm(dy, W(call).Transposed(), false, dx, call.pool);
-      Gemm(Const(dyb), A(call).Transposed(), true, dx, call.pool);
+      Gemm(dy, W(call).Transposed(), /*add=*/false, dx, call.pool);
+      Gemm(Const(dyb), A(call).Transposed(), /*add=*/true, dx, call.pool);
     }
     if (!frozen()) call.sink->OnGradientsFinal(call.gradient_offset);
   }
@@ -123,12 +123,12 @@ class LoraDenseOp final : public Op {
       AddColumnSums(call.dy, rows, units_, call.d_weights[1]);
     }
     // dA(K,R) = X(B,K)^T * DYB(B,R)
-    Gemm(RowMajor(call.x[0], rows, inputs_).Transposed(), dyb, false,
+    Gemm(RowMajor(call.x[0], rows, inputs_).Transposed(), dyb, /*add=*/false,
          RowMajor(call.d_weights[first_], inputs_, rank_), call.pool);
     // dB(R,U) = XA(B,R)^T * dY(B,U)
     Gemm(RowMajor(static_cast<const float*>(call.saved), rows, rank_)
              .Transposed(),
-         dy, false, RowMajor(call.d_weights[first_ + 1], rank_, units_),
+         dy, /*add=*/false, RowMajor(call.d_weights[first_ + 1], rank_, units_),
          call.pool);
   }
 
@@ -218,7 +218,7 @@ std::vector<float> MergeLora(const Layer& layer, const Shape& shape,
       scaled(a, a + shape[0] * rank);
   ScaleBy(LoraScale(layer), shape[0] * rank, scaled.data());
   Gemm(RowMajor(static_cast<const float*>(scaled.data()), shape[0], rank),
-       RowMajor(b, rank, shape[1]), true,
+       RowMajor(b, rank, shape[1]), /*add=*/true,
        RowMajor(merged.data(), shape[0], shape[1]));
   return merged;
 }

@@ -37,7 +37,7 @@ class Pooling2DOp final : public Op {
     ForEachImage(call, [&](int64_t image) {
       const float* x = call.x[0] + image * ImageFloats();
       float* y = call.y + image * output_.elements();
-      if (max_) return maxima_.Forward(x, false, y, nullptr);
+      if (max_) return maxima_.Forward(x, /*above_zero=*/false, y, nullptr);
       ForEachPosition([&](const Box& box, int64_t position) {
         float* out = y + position * window_.channels;
         std::fill_n(out, window_.channels, 0.0f);

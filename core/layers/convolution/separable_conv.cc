@@ -72,7 +72,7 @@ class SeparableConvOp final : public Op {
         float* const y = call.y + examples.begin * output_.elements();
         ComputeMiddle(call, examples, middle);
         // Y(BP,F) = D(BP,CM) * W(CM,F)
-        Gemm(MiddleMatrix(middle, rows), PointKernel(call), false,
+        Gemm(MiddleMatrix(middle, rows), PointKernel(call), /*add=*/false,
              RowMajor(y, rows, filters_));
         BiasActivation(activation, bias_ ? call.weights[2] : nullptr, rows,
                        filters_, y);
@@ -153,8 +153,8 @@ class SeparableConvOp final : public Op {
   void ComputeMiddle(const OpCall& call, Range examples, float* middle) const {
     for (int64_t i = examples.begin; i < examples.end; ++i) {
       depthwise_.Forward(
-          call.x[0] + i * ImageFloats(), call.weights[0], nullptr, false,
-          {0, depthwise_.window().height.output},
+          call.x[0] + i * ImageFloats(), call.weights[0], nullptr,
+          /*relu=*/false, {0, depthwise_.window().height.output},
           middle + MiddleFloats(call.batch),
           middle + (i - examples.begin) * depthwise_.output_floats());
     }
@@ -174,13 +174,13 @@ class SeparableConvOp final : public Op {
     if (!frozen()) {
       ComputeMiddle(call, examples, middle);
       // dW(CM,F) += D(BP,CM)^T * dY(BP,F)
-      Gemm(MiddleMatrix(middle, rows).Transposed(), d_out, true,
+      Gemm(MiddleMatrix(middle, rows).Transposed(), d_out, /*add=*/true,
            RowMajor(sums + GradientOffset(1), depthwise_.filters(), filters_));
       if (bias_) AddColumnSums(dy, rows, filters_, sums + GradientOffset(2));
     }
     if (frozen() && call.dx[0] == nullptr) return;
     // dD(BP,CM) = dY(BP,F) * W(CM,F)^T
-    Gemm(d_out, PointKernel(call).Transposed(), false,
+    Gemm(d_out, PointKernel(call).Transposed(), /*add=*/false,
          RowMajor(middle, rows, depthwise_.filters()));
     for (int64_t i = examples.begin; i < examples.end; ++i) {
       const float* const d_middle =

@@ -48,7 +48,7 @@ void AddMelBins(const Layer& layer, double max_freq, SpectrogramPlan* plan) {
   for (int64_t k = 0; k < count; ++k) {
     const double hertz =
         Place(0, static_cast<double>(layer.sampling_rate) / 2, k, count);
-    places.push_back(htk ? MelOf(hertz, true) : hertz);
+    places.push_back(htk ? MelOf(hertz, /*htk=*/true) : hertz);
   }
   for (size_t m = 0; m < static_cast<size_t>(bins); ++m) {
     const double low = edges[m], middle = edges[m + 1], high = edges[m + 2];
