@@ -60,7 +60,8 @@ class ModelCheckpointCallback final : public Callback {
     }
     RINGLET_RETURN_IF_ERROR(CheckOwnNames(fit));
     if (!options_.save_weights_only) {
-      RINGLET_RETURN_IF_ERROR(CheckSaveModel(*fit.model, true));
+      RINGLET_RETURN_IF_ERROR(
+          CheckSaveModel(*fit.model, /*include_optimizer=*/true));
     }
     RINGLET_RETURN_IF_ERROR(CheckNames(fit));
     // As in Keras the best value and the count are kept from one fit to the

@@ -281,7 +281,8 @@ void LoweringBuilder::MatMul(Primitive* p, int) {
 void LoweringBuilder::Dot(Primitive* p, int) {
   Primitive product = *p;
   product.kind = Kind::kMatMul;
-  product.inputs = {AddMatrix(*p, 0, false), AddMatrix(*p, 1, true)};
+  product.inputs = {AddMatrix(*p, 0, /*sums_rows=*/false),
+                    AddMatrix(*p, 1, /*sums_rows=*/true)};
   const auto shape_of = [&](size_t input) {
     return out_.primitives[static_cast<size_t>(product.inputs[input])].output;
   };

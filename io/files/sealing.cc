@@ -143,7 +143,8 @@ class SealingFile final : public SealedFile {
     const auto* from = static_cast<const unsigned char*>(data);
     for (size_t n; *written < bytes; *written += n, filled_ += n) {
       // More bytes follow, so this piece is not the last.
-      if (filled_ == kPieceBytes) RINGLET_RETURN_IF_ERROR(Flush(false));
+      if (filled_ == kPieceBytes)
+        RINGLET_RETURN_IF_ERROR(Flush(/*last=*/false));
       n = std::min(bytes - *written, kPieceBytes - filled_);
       std::memcpy(&piece_[filled_], from + *written, n);
     }
@@ -162,7 +163,7 @@ class SealingFile final : public SealedFile {
   }
 
  private:
-  Status End() { return ended_ ? failed_ : Flush(true); }
+  Status End() { return ended_ ? failed_ : Flush(/*last=*/true); }
 
   Status Flush(bool last) {
     ended_ = true;  // unless all succeeds

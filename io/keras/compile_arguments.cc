@@ -63,8 +63,8 @@ std::string CompileArgumentsToJson(const Model& compiled) {
           return JsonWriter().Float(output.weight).text();
         });
   }
-  text += ",\"metrics\":" + metrics(false);
-  if (weighted) text += ",\"weighted_metrics\":" + metrics(true);
+  text += ",\"metrics\":" + metrics(/*weighted=*/false);
+  if (weighted) text += ",\"weighted_metrics\":" + metrics(/*weighted=*/true);
   return text + "}";
 }
 
@@ -145,7 +145,8 @@ void ReadMetricsField(const char* key, FieldReader* fields,
                         std::vector<Metric>* list) {
     return ReadMetrics(m, path, weighted, list);
   };
-  fields->Fail(ReadByOutput(json, fields->PathOf(key), false, read, metrics));
+  fields->Fail(
+      ReadByOutput(json, fields->PathOf(key), /*one=*/false, read, metrics));
 }
 
 }  // namespace
@@ -167,8 +168,9 @@ void ReadCompileFields(FieldReader* fields, CompileArguments* arguments) {
     const Json weights = fields->Take(
         kWeights, "a list of numbers, or an object by outputs' names");
     if (weights && fields->ok()) {
-      fields->Fail(ReadByOutput(weights, fields->PathOf(kWeights), false,
-                                ReadWeight, &arguments->weights));
+      fields->Fail(ReadByOutput(weights, fields->PathOf(kWeights),
+                                /*one=*/false, ReadWeight,
+                                &arguments->weights));
     }
   }
   ReadMetricsField("metrics", fields, &arguments->metrics);

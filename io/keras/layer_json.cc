@@ -350,7 +350,7 @@ struct ReadValue {
 void ReadInput(FieldReader* fields, LayerEntry* entry) {
   const char* key = fields->Either("batch_shape", "batch_input_shape");
   fields->Require(key);
-  ReadShape(key, true, 1, fields, &entry->layer.shape);
+  ReadShape(key, /*batch=*/true, 1, fields, &entry->layer.shape);
   fields->OnlyBool("sparse", false);
   fields->OnlyBool("ragged", false);
   fields->OnlyBool("optional", false);
@@ -398,8 +398,8 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   // in every Embedding.
   if (row.kind != Kind::kInput && fields->MarkOptional("batch_input_shape")) {
     entry->has_input = true;
-    ReadShape("batch_input_shape", true, kOpenSize, fields, &entry->input,
-              " (null: any)");
+    ReadShape("batch_input_shape", /*batch=*/true, kOpenSize, fields,
+              &entry->input, " (null: any)");
   }
   return fields->Finish();
 }

@@ -85,7 +85,7 @@ struct WriteValue {
   }
   void operator()(Shape Layer::*member) const {
     const Shape& shape = layer.*member;
-    if (!field.with_batch) return WriteShape(w, false, shape);
+    if (!field.with_batch) return WriteShape(w, /*batch=*/false, shape);
     if (shape.rank() == 0) {
       w->Null();
       return;
@@ -178,7 +178,7 @@ void WriteConfig(JsonWriter* w, const Layer& layer) {
   w->Key("name").String(layer.name);
   if (layer.kind == Layer::Kind::kInput) {
     w->Key("batch_shape");
-    WriteShape(w, true, layer.shape);
+    WriteShape(w, /*batch=*/true, layer.shape);
     w->Key("dtype").String("float32").Key("sparse").Bool(false);
     return;
   }

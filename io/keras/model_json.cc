@@ -90,7 +90,8 @@ Status BuildSequential(std::vector<LayerEntry>* entries, FieldReader* fields,
       }
     } else if (fields->MarkOptional("build_input_shape")) {
       input.layer = Input({});
-      ReadShape("build_input_shape", true, 1, fields, &input.layer.shape);
+      ReadShape("build_input_shape", /*batch=*/true, 1, fields,
+                &input.layer.shape);
     } else {
       fields->Fail(InvalidArgument(
           "%s: the shape of the input is not given; add an InputLayer with "

@@ -98,7 +98,7 @@ class ModelWriter {
     w_.BeginObject().Key("class_name").String("__keras_tensor__");
     w_.Key("config").BeginObject();
     w_.Key("shape");
-    WriteShape(&w_, true, model_.calls[call].output);
+    WriteShape(&w_, /*batch=*/true, model_.calls[call].output);
     w_.Key("dtype").String("float32").Key("keras_history");
     WriteReference(call);
     w_.EndObject().EndObject();
@@ -184,7 +184,7 @@ std::string ToJson(const Model& model) {
   JsonWriter w;
   const Layer layer = model.AsLayer(/*with_weights=*/false);
   WriteKerasObject(&w, ModuleOf(layer), ClassName(layer), [&] {
-    ModelWriter(*layer.model, &w).WriteConfig(model.name(), true);
+    ModelWriter(*layer.model, &w).WriteConfig(model.name(), /*trainable=*/true);
   });
   return w.text();
 }

@@ -68,7 +68,8 @@ void ConvertChannels(int channels, Picture* picture) {
 }  // namespace
 
 Status DecodePicture(std::string_view bytes, int channels, Picture* picture) {
-  RINGLET_RETURN_IF_ERROR(Decode(bytes, false, channels, picture));
+  RINGLET_RETURN_IF_ERROR(
+      Decode(bytes, /*size_only=*/false, channels, picture));
   if (picture->channels != channels) {
     RINGLET_RETURN_IF_ERROR(
         CheckMemoryFor("pixels", static_cast<uint64_t>(picture->count()) *
@@ -79,7 +80,7 @@ Status DecodePicture(std::string_view bytes, int channels, Picture* picture) {
 }
 
 Status DecodePictureSize(std::string_view bytes, Picture* picture) {
-  return Decode(bytes, true, 0, picture);
+  return Decode(bytes, /*size_only=*/true, 0, picture);
 }
 
 Status ReadPicture(const std::string& path, int channels, Picture* picture) {

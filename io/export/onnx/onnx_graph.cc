@@ -138,14 +138,14 @@ int OnnxGraph::NewTensor(const std::string& name, bool may_rename) {
 }
 
 int OnnxGraph::AddInput(const std::string& name, const Shape& shape) {
-  const int tensor = NewTensor(name, false);
+  const int tensor = NewTensor(name, /*may_rename=*/false);
   PutBytes(&ends_, kInput, ValueInfo(NameOf(tensor), shape));
   return tensor;
 }
 
 void OnnxGraph::AddOutput(const std::string& name, const Shape& shape,
                           int tensor) {
-  const int output = NewTensor(name, false);
+  const int output = NewTensor(name, /*may_rename=*/false);
   Tensor& node_output = tensors_[static_cast<size_t>(tensor)];
   if (node_output.may_rename) {
     node_output = {NameOf(output), false};
@@ -164,7 +164,7 @@ int OnnxGraph::AddNode(const char* op, const int* inputs, size_t count,
     if (a.type == kTypeFloats && a.floats->empty()) continue;
     PutBytes(&fields, kAttribute, Attribute(a));
   }
-  const int tensor = NewTensor(layer + "/" + op, true);
+  const int tensor = NewTensor(layer + "/" + op, /*may_rename=*/true);
   std::vector<int> outputs(static_cast<size_t>(output), -1);
   outputs.push_back(tensor);
   nodes_.push_back({op, {inputs, inputs + count}, std::move(outputs), fields});
@@ -179,7 +179,8 @@ int OnnxGraph::OutputOfSameNode(int tensor, int output) {
       continue;
     }
     if (outputs.size() <= number) outputs.resize(number + 1, -1);
-    if (outputs[number] < 0) outputs[number] = NewTensor(NameOf(tensor), true);
+    if (outputs[number] < 0)
+      outputs[number] = NewTensor(NameOf(tensor), /*may_rename=*/true);
     return outputs[number];
   }
   return -1;
@@ -187,7 +188,7 @@ int OnnxGraph::OutputOfSameNode(int tensor, int output) {
 
 int OnnxGraph::AddConstant(const std::string& name, int type,
                            const OnnxInts& dims, Constant* constant) {
-  const int tensor = NewTensor(name, false);
+  const int tensor = NewTensor(name, /*may_rename=*/false);
   std::string fields;
   for (const int64_t dim : dims) PutInt(&fields, kDims, dim);
   PutInt(&fields, kDataType, type);

@@ -116,7 +116,8 @@ int OnnxConverter::AddRecurrence(int x, bool keeps_carry) {
   const int steps = builder_.Node("Transpose", {x}, {{"perm", {1, 0, 2}}});
   const int w = TransposedGates(keeps_carry ? kKernelWithMask : "/W",
                                 p_->kernel, keeps_carry),
-            r = TransposedGates("/R", p_->recurrent_kernel, false),
+            r = TransposedGates("/R", p_->recurrent_kernel,
+                                /*keeps_carry=*/false),
             b = GateBiases(), lengths = -1, h = InitialState(1),
             c = InitialState(2);
   const int inputs[] = {steps, w, r, b, lengths, h, c};
@@ -165,7 +166,7 @@ int OnnxConverter::WithoutDirection(int y, const Primitive& recurrence) {
 // makes each tensor.
 OnnxValue OnnxConverter::Recur() {
   if (p_->masked) return RecurMasked();
-  int y = AddRecurrence(builder_.Last(&x()), false);
+  int y = AddRecurrence(builder_.Last(&x()), /*keeps_carry=*/false);
   if (p_->last_states == 0) y = WithoutDirection(y, *p_);
   return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
 }
