@@ -129,7 +129,7 @@ void CollectiveSchedule::SendReady(Operation* op) {
       by_tree ? op->plan.steps[0].receive_from : (rank_ + size_ - 1) % size_;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_ && (all || peer == to)) {
-      wire_->Send(peer, ready, nullptr, false);
+      wire_->Send(peer, ready, nullptr, /*borrowed=*/false);
     }
   }
 }

@@ -43,7 +43,7 @@ void RingAllGather(int rank, int size, int64_t length, std::vector<Step>* out) {
   out->clear();
   for (int t = 0; t < size - 1; ++t) {
     AddRingStep(rank, size, {Mod(rank - t, size) * length, length},
-                {Mod(rank - t - 1, size) * length, length}, false, out);
+                {Mod(rank - t - 1, size) * length, length}, /*add=*/false, out);
   }
 }
 

@@ -202,7 +202,7 @@ void Session::OnJoiner(bool waits) {
 void Session::Tick(int64_t now) {
   now_ = now;
   links_.DeleteDropped();
-  Poll(now, true);
+  Poll(now, /*wake=*/true);
   dialer_.ExpireHandshakes(now);
   if (state_.withdrawing()) {
     const bool all = withdrawals_.Tick(now);
@@ -316,7 +316,7 @@ void Session::RunTurn(int64_t now) {
   now_ = now;
   links_.DeleteDropped();
   links_.BeginTurn();
-  Poll(now, true);
+  Poll(now, /*wake=*/true);
   Advance();
 }
 

@@ -201,15 +201,16 @@ void ViewAgreement::Propose(int64_t now) {
   quiet_wait_began_ = 0;
   refused_ = 0;
   acknowledged_ = MaskOf(options_.worker);
-  SendMembers(ViewMessage::kPropose, true);
+  SendMembers(ViewMessage::kPropose, /*members=*/true);
   if (acknowledged_ == group) Run();
 }
 
 void ViewAgreement::Run() {
   const bool proposed = state_ == State::kProposed;
   state_ = State::kRunning;
-  SendMembers(proposed ? ViewMessage::kStart : ViewMessage::kRuns, true);
-  SendMembers(ViewMessage::kRuns, false);
+  SendMembers(proposed ? ViewMessage::kStart : ViewMessage::kRuns,
+              /*members=*/true);
+  SendMembers(ViewMessage::kRuns, /*members=*/false);
 }
 
 // Events.
