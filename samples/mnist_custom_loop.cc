@@ -35,7 +35,8 @@ int main(int argc, char** argv) {
       Batch batch;
       double loss = 0;  // this worker's share: L2 / N, and its examples
       status = batches->Next(&batch);
-      if (status.ok()) status = model.Forward(batch.x, batch.count, true);
+      if (status.ok())
+        status = model.Forward(batch.x, batch.count, /*training=*/true);
       if (status.ok()) status = model.ComputeLoss(batch, &loss);
       if (status.ok()) status = model.Backward();  // sums over the workers
       if (status.ok()) status = model.ApplyGradients();

@@ -57,7 +57,7 @@ double GemmRate() {
     return RowMajor(m.data(), kSize, kSize);
   };
   const int64_t begin = Clock::System()->MonotonicNanos();
-  Gemm(matrix(a), matrix(b), false, RowMajor(c.data(), kSize, kSize));
+  Gemm(matrix(a), matrix(b), /*add=*/false, RowMajor(c.data(), kSize, kSize));
   const int64_t end = Clock::System()->MonotonicNanos();
   return 2.0 * kSize * kSize * kSize / static_cast<double>(end - begin);
 }
@@ -124,7 +124,8 @@ class Trainer {
 
   Times Predict() {
     x_.resize(static_cast<size_t>(batch_) * x_size_, 0.5f);
-    return Measured([&] { Check(model_.Forward(x_.data(), batch_, false)); });
+    return Measured(
+        [&] { Check(model_.Forward(x_.data(), batch_, /*training=*/false)); });
   }
 
   void Export(const std::string& path) {

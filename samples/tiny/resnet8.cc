@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   x = model.Add(Flatten(), {model.Add(AveragePooling2D(8), {x})});
   model.Add(Dense(10, kSoftmax).KernelInitializer(HeNormal()), {x});
 
-  model.Compile(Adam(ExponentialDecay(0.001f, 1563, 0.99f, true)),
+  model.Compile(Adam(ExponentialDecay(0.001f, 1563, 0.99f, /*staircase=*/true)),
                 SparseCategoricalCrossentropy(), {Accuracy()}, strategy);
   FitOptions options;
   options.epochs = arguments.epochs > 0 ? arguments.epochs : 500;

@@ -68,8 +68,8 @@ bool Change(const uint8_t* data, size_t size, Bytes* bytes) {
 }
 
 void Listen(Bytes bytes) {
-  static const Bytes greeting = Make(true)->below.sent;
-  const auto end = Make(false);
+  static const Bytes greeting = Make(/*connects=*/true)->below.sent;
+  const auto end = Make(/*connects=*/false);
   const bool whole =
       bytes.size() >= greeting.size() &&
       std::equal(greeting.begin(), greeting.end(), bytes.begin());
@@ -80,14 +80,14 @@ void Listen(Bytes bytes) {
 }
 
 void Connect(Bytes bytes) {
-  const auto end = Make(true);
+  const auto end = Make(/*connects=*/true);
   end->below.Deliver(&bytes);
   RINGLET_CHECK(end->received.empty() && !end->opened);
 }
 
 void Records(const uint8_t* data, size_t size) {
-  const auto a = Make(true);
-  const auto b = Make(false);
+  const auto a = Make(/*connects=*/true);
+  const auto b = Make(/*connects=*/false);
   b->below.Deliver(&a->below.sent);
   a->below.Deliver(&b->below.sent);
   RINGLET_CHECK(a->opened && b->opened);
@@ -117,7 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (what < 5) {
     Listen(std::move(bytes));
   } else if (what < 10) {
-    Bytes greeting = Make(true)->below.sent;
+    Bytes greeting = Make(/*connects=*/true)->below.sent;
     Change(data + 1, size - 1, &greeting);
     Listen(std::move(greeting));
   } else if (what < 15) {

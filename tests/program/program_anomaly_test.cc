@@ -105,8 +105,9 @@ TEST_F(AnomalyTest, Predict_Anomaly_WritesTheErrorOfEachExample) {
 }
 
 TEST_F(AnomalyTest, Threshold_QuantileOfNormalData_MarksScoresAbove) {
-  std::vector<float> normal = Scores("normal.npy", normal_, true);
-  const std::vector<float> scores = Scores("other.npy", other_, true);
+  std::vector<float> normal = Scores("normal.npy", normal_, /*squared=*/true);
+  const std::vector<float> scores =
+      Scores("other.npy", other_, /*squared=*/true);
   std::sort(normal.begin(), normal.end());
   // Of 101 scores the 0.9 quantile is the one with the index 90.
   const double threshold = double{normal[90]};
@@ -207,7 +208,7 @@ TEST_F(AnomalyTest, ThresholdData_BesideAValidationSplit_IsUsedWhole) {
 }
 
 TEST_F(AnomalyTest, Threshold_BetweenTwoScores_IsInterpolated) {
-  std::vector<float> scores = Scores("other.npy", other_, true);
+  std::vector<float> scores = Scores("other.npy", other_, /*squared=*/true);
   std::sort(scores.begin(), scores.end());
   for (const double q : {0.0, 0.01, 0.333, 0.5, 0.77, 0.99, 1.0}) {
     ASSERT_EQ(Run({"predict", "m", "--x", "other.npy", "--anomaly",

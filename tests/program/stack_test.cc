@@ -129,7 +129,8 @@ TEST(StackTest, Threads_OfTheLibrary_UseAQuarterOfTheirStacks) {
   const TempFolder folder;
   const std::vector<std::string> addresses = FreeAddresses(3);
   RunThreads(3, [&](int r) { TrainOneRank(r, addresses, folder.path()); });
-  const size_t library = Deepest(true), caller = Deepest(false);
+  const size_t library = Deepest(/*by_library=*/true),
+               caller = Deepest(/*by_library=*/false);
   std::printf(
       "deepest: %zu bytes of the library's threads, %zu of the "
       "caller's\n",
@@ -148,7 +149,7 @@ TEST(StackTest, Json_NestedTooDeeply_IsRefusedOnASmallStack) {
     EXPECT_FALSE(ModelFromJson(deep, &model).ok());
     EXPECT_FALSE(ModelFromJson(nested, &model).ok());
   });
-  std::printf("deepest: %zu bytes\n", Deepest(false));
+  std::printf("deepest: %zu bytes\n", Deepest(/*by_library=*/false));
   EXPECT_LE(Deepest(false), size_t{512} << 10);
 }
 

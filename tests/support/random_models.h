@@ -88,7 +88,8 @@ class RandomModels {
                                           bool shared = true) {
     auto model = std::make_unique<Functional>();
     Flattened flat{model.get(), shared, {}, {}};
-    flat.Add(block, model->Add(Input({RandomBlock::kWidth})), "", true);
+    flat.Add(block, model->Add(Input({RandomBlock::kWidth})), "",
+             /*trainable=*/true);
     return model;
   }
 

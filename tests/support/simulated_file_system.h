@@ -136,7 +136,7 @@ class SimulatedFileSystem : public FileSystem {
     std::vector<Change> others;
     for (const Change& change : pending_) {
       if (FolderOf(change.path) == path) {
-        Apply(change, &durable_names_, true);
+        Apply(change, &durable_names_, /*whole=*/true);
       } else {
         others.push_back(change);
       }

@@ -269,8 +269,8 @@ TEST(DirectConvTest, Gradient_AnyShape_IsTheChainOverPositions) {
   for (const Build& build : Builds()) {
     for (const Case& c : Cases()) {
       SCOPED_TRACE(Text(build, c));
-      ExpectGradient(build, c, false);
-      ExpectGradient(build, c, true);
+      ExpectGradient(build, c, /*adds=*/false);
+      ExpectGradient(build, c, /*adds=*/true);
       if (HasFatalFailure()) return;
     }
   }

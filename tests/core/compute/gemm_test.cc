@@ -194,7 +194,7 @@ TEST(GemmTest, Multiply_BiasAndReluFused_GivesTheSameBits) {
     Expected made;
     WithEachKernelSet([&] {
       made.Make([&] {
-        NaiveGemm(Const(a.view), Const(b.view), false,
+        NaiveGemm(Const(a.view), Const(b.view), /*add=*/false,
                   RowMajor(expected.data(), m, n));
         for (int64_t i = 0; i < m * n; ++i) {
           expected[i] += bias[i % n];
@@ -218,12 +218,13 @@ TEST(GemmTest, Multiply_BiasAndReluFused_GivesTheSameBits) {
 [[maybe_unused]] void MultiplyWithoutMemory() {
   const Stored a = Store(70, 200, 0, 1), b = Store(200, 90, 1, 2);
   Floats expected(70 * 90), actual(70 * 90);
-  NaiveGemm(Const(a.view), Const(b.view), false,
+  NaiveGemm(Const(a.view), Const(b.view), /*add=*/false,
             RowMajor(expected.data(), 70, 90));
   std::thread([&] {
     const rlimit none = {0, 0};
     if (setrlimit(RLIMIT_AS, &none) != 0) std::_Exit(2);
-    Gemm(Const(a.view), Const(b.view), false, RowMajor(actual.data(), 70, 90));
+    Gemm(Const(a.view), Const(b.view), /*add=*/false,
+         RowMajor(actual.data(), 70, 90));
   }).join();
   const size_t bytes = actual.size() * sizeof(float);
   std::_Exit(std::memcmp(actual.data(), expected.data(), bytes) == 0 ? 0 : 1);
@@ -256,7 +257,7 @@ TEST(GemmTest, Kernels_Unfused_AreASetThatDoesNotFuse) {
 TEST(GemmTest, Gemm_BetaZero_DoesNotReadC) {
   const Floats a = {1, 2}, b = {3, 4};
   Floats c = {std::numeric_limits<float>::quiet_NaN()};
-  Gemm(RowMajor(a.data(), 1, 2), RowMajor(b.data(), 2, 1), false,
+  Gemm(RowMajor(a.data(), 1, 2), RowMajor(b.data(), 2, 1), /*add=*/false,
        RowMajor(c.data(), 1, 1));
   EXPECT_EQ(c[0], 11);
 }

@@ -29,7 +29,7 @@ void BM_Gemm(benchmark::State& state) {
   const std::vector<float> a(m * k, 0.5f), b(k * n, 0.25f);
   std::vector<float> c(m * n);
   for (auto _ : state) {
-    Gemm(RowMajor(a.data(), m, k), RowMajor(b.data(), k, n), false,
+    Gemm(RowMajor(a.data(), m, k), RowMajor(b.data(), k, n), /*add=*/false,
          RowMajor(c.data(), m, n));
   }
   state.counters["GFLOP/s"] =
@@ -43,7 +43,7 @@ void BM_NaiveGemm(benchmark::State& state) {
   const std::vector<float> a(m * k, 0.5f), b(k * n, 0.25f);
   std::vector<float> c(m * n);
   for (auto _ : state) {
-    NaiveGemm(RowMajor(a.data(), m, k), RowMajor(b.data(), k, n), false,
+    NaiveGemm(RowMajor(a.data(), m, k), RowMajor(b.data(), k, n), /*add=*/false,
               RowMajor(c.data(), m, n));
   }
 }

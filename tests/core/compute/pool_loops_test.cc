@@ -119,8 +119,8 @@ TEST(PoolLoops, MaximaAndGradients_AnyWindow_EqualTheReference) {
             const Image image = {
                 {positions, step, height, size, row, channels}};
             Expect(*loops, image);
-            ExpectIndexed(*loops, image, true);
-            ExpectIndexed(*loops, image, false);
+            ExpectIndexed(*loops, image, /*above_zero=*/true);
+            ExpectIndexed(*loops, image, /*above_zero=*/false);
           }
         }
       }

@@ -59,10 +59,12 @@ using Lists = std::vector<Indices>;
 
 TEST(DatasetTest, Batch_ShortRemainder_IsKeptOrDropped) {
   EXPECT_EQ(Batches(Numbers(5).Batch(2)), (Lists{{0, 1}, {2, 3}, {4}}));
-  EXPECT_EQ(Batches(Numbers(5).Batch(2, true)), (Lists{{0, 1}, {2, 3}}));
-  EXPECT_EQ(Batches(Numbers(4).Batch(2, true)), (Lists{{0, 1}, {2, 3}}));
+  EXPECT_EQ(Batches(Numbers(5).Batch(2, /*drop_remainder=*/true)),
+            (Lists{{0, 1}, {2, 3}}));
+  EXPECT_EQ(Batches(Numbers(4).Batch(2, /*drop_remainder=*/true)),
+            (Lists{{0, 1}, {2, 3}}));
   EXPECT_EQ(Numbers(5).Batch(2).steps(1), 3);
-  EXPECT_EQ(Numbers(5).Batch(2, true).steps(1), 2);
+  EXPECT_EQ(Numbers(5).Batch(2, /*drop_remainder=*/true).steps(1), 2);
 }
 
 TEST(DatasetTest, Repeat_BeforeBatchOrAfter_CrossesPassesOrDoesNot) {
@@ -70,21 +72,22 @@ TEST(DatasetTest, Repeat_BeforeBatchOrAfter_CrossesPassesOrDoesNot) {
             (Lists{{0, 1}, {2, 0}, {1, 2}}));
   EXPECT_EQ(Batches(Numbers(3).Batch(2).Repeat(2)),
             (Lists{{0, 1}, {2}, {0, 1}, {2}}));
-  EXPECT_EQ(Batches(Numbers(3).Repeat(3).Batch(2, true)),
+  EXPECT_EQ(Batches(Numbers(3).Repeat(3).Batch(2, /*drop_remainder=*/true)),
             (Lists{{0, 1}, {2, 0}, {1, 2}, {0, 1}}));
-  EXPECT_EQ(Batches(Numbers(3).Batch(2, true).Repeat(2)),
+  EXPECT_EQ(Batches(Numbers(3).Batch(2, /*drop_remainder=*/true).Repeat(2)),
             (Lists{{0, 1}, {0, 1}}));
   for (const Dataset& d :
        {Numbers(3).Repeat(2).Batch(2), Numbers(3).Batch(2).Repeat(2),
-        Numbers(3).Repeat(3).Batch(2, true),
-        Numbers(3).Batch(2, true).Repeat(2), Numbers(7).Batch(3)}) {
+        Numbers(3).Repeat(3).Batch(2, /*drop_remainder=*/true),
+        Numbers(3).Batch(2, /*drop_remainder=*/true).Repeat(2),
+        Numbers(7).Batch(3)}) {
     EXPECT_EQ(d.steps(1), static_cast<int64_t>(Batches(d).size()));
   }
   EXPECT_EQ(Numbers(3).Repeat().Batch(2).steps(1), -1);
 }
 
 TEST(DatasetTest, Data_AfterTheEnd_BeginAgain) {
-  const Dataset d = Numbers(5).Batch(2, true).Shuffle(1);
+  const Dataset d = Numbers(5).Batch(2, /*drop_remainder=*/true).Shuffle(1);
   DataPosition at;
   for (int i = 0; i < 2; ++i) at = d.parts().Plan(at, 0, 1).next;
   EXPECT_EQ(at, (DataPosition{1, 0}));
@@ -198,20 +201,22 @@ TEST(AutoShardTest, OffPolicy_TwoWorkers_EachHasAllTheData) {
 TEST(AutoShardTest, AnyPolicy_OneWorker_HasAllTheData) {
   for (const auto policy : kPolicies) {
     for (const Dataset& d : {Files({5, 6}), Numbers(11)}) {
-      const Dataset data = d.Shuffle(5).Repeat(2).Batch(4, true);
+      const Dataset data =
+          d.Shuffle(5).Repeat(2).Batch(4, /*drop_remainder=*/true);
       EXPECT_EQ(Batches(data.AutoShard(policy)), Batches(data));
     }
   }
 }
 
 TEST(AutoShardTest, FilePolicy_DropRemainder_EachWorkerDropsItsOwn) {
-  const Dataset d =
-      Files({6, 3}).AutoShard(AutoShardPolicy::kFile).Batch(4, true);
+  const Dataset d = Files({6, 3})
+                        .AutoShard(AutoShardPolicy::kFile)
+                        .Batch(4, /*drop_remainder=*/true);
   EXPECT_EQ(Batches(d, 0, 2), (Lists{{0, 1}, {2, 3}}));
   EXPECT_EQ(Batches(d, 1, 2), (Lists{{}, {}}));
   EXPECT_EQ(Files({3, 3})
                 .AutoShard(AutoShardPolicy::kFile)
-                .Batch(4, true)
+                .Batch(4, /*drop_remainder=*/true)
                 .parts()
                 .CheckStart({0, 0}, 2)
                 .code(),
@@ -449,9 +454,12 @@ TEST(DatasetTest, Status_InvalidCalls_KeepsTheFirstError) {
   EXPECT_EQ(code(Numbers(5).Batch(2).Shard(2, 0)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Repeat(2).Skip(6).Batch(1)),
             Code::kInvalidArgument);
-  EXPECT_EQ(code(Numbers(5).Batch(6, true)), Code::kInvalidArgument);
-  EXPECT_EQ(code(Numbers(5).Batch(6, true).Repeat()), Code::kInvalidArgument);
-  EXPECT_EQ(code(Numbers(5).Repeat().Batch(6, true)), Code::kOk);
+  EXPECT_EQ(code(Numbers(5).Batch(6, /*drop_remainder=*/true)),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code(Numbers(5).Batch(6, /*drop_remainder=*/true).Repeat()),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code(Numbers(5).Repeat().Batch(6, /*drop_remainder=*/true)),
+            Code::kOk);
   EXPECT_EQ(code(Dataset()), Code::kInvalidArgument);
   const Status first = Numbers(5).Batch(0).Shard(0, 0).status();
   EXPECT_NE(std::strstr(first.message(), "Batch(0)"), nullptr);

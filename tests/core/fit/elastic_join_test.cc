@@ -135,7 +135,8 @@ TEST(ElasticTest, Joiner_AnotherModel_EndsAlone) {
 FitOptions CallsAt(int64_t step,
                    const std::function<void(FitState&)>& what = nullptr) {
   FitOptions options = Quiet(3);
-  options.callbacks = {std::make_shared<AtStep>(step, what, false)};
+  options.callbacks = {
+      std::make_shared<AtStep>(step, what, /*handles_signals=*/false)};
   return options;
 }
 

@@ -375,7 +375,8 @@ TEST(ElasticTest, Chief_LowerRankReturns_PrintsTheLinesOfAWorker) {
     job.Arrive(0);
     ElasticCollective collective(&job, 0);
     FitOptions options = Quiet(3);
-    options.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
+    options.callbacks = {
+        std::make_shared<AtStep>(-1, nullptr, /*handles_signals=*/false)};
     EXPECT_OK(Train(Exact(&collective), options).status);
   });
   {
@@ -459,7 +460,8 @@ TEST(ElasticTest, Loss_NoRankHasTheWholeModel_LoadsTheBackup) {
         if (w == 1) fit.model->weights()[0] += 1;
         if (w == 0) collective.EndInBroadcast(1);
       };
-      options.callbacks = {keeps, std::make_shared<AtStep>(7, lose, false)};
+      options.callbacks = {
+          keeps, std::make_shared<AtStep>(7, lose, /*handles_signals=*/false)};
       options.cross_check = c.compares;
       const ElasticRun run = Train(Exact(&collective), options);
       if (w != 1) return;

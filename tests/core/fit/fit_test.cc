@@ -204,7 +204,7 @@ TEST(FitTest, TrainStep_InPieces_GivesTheSameBits) {
         continue;
       }
       double loss = 0;
-      ASSERT_OK(model->Forward(batch.x, batch.count, true));
+      ASSERT_OK(model->Forward(batch.x, batch.count, /*training=*/true));
       ASSERT_OK(model->ComputeLoss(batch, &loss));
       ASSERT_OK(model->Backward());
       ASSERT_OK(model->ApplyGradients());
@@ -235,7 +235,7 @@ TEST(FitTest, TrainStep_ManyBlocksInPieces_GivesTheSameBits) {
           continue;
         }
         double loss = 0;
-        ASSERT_OK(model.Forward(batch.x, batch.count, true));
+        ASSERT_OK(model.Forward(batch.x, batch.count, /*training=*/true));
         ASSERT_OK(model.ComputeLoss(batch, &loss));
         ASSERT_OK(model.Backward());
         ASSERT_OK(model.ApplyGradients());

@@ -90,7 +90,8 @@ TEST(ModelTest, Add_AfterCompile_IsAnError) {
 TEST(ModelTest, Batch_BeyondAllMemory_IsAnError) {
   auto model = TinyModel();
   for (const int64_t batch : {int64_t{1} << 40, int64_t{1} << 60, INT64_MAX}) {
-    EXPECT_EQ(model->Reserve(batch, true).code(), Code::kResourceExhausted);
+    EXPECT_EQ(model->Reserve(batch, /*training=*/true).code(),
+              Code::kResourceExhausted);
     EXPECT_EQ(model->Fit(Points(8).Batch(batch), Quiet(1)).status().code(),
               Code::kInvalidArgument);
   }
@@ -125,7 +126,7 @@ TEST(ModelTest, MemoryGiven_TooSmallForTheModel_ErrorNamesIt) {
   Sequential model({Input({1000}), Dense(1000), Dense(3)});
   model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits), {}, compile);
   Status status = model.status();
-  if (status.ok()) status = model.Reserve(8, true);
+  if (status.ok()) status = model.Reserve(8, /*training=*/true);
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
   EXPECT_TRUE(Contains(status, "1048576"));
 }
@@ -164,7 +165,7 @@ TEST(ModelTest, Gradients_ResidualModel_AgreeWithFiniteDifferences) {
   ASSERT_OK(loader->Next(&batch));
   auto loss = [&] {
     double value = 0;
-    EXPECT_OK(model.Forward(batch.x, batch.count, true));
+    EXPECT_OK(model.Forward(batch.x, batch.count, /*training=*/true));
     EXPECT_OK(model.ComputeLoss(batch, &value));
     return value;
   };

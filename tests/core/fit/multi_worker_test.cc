@@ -411,7 +411,7 @@ const Change kChanges[] = {
     {"the number of examples is 11",
      [](Settings* s) { s->data = Images().Skip(1).Take(11).Batch(6); }},
     {"drop_remainder is 1",
-     [](Settings* s) { s->data = Images().Batch(6, true); }},
+     [](Settings* s) { s->data = Images().Batch(6, /*drop_remainder=*/true); }},
 };
 
 Status FitWith(const Settings& s) {

@@ -68,7 +68,7 @@ const std::vector<Training>& Trainings() {
        {DepthwiseConv2D(3), BatchNormalization(), ReLU(6), AveragePooling2D(2),
         DepthwiseConv2D(3), ActivationLayer(kElu), GlobalAveragePooling2D(),
         Dense(10, kSoftmax)},
-       SGD(0.05f, 0.9f, true),
+       SGD(0.05f, 0.9f, /*nesterov=*/true),
        SparseCategoricalCrossentropy(),
        0},
       {"augmented",

@@ -88,7 +88,7 @@ TEST(ReplicaBalancerTest, Times_ReplicasWithoutExamples_AreNotMeasured) {
 TEST(ReplicaBalancerTest, Assignment_ShortLastBatch_Stays) {
   RunTwoWorkers(kNever, [&](int, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(4);
-    slow->SetMillisPerExample(true);
+    slow->SetMillisPerExample(/*per_example=*/true);
     const auto model = SlowModel(slow, ExactSums(collective, 8));
     int before = 0;
     FitOptions fit = Quiet(4);

@@ -419,8 +419,9 @@ TEST(ReplicasTest, UserLoop_FewerWorkersThanReplicas_IsRefused) {
   batch.x = x;
   batch.y = &y;
   EXPECT_EQ(model->TrainStep(batch).code(), Code::kInvalidArgument);
-  EXPECT_EQ(model->Forward(x, 1, true).code(), Code::kInvalidArgument);
-  EXPECT_OK(model->Forward(x, 1, false));
+  EXPECT_EQ(model->Forward(x, 1, /*training=*/true).code(),
+            Code::kInvalidArgument);
+  EXPECT_OK(model->Forward(x, 1, /*training=*/false));
   EXPECT_OK(model->TestStep(batch));
 }
 

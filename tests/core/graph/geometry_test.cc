@@ -313,9 +313,9 @@ struct FitCase {
 };
 
 Optimizer DrawOptimizer(Draw* draw) {
-  Optimizer optimizer =
-      draw->Of({SGD(0.05f), SGD(0.05f, 0.9f, true), Adam(0.005f), AdamW(0.005f),
-                RMSprop(0.002f, 0.9f, 0.5f, 1e-5f, true)});
+  Optimizer optimizer = draw->Of(
+      {SGD(0.05f), SGD(0.05f, 0.9f, /*nesterov=*/true), Adam(0.005f),
+       AdamW(0.005f), RMSprop(0.002f, 0.9f, 0.5f, 1e-5f, /*centered=*/true)});
   switch (draw->In(0, 5)) {
     case 0:
       optimizer.ClipNorm(0.5f);
@@ -521,7 +521,7 @@ class Stepwise {
                                                      case_.batch * case_.batch
                                                : case_.train_examples();
       if (case_.order == FitCase::Order::kPlain) {
-        Pass(0, end, case_.batch, true, nullptr);
+        Pass(0, end, case_.batch, /*training=*/true, nullptr);
       } else {
         PassInOrder(examples_.Train(), &at);
       }
@@ -529,19 +529,21 @@ class Stepwise {
       if (case_.validation_examples == 0) continue;
       tested_ = {MetricState()};
       Pass(case_.train_examples(), case_.all_examples(), case_.validation_batch,
-           false, nullptr);
+           /*training=*/false, nullptr);
       validation->push_back(TotalLoss());
     }
   }
   double Evaluate() {
     tested_ = {MetricState()};
-    Pass(0, case_.all_examples(), case_.later_batch, false, nullptr);
+    Pass(0, case_.all_examples(), case_.later_batch, /*training=*/false,
+         nullptr);
     return TotalLoss();
   }
   // This rank's examples alone are filled in; those of others are NaN.
   Floats Predict() {
     Floats outputs(static_cast<size_t>(case_.all_examples() * kOutputs), NAN);
-    Pass(0, case_.all_examples(), case_.later_batch, false, &outputs);
+    Pass(0, case_.all_examples(), case_.later_batch, /*training=*/false,
+         &outputs);
     return outputs;
   }
 
@@ -576,8 +578,8 @@ class Stepwise {
         numbers.push_back(
             dataset.parts().ExampleAt(*at, plan.first + k, rank, world));
       }
-      Renew(plan.count, true);
-      Step(numbers, plan.global_count, true, nullptr);
+      Renew(plan.count, /*training=*/true);
+      Step(numbers, plan.global_count, /*training=*/true, nullptr);
       *at = plan.next;
     }
   }
@@ -612,7 +614,7 @@ class Stepwise {
                   : targets.data();
     Status s;
     if (outputs != nullptr) {
-      s = model_->Forward(batch.x, count, false);
+      s = model_->Forward(batch.x, count, /*training=*/false);
       if (count > 0) {
         std::copy_n(model_->output(), count * kOutputs,
                     outputs->begin() + numbers[0] * kOutputs);

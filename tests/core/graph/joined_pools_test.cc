@@ -102,7 +102,8 @@ Trained Train(const Case& c) {
     batch.x = x.data();
     batch.y = y.data();
     double loss = 0;
-    EXPECT_STREQ(model->Forward(batch.x, count, true).message(), "");
+    EXPECT_STREQ(model->Forward(batch.x, count, /*training=*/true).message(),
+                 "");
     EXPECT_STREQ(model->ComputeLoss(batch, &loss).message(), "");
     EXPECT_STREQ(model->Backward().message(), "");
     EXPECT_STREQ(model->ApplyGradients().message(), "");
@@ -139,7 +140,7 @@ TEST(JoinedPoolsTest, Pools_ConvolutionIsAnOutput_LeaveTheOutput) {
   Floats image(64);
   for (size_t i = 0; i < image.size(); ++i) image[i] = std::sin(i);
   model.Compile(SGD(0.1f), MeanSquaredError(), {}, {});
-  ASSERT_OK(model.Forward(image.data(), 1, false));
+  ASSERT_OK(model.Forward(image.data(), 1, /*training=*/false));
   for (int i = 0; i < 3 * 3 * 2; ++i) {
     const float* const first =
         model.output(0) + (i / 6 * 2 * 6 + i / 2 % 3 * 2) * 2 + i % 2;

@@ -178,7 +178,7 @@ TEST(ModelMemoryTest, BytesNeeded_AnyModel_IsWhatIsUsedToTheByte) {
                        {Accuracy()}, options);
         ASSERT_OK(model->status());
         const size_t needed = model->BytesNeeded(batch);
-        ASSERT_OK(model->Reserve(batch, true));
+        ASSERT_OK(model->Reserve(batch, /*training=*/true));
         EXPECT_EQ(model->BytesUsed(), needed);
       }
     }
@@ -189,7 +189,7 @@ TEST(ModelMemoryTest, BytesNeeded_AnyModel_IsWhatIsUsedToTheByte) {
 TEST(ModelMemoryTest, CallersBlock_OfBytesNeeded_IsEnoughAndNotExceeded) {
   const int64_t batch = 6;
   for (const auto& model : Models()) {
-    model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, true),
+    model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, /*centered=*/true),
                    SparseCategoricalCrossentropy(kFromLogits));
     const size_t needed = model->BytesNeeded(batch);
     const size_t guard = 4096;
@@ -199,7 +199,7 @@ TEST(ModelMemoryTest, CallersBlock_OfBytesNeeded_IsEnoughAndNotExceeded) {
     CompileOptions options;
     options.memory = memory + guard;
     options.memory_bytes = needed;
-    model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, true),
+    model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, /*centered=*/true),
                    SparseCategoricalCrossentropy(kFromLogits), {}, options);
     ASSERT_OK(model->status());
     const Data data(model->input_shape());
@@ -217,9 +217,9 @@ TEST(ModelMemoryTest, CallersBlock_OfBytesNeeded_IsEnoughAndNotExceeded) {
       ASSERT_EQ(memory[guard + needed + i], 0xA5);
     }
     options.memory_bytes = needed - 1;
-    model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, true),
+    model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, /*centered=*/true),
                    SparseCategoricalCrossentropy(kFromLogits), {}, options);
-    const Status small = model->Reserve(batch, true);
+    const Status small = model->Reserve(batch, /*training=*/true);
     EXPECT_EQ(small.code(), Code::kResourceExhausted);
     // The model must not use the block after it is freed.
     model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
@@ -250,11 +250,11 @@ TEST(ModelMemoryTest, Reserve_SmallerBatch_FitsTheMemoryOfALargerOne) {
         ASSERT_OK(s) << batch;
         EXPECT_LE(model.BytesUsed(), options.memory_limit);
       }
-      EXPECT_OK(model.Reserve(batch, true));
+      EXPECT_OK(model.Reserve(batch, /*training=*/true));
       const size_t kept = model.PlanMemory(batch).kept();
       options.memory_limit = kept + (options.memory_limit - kept) / 2;
       model.Compile(SGD(), loss, {}, options);
-      EXPECT_FALSE(model.Reserve(batch - 1, true).ok());
+      EXPECT_FALSE(model.Reserve(batch - 1, /*training=*/true).ok());
       model.Compile(SGD(), loss);
     }
   }
@@ -284,7 +284,7 @@ TEST(ModelMemoryTest, Reserve_TooLittleMemory_FailsSoon) {
     options.memory_limit = needed / 100 * percent;
     model.Compile(SGD(), MeanSquaredError(), {}, options);
     begin = std::clock();
-    EXPECT_FALSE(model.Reserve(batch, true).ok());
+    EXPECT_FALSE(model.Reserve(batch, /*training=*/true).ok());
     EXPECT_LT(std::clock() - begin, 30 * ten_plans) << percent;
   }
 }
@@ -303,7 +303,7 @@ TEST(ModelMemoryTest, Reserve_NoMemory_NamesWhatTakesIt) {
     model.Compile(SGD(), MeanSquaredError());
     ASSERT_OK(model.status());
     const std::string message =
-        model.Reserve(wide ? int64_t{1} << 33 : 2, true).message();
+        model.Reserve(wide ? int64_t{1} << 33 : 2, /*training=*/true).message();
     EXPECT_TRUE(Contains(message, "of layer 'far' (Conv2D)"));
     EXPECT_EQ(message.find("use a smaller batch: one") != std::string::npos,
               wide)
@@ -322,7 +322,7 @@ TEST(ModelMemoryTest, Output_AfterReserveFoundNoMemory_IsNull) {
   ASSERT_OK(model.Forward(x.data(), 1, /*training=*/false));
   EXPECT_NE(model.output(), nullptr);
   const float before = *model.output();
-  EXPECT_EQ(model.Reserve(int64_t{1} << 33, true).code(),
+  EXPECT_EQ(model.Reserve(int64_t{1} << 33, /*training=*/true).code(),
             Code::kResourceExhausted);
   EXPECT_EQ(model.output(), nullptr);
   ASSERT_OK(model.Forward(x.data(), 1, /*training=*/false));
@@ -378,7 +378,7 @@ TEST(ModelMemoryTest, Training_InTheCallersBlock_AllocatesLittleElse) {
     for (const bool measured : {false, true}) {
       const size_t heap = HeapBytes(), allocated = allocated_bytes;
       model.Compile(Adam(), loss, {Accuracy()}, options);
-      ASSERT_OK(model.Reserve(batch, true));
+      ASSERT_OK(model.Reserve(batch, /*training=*/true));
       EXPECT_EQ(model.BytesUsed(), needed);
       std::unique_ptr<BatchLoader> loader;
       ASSERT_OK(model.OpenLoader(data.dataset.Batch(batch), {}, &loader));
@@ -427,7 +427,7 @@ TEST(ModelMemoryTest, Loader_Open_KeepsTheModelsMemory) {
       EXPECT_EQ(other, nullptr);
     }
     step();
-    EXPECT_FALSE(model.Reserve(100, true).ok());
+    EXPECT_FALSE(model.Reserve(100, /*training=*/true).ok());
     step();
     EXPECT_FALSE(model.SetInitialWeights(std::vector<float>(1)).ok());
     const std::vector<float> before = WeightsOf(&model);
@@ -469,14 +469,14 @@ TEST(ModelMemoryTest, Memory_NotInUse_IsPoisoned) {
     const size_t weights =
         static_cast<size_t>(model->num_weights()) * sizeof(float);
     ASSERT_NE(weights, Arena::RoundUp(weights));
-    ASSERT_OK(model->Reserve(6, true));
+    ASSERT_OK(model->Reserve(6, /*training=*/true));
     const char* const after_weights =
         reinterpret_cast<const char*>(model->weights()) + weights;
     EXPECT_EQ(IsPoisoned(after_weights, 1), kPoisons);
     EXPECT_FALSE(IsPoisoned(model->weights(), weights));
     const std::vector<float> x(6 * 128, 0.5f);
     for (const int64_t count : {6, 4}) {
-      ASSERT_OK(model->Forward(x.data(), count, false));
+      ASSERT_OK(model->Forward(x.data(), count, /*training=*/false));
       const size_t outputs = static_cast<size_t>(count) * 3;
       EXPECT_FALSE(IsPoisoned(model->output(), outputs * sizeof(float)));
       if (count == 4) {  // the row after them is not of this step

@@ -252,7 +252,7 @@ void Train(const Case& c, bool recompute, Collective* collective,
   result->losses.push_back(model->rank_metrics()[0].total);
   step(c.batch);
   step((c.batch + 1) / 2);
-  ASSERT_OK(model->Forward(x.data(), c.batch, true));
+  ASSERT_OK(model->Forward(x.data(), c.batch, /*training=*/true));
   batch.count = c.batch;
   batch.global_count = c.batch * world;
   double loss = 0;
@@ -292,7 +292,7 @@ TEST(StepPlanTest, Plan_AnyChoice_ChangesNoBit) {
               1 + static_cast<int>(seed / 4 % 2), seed % 5 == 0 ? 3 : 1};
     SCOPED_TRACE(c.Describe());
     StepPlan::ForceForTests({/*in_place=*/false, /*keep_every=*/1});
-    const Result plain = Trained(c, false);
+    const Result plain = Trained(c, /*recompute=*/false);
     EXPECT_EQ(plain.plan.recomputed, 0);
     const auto expect_same = [&](bool recompute, StepPlan::Forced forced) {
       SCOPED_TRACE("in place " + std::to_string(forced.in_place) +
@@ -367,7 +367,7 @@ TEST(StepPlanTest, Plan_EachConvolution_KeepsOneOutput) {
   for (const std::vector<Layer>& after : followers) {
     SCOPED_TRACE(after.size());
     const auto model = ConvolutionsThen(after);
-    const size_t usual = Planned(model.get(), kBatch, false);
+    const size_t usual = Planned(model.get(), kBatch, /*recompute=*/false);
     EXPECT_LT(usual, (kConvolutions + 4) * kOutput);
     EXPECT_LT(Planned(model.get(), kBatch, true), usual * 7 / 10);
   }
@@ -377,7 +377,7 @@ TEST(StepPlanTest, Plan_EachConvolution_KeepsOneOutput) {
 TEST(StepPlanTest, Plan_FrozenBody_TakesLittleMemory) {
   const auto model =
       ConvolutionsThen({BatchNormalization(), ReLU(), Dropout(0.1f)});
-  const size_t whole = Planned(model.get(), 64, false);
+  const size_t whole = Planned(model.get(), 64, /*recompute=*/false);
   for (int i = 0; i + 1 < model->num_nodes(); ++i) {
     ASSERT_OK(model->SetTrainable(model->layer(i).name, false));
   }

@@ -281,7 +281,8 @@ TEST(LayersTest, Dense_GradientOverItsInput_EqualsTheSeparateOne) {
           double loss;
           for (Model* model :
                {static_cast<Model*>(&fused), static_cast<Model*>(&apart)}) {
-            ASSERT_OK(model->Forward(inputs_x.data(), batch, true));
+            ASSERT_OK(
+                model->Forward(inputs_x.data(), batch, /*training=*/true));
             ASSERT_OK(model->ComputeLoss(b, &loss));
             ASSERT_OK(model->Backward());
           }

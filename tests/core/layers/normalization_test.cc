@@ -102,7 +102,8 @@ TEST(NormalizationTest, BatchNormalization_Training_IsTheFormula) {
     SCOPED_TRACE(c.x.ToString() + " x " + std::to_string(c.batch));
     const Floats x = Values(c), dy = RandomFloats(x.size(), 9);
     const std::vector<Floats> w = Weights(c.x.back());
-    const NaiveBatchNormalization naive(c.x.back(), 1e-3, x, w, dy, false);
+    const NaiveBatchNormalization naive(c.x.back(), 1e-3, x, w, dy,
+                                        /*moving=*/false);
     OpRunner runner(BatchNormalization(0.9f), {c.x});
     const OpRun run = runner.Run(c.batch, {x}, w, dy);
     // The mean of large values has the rounding error of such values.
@@ -135,7 +136,8 @@ TEST(NormalizationTest,
     SCOPED_TRACE(c.x.ToString() + " x " + std::to_string(c.batch));
     const Floats x = Values(c), dy = RandomFloats(x.size(), 9);
     const std::vector<Floats> w = Weights(c.x.back());
-    const NaiveBatchNormalization naive(c.x.back(), 0.25, x, w, dy, true);
+    const NaiveBatchNormalization naive(c.x.back(), 0.25, x, w, dy,
+                                        /*moving=*/true);
     OpRunner evaluates(BatchNormalization(0.9f, 0.25f), {c.x});
     evaluates.training = false;
     const OpRun run = evaluates.Run(c.batch, {x}, w, {}, 2);
@@ -328,7 +330,7 @@ TEST(NormalizationTest, Gradients_WrittenOverTheInput_EqualTheSeparateOnes) {
     batch.count = batch.global_count = 9;
     batch.y = targets.data();
     double loss;
-    EXPECT_OK(model.Forward(inputs.data(), 9, true));
+    EXPECT_OK(model.Forward(inputs.data(), 9, /*training=*/true));
     EXPECT_OK(model.ComputeLoss(batch, &loss));
     EXPECT_OK(model.Backward());
     return Floats(model.gradients(), model.gradients() + model.num_trained());

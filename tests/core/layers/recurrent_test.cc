@@ -40,10 +40,10 @@ Layer RecurrentLayerOf(const Json& about) {
   layer.units = static_cast<int64_t>(about["units"].number());
   layer.activation = NamedAs(about["activation"]);
   layer.recurrent_activation = NamedAs(about["recurrent_activation"]);
-  layer.reset_after = IsTrue(about, "reset_after", true);
-  return layer.UseBias(IsTrue(about, "use_bias", true))
-      .ReturnSequences(IsTrue(about, "return_sequences", false))
-      .GoBackwards(IsTrue(about, "go_backwards", false));
+  layer.reset_after = IsTrue(about, "reset_after", /*otherwise=*/true);
+  return layer.UseBias(IsTrue(about, "use_bias", /*otherwise=*/true))
+      .ReturnSequences(IsTrue(about, "return_sequences", /*otherwise=*/false))
+      .GoBackwards(IsTrue(about, "go_backwards", /*otherwise=*/false));
 }
 
 TEST(RecurrentTest, Layers_EachReferenceCase_AgreeForwardAndBackward) {

@@ -198,7 +198,7 @@ TEST(BatchNormalizationTest, UserLoop_Pieces_AreTrainStep) {
       const Examples part(count, count, count);
       double loss;
       ASSERT_OK(whole->TrainStep(part.batch));
-      ASSERT_OK(pieces->Forward(part.batch.x, count, true));
+      ASSERT_OK(pieces->Forward(part.batch.x, count, /*training=*/true));
       ASSERT_OK(pieces->ComputeLoss(part.batch, &loss));
       ASSERT_OK(pieces->Backward());
       ASSERT_OK(pieces->ApplyGradients());
@@ -250,10 +250,10 @@ TEST(BatchNormalizationTest, Layer_Frozen_StaysInInference) {
       CompileFor(SGD(0.1f), collective, 1, model.get());
       const std::vector<float> before = WeightsOf(model.get());
       const Examples part(0, 6, 12);
-      ASSERT_OK(model->Forward(part.batch.x, 6, true));
+      ASSERT_OK(model->Forward(part.batch.x, 6, /*training=*/true));
       const std::vector<float> training(model->output(),
                                         model->output() + 6 * kClasses);
-      ASSERT_OK(model->Forward(part.batch.x, 6, false));
+      ASSERT_OK(model->Forward(part.batch.x, 6, /*training=*/false));
       EXPECT_TRUE(
           std::equal(training.begin(), training.end(), model->output()));
       ASSERT_OK(model->TrainStep(part.batch));
@@ -466,7 +466,7 @@ TEST(BatchNormalizationTest, Synchronized_EqualRows_GiveBetaToTheBit) {
       for (int64_t i = 0; i < count; ++i) {
         x.insert(x.end(), row.begin(), row.end());
       }
-      ASSERT_OK(model.Forward(x.data(), count, true));
+      ASSERT_OK(model.Forward(x.data(), count, /*training=*/true));
       for (int64_t i = 0; i < count * width; ++i) {
         ASSERT_EQ(model.output()[i], 0) << i;
       }

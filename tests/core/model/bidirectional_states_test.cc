@@ -96,8 +96,8 @@ TEST(BidirectionalStatesTest, Fit_EncoderAndDecoder_IsThatOfBothLayers) {
     for (const int64_t batch : {1, 32, 100}) {
       SCOPED_TRACE(std::string(ClassName(layer)) + " " + std::to_string(batch));
       Functional pair, both;
-      AddLayers(layer, true, &pair);
-      AddLayers(layer, false, &both);
+      AddLayers(layer, /*pair=*/true, &pair);
+      AddLayers(layer, /*pair=*/false, &both);
       CompileWithSgd(&pair, 0.1f, 1);
       CompileWithSgd(&both, 0.1f, 2);
       ASSERT_EQ(WeightsOf(&pair), WeightsOf(&both));
@@ -116,7 +116,7 @@ TEST(BidirectionalStatesTest, Fit_EncoderAndDecoder_IsThatOfBothLayers) {
 
 std::vector<float> Train(const CompileOptions& options) {
   Functional model;
-  AddLayers(LSTM(kUnits).Dropout(0.2f), false, &model);
+  AddLayers(LSTM(kUnits).Dropout(0.2f), /*pair=*/false, &model);
   model.Compile(SGD(0.1f), MeanSquaredError(), {}, options);
   EXPECT_OK(model.status());
   EXPECT_OK(model.Fit(Sequences().Batch(24), Quiet(2)).status());
@@ -135,7 +135,7 @@ TEST(BidirectionalStatesTest, Load_SavedModel_PredictsTheSame) {
   TempFolder folder;
   for (const Layer& layer : Recurrences()) {
     Functional model;
-    AddLayers(layer, false, &model);
+    AddLayers(layer, /*pair=*/false, &model);
     CompileWithSgd(&model, 0.1f, 1);
     ASSERT_OK(SaveModel(&model, folder / "m"));
     std::unique_ptr<Model> loaded;
@@ -149,7 +149,7 @@ TEST(BidirectionalStatesTest, Load_SavedModel_PredictsTheSame) {
 
 TEST(BidirectionalStatesTest, Call_OfAModelWithStates_IsItsLayers) {
   Functional inner, model;
-  AddLayers(GRU(kUnits), false, &inner);
+  AddLayers(GRU(kUnits), /*pair=*/false, &inner);
   CompileWithSgd(&inner, 0.1f, 1);
   const std::vector<float> y = inner.Predict(Sequences().Batch(32)).value();
   const Node x = model.Add(Input({kSteps, kFeatures})),

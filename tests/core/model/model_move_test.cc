@@ -78,9 +78,9 @@ TEST(ModelMoveTest, Call_OnAModelMovedFrom_IsAnError) {
   EXPECT_TRUE(WasMoved(model.Predict(data).status()));
   EXPECT_TRUE(WasMoved(model.TrainStep(batch)));
   EXPECT_TRUE(WasMoved(model.TestStep(batch)));
-  EXPECT_TRUE(WasMoved(model.Forward(x, 1, true)));
+  EXPECT_TRUE(WasMoved(model.Forward(x, 1, /*training=*/true)));
   EXPECT_TRUE(WasMoved(model.ComputeLoss(batch, &loss)));
-  EXPECT_TRUE(WasMoved(model.Reserve(1, true)));
+  EXPECT_TRUE(WasMoved(model.Reserve(1, /*training=*/true)));
   EXPECT_TRUE(WasMoved(model.OpenLoader(data, {}, &loader)));
   EXPECT_TRUE(WasMoved(model.SetInitialWeights({})));
   EXPECT_TRUE(WasMoved(SaveModel(&model, folder / "m.safetensors")));

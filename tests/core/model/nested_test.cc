@@ -217,7 +217,7 @@ TEST(NestedTest, TrainStep_InPieces_GivesTheSameBits) {
       const Part part(step, 8, nullptr);
       double loss = 0;
       ASSERT_OK(whole->TrainStep(part.part));
-      ASSERT_OK(pieces->Forward(part.part.x, 8, true));
+      ASSERT_OK(pieces->Forward(part.part.x, 8, /*training=*/true));
       ASSERT_OK(pieces->ComputeLoss(part.part, &loss));
       ASSERT_OK(pieces->Backward());
       ASSERT_OK(pieces->ApplyGradients());
@@ -265,7 +265,7 @@ TEST(NestedTest, SetTrainable_ModelFrozen_FreezesAllInIt) {
   compile();
   EXPECT_EQ(Trained(outer),
             Paths({"body/b/kernel", "body/b/bias", "c/kernel", "c/bias"}));
-  const Status unknown = outer.SetTrainable("body/d", true);
+  const Status unknown = outer.SetTrainable("body/d", /*trainable=*/true);
   EXPECT_EQ(unknown.code(), Code::kInvalidArgument);
   EXPECT_FALSE(outer.SetTrainable("a", true).ok());
 }

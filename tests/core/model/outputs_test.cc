@@ -118,7 +118,7 @@ Floats GradientOf(RandomGraph* graph, int64_t count, uint32_t seed,
   Model& m = graph->model;
   const Floats x = Values(count * graph->x_floats, seed);
   const Floats y = graph->Targets(count, seed);
-  EXPECT_OK(m.Forward(x.data(), count, true));
+  EXPECT_OK(m.Forward(x.data(), count, /*training=*/true));
   EXPECT_OK(m.ComputeLoss(BatchOf(x, y, count), loss));
   EXPECT_OK(m.Backward());
   Floats all(static_cast<size_t>(m.num_weights()), 0);
@@ -191,7 +191,7 @@ TEST(OutputsTest, LossAndGradient_SeveralOutputs_AreTheWeightedSums) {
                         y.begin() + first + static_cast<int64_t>(own.size()));
       first += static_cast<int64_t>(own.size());
       double part = 0;
-      ASSERT_OK(one.model.Forward(x.data(), 6, true));
+      ASSERT_OK(one.model.Forward(x.data(), 6, /*training=*/true));
       ASSERT_OK(one.model.ComputeLoss(BatchOf(x, mine, 6), &part));
       ASSERT_OK(one.model.Backward());
       sum += double{kept.weight} * part;
@@ -222,7 +222,7 @@ TEST(OutputsTest, Training_ThreadsOrRecompute_ChangesNoBit) {
       options.recompute = way == 2;
       CompileAll(&graph, graph.losses, options);
       if (way == 3) {
-        ASSERT_OK(graph.model.Reserve(64, true));
+        ASSERT_OK(graph.model.Reserve(64, /*training=*/true));
       }
       for (uint32_t step = 0; step < 6; ++step) {
         const int64_t count = step % 3 == 1 ? 1 : 9;
@@ -412,7 +412,7 @@ TEST(OutputsTest, NestedModel_SeveralInputs_IsCalledTwice) {
   ASSERT_OK(outer.status());
   EXPECT_EQ(outer.output_name(1), "pair");
   const Floats values = Values(7 * 5, 1);
-  ASSERT_OK(outer.Forward(values.data(), 5, false));
+  ASSERT_OK(outer.Forward(values.data(), 5, /*training=*/false));
   EXPECT_EQ(Floats(outer.output(0), outer.output(0) + 10), Floats(10, 0.0f));
   const Layer several = outer.AsLayer();
   Functional refused;

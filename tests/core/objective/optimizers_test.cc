@@ -103,29 +103,30 @@ struct NaiveOptimizer {
 };
 
 TEST(OptimizersTest, Update_EveryOptimizer_FollowsTheReference) {
-  const Optimizer optimizers[] = {SGD(),
-                                  SGD(0.1f, 0.9f),
-                                  SGD(0.1f, 0.9f, true),
-                                  SGD().WeightDecay(0.1f),
-                                  RMSprop(),
-                                  RMSprop(0.01f, 0.8f, 0.5f),
-                                  RMSprop(0.01f, 0.9f, 0, 1e-5f, true),
-                                  RMSprop(0.01f, 0.9f, 0.3f, 1e-5f, true),
-                                  Adam(),
-                                  Adam(0.01f, 0.8f, 0.9f, 1e-4f, true),
-                                  AdamW(),
-                                  AdamW(0.1f, 0.2f),
-                                  Adamax(),
-                                  Adamax(0.01f, 0.8f, 0.9f, 1e-4f),
-                                  Adamax().WeightDecay(0.1f),
-                                  Nadam(),
-                                  Nadam(0.01f, 0.8f, 0.9f, 1e-4f),
-                                  Adagrad(),
-                                  Adagrad(0.1f, 0, 1e-3f).WeightDecay(0.1f),
-                                  Adadelta(),
-                                  Adadelta(1, 0.5f, 1e-3f),
-                                  Lion(),
-                                  Lion(0.01f, 0.5f, 0.9f).WeightDecay(0.1f)};
+  const Optimizer optimizers[] = {
+      SGD(),
+      SGD(0.1f, 0.9f),
+      SGD(0.1f, 0.9f, /*nesterov=*/true),
+      SGD().WeightDecay(0.1f),
+      RMSprop(),
+      RMSprop(0.01f, 0.8f, 0.5f),
+      RMSprop(0.01f, 0.9f, 0, 1e-5f, /*centered=*/true),
+      RMSprop(0.01f, 0.9f, 0.3f, 1e-5f, /*centered=*/true),
+      Adam(),
+      Adam(0.01f, 0.8f, 0.9f, 1e-4f, /*amsgrad=*/true),
+      AdamW(),
+      AdamW(0.1f, 0.2f),
+      Adamax(),
+      Adamax(0.01f, 0.8f, 0.9f, 1e-4f),
+      Adamax().WeightDecay(0.1f),
+      Nadam(),
+      Nadam(0.01f, 0.8f, 0.9f, 1e-4f),
+      Adagrad(),
+      Adagrad(0.1f, 0, 1e-3f).WeightDecay(0.1f),
+      Adadelta(),
+      Adadelta(1, 0.5f, 1e-3f),
+      Lion(),
+      Lion(0.01f, 0.5f, 0.9f).WeightDecay(0.1f)};
   for (const Optimizer& o : optimizers) {
     for (const Regularizer& r :
          {Regularizer(), L2(0.1f), L1(0.01f), L1L2(0.02f, 0.03f)}) {
@@ -353,7 +354,8 @@ TEST(SchedulesTest, Rate_EverySchedule_EqualsKeras) {
   const LearningRate polynomial = PolynomialDecay(0.5f, 10, 0.1f, 2);
   EXPECT_FLOAT_EQ(polynomial.At(5), 0.4f * 0.25f + 0.1f);
   EXPECT_FLOAT_EQ(polynomial.At(25), 0.1f);
-  const LearningRate cycled = PolynomialDecay(0.5f, 10, 0.1f, 1, true);
+  const LearningRate cycled =
+      PolynomialDecay(0.5f, 10, 0.1f, 1, /*cycle=*/true);
   EXPECT_FLOAT_EQ(cycled.At(0), 0.5f);
   EXPECT_FLOAT_EQ(cycled.At(10), 0.1f);
   EXPECT_FLOAT_EQ(cycled.At(15), 0.4f * 0.25f + 0.1f);

@@ -155,7 +155,8 @@ std::unique_ptr<Sequential> WideModel(Collective* collective,
 Status UpToBackward(Model* model, BatchLoader* loader, double* loss) {
   ringlet::Batch batch;
   RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
-  RINGLET_RETURN_IF_ERROR(model->Forward(batch.x, batch.count, true));
+  RINGLET_RETURN_IF_ERROR(
+      model->Forward(batch.x, batch.count, /*training=*/true));
   RINGLET_RETURN_IF_ERROR(model->ComputeLoss(batch, loss));
   return model->Backward();
 }
@@ -284,13 +285,13 @@ TEST(GradientsTest, Reserve_MovesMemoryInAStep_EndsTheStep) {
   batch.count = batch.global_count = 8;
   batch.y = y.data();
   double loss = 0;
-  ASSERT_OK(model->Forward(x.data(), 8, true));
-  ASSERT_OK(model->Reserve(4, true));  // there is enough
+  ASSERT_OK(model->Forward(x.data(), 8, /*training=*/true));
+  ASSERT_OK(model->Reserve(4, /*training=*/true));  // there is enough
   ASSERT_OK(model->ComputeLoss(batch, &loss));
-  ASSERT_OK(model->Reserve(500, true));
+  ASSERT_OK(model->Reserve(500, /*training=*/true));
   EXPECT_EQ(model->Backward().code(), Code::kInvalidArgument);
-  ASSERT_OK(model->Forward(x.data(), 8, true));
-  ASSERT_OK(model->Reserve(900, true));
+  ASSERT_OK(model->Forward(x.data(), 8, /*training=*/true));
+  ASSERT_OK(model->Reserve(900, /*training=*/true));
   EXPECT_EQ(model->ComputeLoss(batch, &loss).code(), Code::kInvalidArgument);
 }
 
@@ -306,14 +307,14 @@ TEST(GradientsTest, ComputeLoss_TwiceForOneTrainingForward_IsRefused) {
   batch.y = y.data();
   batch.x = x.data();
   double loss = 0;
-  ASSERT_OK(model.Forward(x.data(), 4, true));
+  ASSERT_OK(model.Forward(x.data(), 4, /*training=*/true));
   ASSERT_OK(model.ComputeLoss(batch, &loss));
   ASSERT_OK(model.Backward());
   EXPECT_EQ(model.ComputeLoss(batch, &loss).code(), Code::kInvalidArgument);
   ASSERT_OK(model.TestStep(batch));
   EXPECT_EQ(model.ComputeLoss(batch, &loss).code(), Code::kInvalidArgument);
   // Without training any number of times.
-  ASSERT_OK(model.Forward(x.data(), 4, false));
+  ASSERT_OK(model.Forward(x.data(), 4, /*training=*/false));
   double again = 0;
   ASSERT_OK(model.ComputeLoss(batch, &loss));
   ASSERT_OK(model.ComputeLoss(batch, &again));
@@ -339,12 +340,13 @@ std::unique_ptr<Sequential> SmallModel(const Optimizer& optimizer,
 }
 
 std::vector<Optimizer> SomeOptimizers() {
-  return {SGD(0.3f, 0.9f),
-          SGD(0.3f, 0.9f, true).ClipNorm(0.2f),
-          Adam(0.01f),
-          Adam(0.01f).GlobalClipNorm(0.3f),
-          AdamW(ExponentialDecay(0.02f, 3, 0.5f)),
-          RMSprop(0.01f, 0.9f, 0.5f, 1e-4f, true).ClipValue(0.05f)};
+  return {
+      SGD(0.3f, 0.9f),
+      SGD(0.3f, 0.9f, /*nesterov=*/true).ClipNorm(0.2f),
+      Adam(0.01f),
+      Adam(0.01f).GlobalClipNorm(0.3f),
+      AdamW(ExponentialDecay(0.02f, 3, 0.5f)),
+      RMSprop(0.01f, 0.9f, 0.5f, 1e-4f, /*centered=*/true).ClipValue(0.05f)};
 }
 
 // The weights after `steps` of a loop of the pieces of a step.

@@ -166,9 +166,10 @@ TEST(StepperTest, Pieces_MadeAgain_AreTheSame) {
       batch.count = batch.global_count = 3;
       batch.y = y;
       double loss = 0;
-      ASSERT_OK(parts->stepper.Forward(x, 3, true, true));
+      ASSERT_OK(
+          parts->stepper.Forward(x, 3, /*training=*/true, /*for_loss=*/true));
       ASSERT_OK(parts->stepper.ComputeLoss(batch, &loss));
-      ASSERT_OK(parts->stepper.Backward(false));
+      ASSERT_OK(parts->stepper.Backward(/*update_when_final=*/false));
       if (step % 2 == 0) {
         ASSERT_OK(parts->stepper.FinishGradients());
       }

@@ -38,7 +38,7 @@ const std::string& KeyFile() {
 struct Runs {
   SimulatedFileSystem files;
   const std::shared_ptr<FileSystem> sealed =
-      SealedFiles(KeyFile(), true, &files);
+      SealedFiles(KeyFile(), /*seal=*/true, &files);
   FileSystem* disk() {
     if (seal) return sealed.get();
     return &files;

@@ -39,8 +39,8 @@ std::vector<unsigned char> StateOf(Saveable* saveable) {
 
 TEST(ModelFileTest, LoadModel_SavedInTraining_ContinuesWithTheSameBits) {
   const Optimizer optimizers[] = {SGD(ExponentialDecay(0.1f, 20, 0.9f), 0.9f),
-                                  SGD(0.1f, 0.9f, true), RMSprop(0.01f),
-                                  Adam(0.01f), AdamW(0.01f)};
+                                  SGD(0.1f, 0.9f, /*nesterov=*/true),
+                                  RMSprop(0.01f), Adam(0.01f), AdamW(0.01f)};
   for (const Optimizer& optimizer : optimizers) {
     TempFolder folder;
     CompileOptions compile;

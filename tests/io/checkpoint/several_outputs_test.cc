@@ -185,7 +185,7 @@ TEST(SeveralOutputsTest,
   for (Model* model : {static_cast<Model*>(&outer), read.get()}) {
     model->Compile(SGD(), MeanSquaredError());
     ASSERT_OK(model->status());
-    ASSERT_OK(model->Forward(values.data(), 6, false));
+    ASSERT_OK(model->Forward(values.data(), 6, /*training=*/false));
     outputs[i].assign(model->output(0), model->output(0) + 12);
     outputs[i].insert(outputs[i].end(), model->output(1),
                       model->output(1) + 12);

@@ -149,7 +149,7 @@ TEST(CArgumentsTest, Int8_SeveralInputsAndOutputs_IsNearTheModel) {
   constexpr int64_t kCount = 40;
   std::vector<float> x = SomeNumbers(8 * kCount);
   for (size_t i = 0; i < 5 * kCount; ++i) x[i] = std::floor(10 * (x[i] + 1));
-  ASSERT_OK(model.Forward(x.data(), kCount, false));
+  ASSERT_OK(model.Forward(x.data(), kCount, /*training=*/false));
   const std::vector<float> kinds(model.output(0), model.output(0) + 4 * kCount);
   const std::vector<float> sizes(model.output(1), model.output(1) + 2 * kCount);
   const auto dataset_of = [&](const float* values, int64_t width) {
@@ -192,7 +192,7 @@ TEST(CArgumentsTest, OutputSoftmaxInUse_OfInt8_IsComputed) {
   CompileOne(&model);
   constexpr int64_t kCount = 20;
   const std::vector<float> in = SomeNumbers(4 * kCount);
-  ASSERT_OK(model.Forward(in.data(), kCount, false));
+  ASSERT_OK(model.Forward(in.data(), kCount, /*training=*/false));
   const auto dataset_of = [&](const float* values, int64_t width) {
     return Dataset(MemorySource({DType::kFloat32, {width}}, values,
                                 {DType::kFloat32, {width}}, values, kCount));

@@ -97,14 +97,14 @@ TEST(CFileTest, Export_EveryLayer_IsWrittenOrRefusedByName) {
 
 TEST(CFileTest, Export_UnsuitableModel_IsRefusedByName) {
   Sequential raw({Input({4}), Dense(3)});
-  ExpectRefusedC(&raw, false, {"Compile"});
+  ExpectRefusedC(&raw, /*softmax=*/false, {"Compile"});
   Sequential probabilities({Input({4}), Dense(3, kSoftmax).Name("p")});
   CompileOne(&probabilities);
-  ExpectRefusedC(&probabilities, true, {"layer 'p'", "'softmax'"});
+  ExpectRefusedC(&probabilities, /*softmax=*/true, {"layer 'p'", "'softmax'"});
   Sequential diverged({Input({4}), Dense(3).Name("d")});
   CompileOne(&diverged);
   diverged.weights()[2] = NAN;
-  ExpectRefusedC(&diverged, false, {"weight 'd/kernel'", "nan"});
+  ExpectRefusedC(&diverged, /*softmax=*/false, {"weight 'd/kernel'", "nan"});
 }
 
 // --- compiled programs -------------------------------------------------------

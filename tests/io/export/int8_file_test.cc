@@ -65,7 +65,7 @@ double Int8Error(Model* model, const Shape& in, const Shape& out) {
   Examples examples;
   ExportCOptions options;
   options.calibration = examples.Batches(in, out, kCount);
-  EXPECT_OK(model->Forward(examples.x.data(), kCount, false));
+  EXPECT_OK(model->Forward(examples.x.data(), kCount, /*training=*/false));
   std::copy_n(model->output(), examples.y.size(), examples.y.begin());
   options.test = options.calibration;
   Int8Report report;
@@ -119,7 +119,7 @@ double Int8Steps(Model* model,
   for (size_t i = 0; i < examples.x.size(); ++i) {
     examples.x[i] = change(i, examples.x[i]);
   }
-  EXPECT_OK(model->Forward(examples.x.data(), kCount, false));
+  EXPECT_OK(model->Forward(examples.x.data(), kCount, /*training=*/false));
   std::copy_n(model->output(), examples.y.size(), examples.y.begin());
   const auto ends = std::minmax_element(examples.y.begin(), examples.y.end());
   const double range = double{*ends.second} - double{*ends.first};

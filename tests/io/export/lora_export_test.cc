@@ -69,7 +69,7 @@ Dataset Calibration() {
 }
 
 TEST(LoraExportTest, OnnxAndC_OfLora_AreThoseOfMergedKernels) {
-  const auto lora = Make(true), plain = Make(false);
+  const auto lora = Make(/*lora=*/true), plain = Make(/*lora=*/false);
   MergeInto(*lora, plain.get());
   const auto onnx = [](Model* model) {
     return Exported(

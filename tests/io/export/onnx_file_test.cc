@@ -157,27 +157,28 @@ TEST(OnnxFileTest, Export_UserDefinedLayer_IsRefused) {
   Sequential model(
       {Input({4}), Dense(3), Custom(std::make_shared<Mine>()).Name("own")});
   CompileOne(&model);
-  ExpectRefusedOnnx(&model, false,
+  ExpectRefusedOnnx(&model, /*softmax=*/false,
                     {"layer 'own' is a Mine", "user-defined", "ONNX"});
 }
 
 TEST(OnnxFileTest, Export_UnsuitableModel_IsRefusedByName) {
   Sequential raw({Input({4}), Dense(3)});
-  ExpectRefusedOnnx(&raw, false, {"Compile"});
+  ExpectRefusedOnnx(&raw, /*softmax=*/false, {"Compile"});
   Sequential none;
-  ExpectRefusedOnnx(&none, false, {});
+  ExpectRefusedOnnx(&none, /*softmax=*/false, {});
   Sequential probabilities({Input({4}), Dense(3, kSoftmax).Name("p")});
   CompileOne(&probabilities);
-  ExpectRefusedOnnx(&probabilities, true, {"layer 'p'", "'softmax'"});
+  ExpectRefusedOnnx(&probabilities, /*softmax=*/true,
+                    {"layer 'p'", "'softmax'"});
   Sequential one({Input({4}), Dense(1).Name("p")});
   CompileOne(&one);
-  ExpectRefusedOnnx(&one, true, {"layer 'p'", "one number"});
+  ExpectRefusedOnnx(&one, /*softmax=*/true, {"layer 'p'", "one number"});
   Sequential dropped({Input({4}), Dense(3, kSoftmax).Name("p"), Dropout(0.5f)});
   CompileOne(&dropped);
-  ExpectRefusedOnnx(&dropped, true, {"layer 'p'", "'softmax'"});
+  ExpectRefusedOnnx(&dropped, /*softmax=*/true, {"layer 'p'", "'softmax'"});
   Sequential rows({Input({3, 4}), Softmax({1}).Name("p")});
   CompileOne(&rows);
-  ExpectRefusedOnnx(&rows, true, {"layer 'p'", "is one"});
+  ExpectRefusedOnnx(&rows, /*softmax=*/true, {"layer 'p'", "is one"});
 }
 
 TEST(OnnxFileTest, Export_AnyOperationFails_LeavesTheOldFile) {

@@ -166,9 +166,10 @@ TEST(PosixFileSystemTest, Commit_ReplacesAFile_KeepsItsMode) {
 struct stat Replaced(const std::string& path, mode_t mode) {
   struct stat info = {};
   AtomicFile file;
-  const bool done = chmod(path.c_str(), mode) == 0 &&
-                    file.Open(PosixFiles(), path, 10, true).ok() &&
-                    file.Commit().ok() && stat(path.c_str(), &info) == 0;
+  const bool done =
+      chmod(path.c_str(), mode) == 0 &&
+      file.Open(PosixFiles(), path, 10, /*is_private=*/true).ok() &&
+      file.Commit().ok() && stat(path.c_str(), &info) == 0;
   EXPECT_TRUE(done);
   return info;
 }

@@ -102,7 +102,7 @@ class SealedFilesTest : public testing::Test {
   TempFolder folder_{TempFolder::InMemory()};
   SimulatedFileSystem disk_;
   const std::shared_ptr<FileSystem> sealed_ =
-      SealedFiles(KeyFile(kKey), true, &disk_);
+      SealedFiles(KeyFile(kKey), /*seal=*/true, &disk_);
 };
 
 TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
@@ -230,16 +230,18 @@ TEST_F(SealedFilesTest, Read_AnotherKeyOrNone_IsRefusedButNotAsDamage) {
   Write(sealed_.get(), "d/a", "text");
   std::string read;
   const std::shared_ptr<FileSystem> other =
-      SealedFiles(KeyFile(kOther), true, &disk_);
+      SealedFiles(KeyFile(kOther), /*seal=*/true, &disk_);
   Status status = Read(other.get(), "d/a", &read);
   EXPECT_EQ(status.code(), Code::kUnimplemented);
   EXPECT_NE(std::strstr(status.message(), "another key"), nullptr);
   unsetenv("RINGLET_KEY_FILE");
-  const std::shared_ptr<FileSystem> none = SealedFiles("", false, &disk_);
+  const std::shared_ptr<FileSystem> none =
+      SealedFiles("", /*seal=*/false, &disk_);
   status = Read(none.get(), "d/a", &read);
   EXPECT_EQ(status.code(), Code::kUnimplemented);
   EXPECT_NE(std::strstr(status.message(), "RINGLET_KEY_FILE"), nullptr);
-  const std::shared_ptr<FileSystem> sealing = SealedFiles("", true, &disk_);
+  const std::shared_ptr<FileSystem> sealing =
+      SealedFiles("", /*seal=*/true, &disk_);
   EXPECT_EQ(sealing->CheckKey().code(), Code::kInvalidArgument);
   std::unique_ptr<File> file;
   EXPECT_FALSE(sealing->Create("d/new", &file).ok());
@@ -254,7 +256,8 @@ TEST_F(SealedFilesTest, Read_UnusableKeyFile_IsNamedAndNotAsDamage) {
   const std::string shared = KeyFile(kOther), text = KeyFile("no key\n");
   ASSERT_EQ(chmod(shared.c_str(), 0644), 0);
   for (const std::string& key : {shared, text, folder_ / "none"}) {
-    const std::shared_ptr<FileSystem> files = SealedFiles(key, false, &disk_);
+    const std::shared_ptr<FileSystem> files =
+        SealedFiles(key, /*seal=*/false, &disk_);
     std::string read;
     const Status status = Read(files.get(), "d/a", &read);
     EXPECT_EQ(status.code(), Code::kUnimplemented) << status.message();
@@ -288,7 +291,7 @@ TEST_F(SealedFilesTest, Resume_UnusableKeyFile_KeepsTheSealedBackup) {
 TEST_F(SealedFilesTest, KeyRotation_TwoKeys_BothOpenAndTheFirstSeals) {
   Write(sealed_.get(), "d/old", "old");
   const std::shared_ptr<FileSystem> both =
-      SealedFiles(KeyFile(std::string(kOther) + kKey), true, &disk_);
+      SealedFiles(KeyFile(std::string(kOther) + kKey), /*seal=*/true, &disk_);
   Write(both.get(), "d/new", "new");
   std::string read;
   ASSERT_OK(Read(both.get(), "d/old", &read));
@@ -307,7 +310,7 @@ TEST_F(SealedFilesTest, Read_PlainFile_IsReadAsItIs) {
     EXPECT_EQ(read, SomeBytes(size));
   }
   const std::shared_ptr<FileSystem> reads =
-      SealedFiles(KeyFile(kKey), false, &disk_);
+      SealedFiles(KeyFile(kKey), /*seal=*/false, &disk_);
   Write(reads.get(), "d/new", "text");
   EXPECT_EQ(*disk_.Content("d/new"), "text");
 }
@@ -327,7 +330,7 @@ TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
     return testing::internal::GetCapturedStderr();
   };
   const std::shared_ptr<FileSystem> reads =
-      SealedFiles(KeyFile(kKey), false, &disk_);
+      SealedFiles(KeyFile(kKey), /*seal=*/false, &disk_);
   EXPECT_EQ(warning_of(sealed_.get(), 1), "");  // begins
   EXPECT_EQ(warning_of(sealed_.get(), 2), "");  // goes on from a sealed one
   const std::string opened = warning_of(reads.get(), 3);  // leaves a plain one

@@ -199,7 +199,7 @@ class LoadedNormalizationTest : public testing::TestWithParam<bool> {
   }
   static float OutputOf(Model* model) {
     const float x[] = {4, 8, 16};
-    EXPECT_OK(model->Forward(x, 1, false));
+    EXPECT_OK(model->Forward(x, 1, /*training=*/false));
     return model->output()[0];
   }
 

@@ -135,7 +135,8 @@ TEST(CompileJsonTest, Loss_ByEachOfItsNames_IsReadAndWritten) {
     sum.Reduction(LossReduction::kSum);
     ExpectRoundTrip(sum, Huber(7));
   }
-  ExpectRoundTrip(BinaryFocalCrossentropy(true, 0.4f, 1.5f, kFromLogits, 0.1f),
+  ExpectRoundTrip(BinaryFocalCrossentropy(/*apply_class_balancing=*/true, 0.4f,
+                                          1.5f, kFromLogits, 0.1f),
                   Huber(7));
   ExpectRoundTrip(CategoricalFocalCrossentropy(2, 0.5f, kFromLogits, 0.1f),
                   Huber(7));
@@ -149,7 +150,8 @@ TEST(CompileJsonTest, Loss_FocalOfKeras3_IsRead) {
                  "label_smoothing": 0.1, "axis": -1,
                  "apply_class_balancing": true, "alpha": 0.3, "gamma": 3.0},
       "registered_name": null})"),
-             BinaryFocalCrossentropy(true, 0.3f, 3, kFromLogits, 0.1f)
+             BinaryFocalCrossentropy(/*apply_class_balancing=*/true, 0.3f, 3,
+                                     kFromLogits, 0.1f)
                  .Reduction(LossReduction::kSum));
 }
 
@@ -169,7 +171,8 @@ TEST(CompileJsonTest, Optimizer_ByName_HasTheDefaultsOfKeras) {
 }
 
 TEST(CompileJsonTest, Optimizer_OfKeras3_IsRead) {
-  ExpectSame(ReadOptimizer(R"({
+  ExpectSame(
+      ReadOptimizer(R"({
       "module": "keras.optimizers", "class_name": "Adam",
       "config": {"name": "adam", "learning_rate": 0.0010000000474974513,
                  "weight_decay": null, "clipnorm": null,
@@ -179,22 +182,23 @@ TEST(CompileJsonTest, Optimizer_OfKeras3_IsRead) {
                  "gradient_accumulation_steps": null, "beta_1": 0.8,
                  "beta_2": 0.99, "epsilon": 1e-07, "amsgrad": true},
       "registered_name": null})"),
-             Adam(0.001f, 0.8f, 0.99f, 1e-7f, true).GlobalClipNorm(1));
+      Adam(0.001f, 0.8f, 0.99f, 1e-7f, /*amsgrad=*/true).GlobalClipNorm(1));
 }
 
 TEST(CompileJsonTest, Optimizer_OfKeras2_IsRead) {
   ExpectSame(ReadOptimizer(R"({"class_name": "SGD", "config": {"name": "SGD",
       "learning_rate": 0.01, "decay": 0.0, "momentum": 0.9,
       "nesterov": true}})"),
-             SGD(0.01f, 0.9f, true));
-  ExpectSame(ReadOptimizer(R"({"class_name": "Custom>RMSprop", "config":
+             SGD(0.01f, 0.9f, /*nesterov=*/true));
+  ExpectSame(
+      ReadOptimizer(R"({"class_name": "Custom>RMSprop", "config":
       {"name": "RMSprop", "weight_decay": null, "clipnorm": null,
        "global_clipnorm": null, "clipvalue": 0.5, "use_ema": false,
        "ema_momentum": 0.99, "ema_overwrite_frequency": 100,
        "jit_compile": true, "is_legacy_optimizer": false,
        "learning_rate": 0.01, "rho": 0.8, "momentum": 0.1, "epsilon": 0.001,
        "centered": true}})"),
-             RMSprop(0.01f, 0.8f, 0.1f, 0.001f, true).ClipValue(0.5f));
+      RMSprop(0.01f, 0.8f, 0.1f, 0.001f, /*centered=*/true).ClipValue(0.5f));
 }
 
 TEST(CompileJsonTest, LearningRate_DecayOfKeras2_IsAnInverseTimeDecay) {
@@ -226,7 +230,7 @@ TEST(CompileJsonTest, LearningRate_SchedulesOfKeras_AreRead) {
   ExpectSame(rate("ExponentialDecay", R"({"initial_learning_rate": 0.1,
       "decay_steps": 1000, "decay_rate": 0.96, "staircase": true,
       "name": "ExponentialDecay"})"),
-             ExponentialDecay(0.1f, 1000, 0.96f, true));
+             ExponentialDecay(0.1f, 1000, 0.96f, /*staircase=*/true));
   ExpectSame(rate("CosineDecay", R"({"initial_learning_rate": 0.0,
       "decay_steps": 1000, "alpha": 0.1, "name": "CosineDecay",
       "warmup_target": 0.5, "warmup_steps": 200})"),
@@ -247,21 +251,21 @@ TEST(CompileJsonTest, LearningRate_SchedulesOfKeras_AreRead) {
 TEST(CompileJsonTest, Optimizer_WrittenAndRead_IsTheSame) {
   const Optimizer all[] = {
       SGD(),
-      SGD(1.0f / 3, 1, true).ClipNorm(0.1f),
+      SGD(1.0f / 3, 1, /*nesterov=*/true).ClipNorm(0.1f),
       SGD(1e-20f, 0.9f),
       RMSprop(),
-      RMSprop(2, 0.5f, 0.25f, 0, true).WeightDecay(0.3f),
+      RMSprop(2, 0.5f, 0.25f, 0, /*centered=*/true).WeightDecay(0.3f),
       SGD(0.5f).GradientAccumulationSteps(4),
       Adam(),
-      Adam(3e-4f, 0.1f, 0.2f, 0.3f, true).GlobalClipNorm(2),
+      Adam(3e-4f, 0.1f, 0.2f, 0.3f, /*amsgrad=*/true).GlobalClipNorm(2),
       AdamW(),
       AdamW(0.1f, 0),
-      SGD(ExponentialDecay(0.1f, 3, 0.9f, true)),
+      SGD(ExponentialDecay(0.1f, 3, 0.9f, /*staircase=*/true)),
       Adam(CosineDecay(0.1f, 5, 0.01f)),
       Adam(CosineDecay(0.1f, 5, 0, 0.2f, 7)),
-      SGD(PolynomialDecay(0.1f, 5, 0.01f, 2, true)),
+      SGD(PolynomialDecay(0.1f, 5, 0.01f, 2, /*cycle=*/true)),
       SGD(PolynomialDecay(0.1f, 5).Warmup(0.2f, 3)),
-      SGD(InverseTimeDecay(0.1f, 5, 0.5f, true).Warmup(0.2f, 3)),
+      SGD(InverseTimeDecay(0.1f, 5, 0.5f, /*staircase=*/true).Warmup(0.2f, 3)),
       SGD(CosineDecayRestarts(0.1f, 5, 1.5f, 0.5f, 0.01f)),
       SGD(0.1f).UseEma(0.9f, 7),
       RMSprop(PiecewiseConstantDecay({1, 1, int64_t{1} << 53},
@@ -392,7 +396,7 @@ TEST(CompileJsonTest, Metric_WrittenAndRead_IsTheSame) {
         F1Score(Metric::kWeighted, 0.3f),
         FBetaScore(Metric::kMacro, 2),
         MeanIoU(3),
-        MeanIoU(3, false),
+        MeanIoU(3, /*sparse_y_true=*/false),
         MeanIoU(3).IgnoreClass(-1),
         MetricOf(Metric::Kind::kSparseCategoricalCrossentropy).IgnoreClass(0),
         OneHotMeanIoU(7)}) {

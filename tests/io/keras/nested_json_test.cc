@@ -156,7 +156,7 @@ TEST(NestedJsonTest, Load_CallsCountedFromZeroOrOne_AreTheSame) {
 }
 
 TEST(NestedJsonTest, Load_ErrorInAnInnerModel_NamesItsPlace) {
-  const std::string good = Siamese("Functional", 1, true);
+  const std::string good = Siamese("Functional", 1, /*keras3=*/true);
   ExpectError(Replaced(good, R"("units": 4)", R"("units": 0)"),
               {"layer 'inner' (Functional)", "layer 'd' (Dense)",
                "config.layers[1].config.layers[1].config.units"});
@@ -174,7 +174,7 @@ TEST(NestedJsonTest, Load_ErrorInAnInnerModel_NamesItsPlace) {
 
 // The first call decides the shapes of the weights.
 TEST(NestedJsonTest, Load_SharedModelOfTwoShapes_IsRefused) {
-  std::string json = Siamese("Sequential", 0, true);
+  std::string json = Siamese("Sequential", 0, /*keras3=*/true);
   json = Replaced(json, R"("name": "pre", "units": 4)",
                   R"("name": "pre", "units": 5)");
   ExpectError(json, {"layer 'inner' (Sequential)", "takes an input of (4,)"});
@@ -182,7 +182,7 @@ TEST(NestedJsonTest, Load_SharedModelOfTwoShapes_IsRefused) {
 
 TEST(NestedJsonTest, Load_OuterModelIsFrozen_FreezesItsLayers) {
   const std::string json =
-      Replaced(Siamese("Functional", 1, true), R"("name": "outer")",
+      Replaced(Siamese("Functional", 1, /*keras3=*/true), R"("name": "outer")",
                R"("name": "outer", "trainable": false)");
   const auto model = LoadJson(json);
   for (const Variable& v : model->variables()) {

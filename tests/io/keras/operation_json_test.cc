@@ -136,7 +136,8 @@ TEST(OperationJsonTest, Load_TwoTensors_AreMerged) {
   const std::string args = Tensor("x") + ", " + Tensor("y");
   const std::string node = R"(["x", 0, 0, {"y": ["y", 0, 0], "name": null}])";
   const auto both = [&](const char* operation, const char* function) {
-    const Floats keras3 = Outputs(ModelOf(Keras3(operation, args), true));
+    const Floats keras3 =
+        Outputs(ModelOf(Keras3(operation, args), /*two_inputs=*/true));
     EXPECT_EQ(Outputs(ModelOf(TfKeras(function, node), true)), keras3);
     return keras3;
   };
@@ -251,7 +252,7 @@ TEST(OperationJsonTest, Load_OtherOperations_AreRefusedWithTheirPlace) {
       {ModelOf(Keras3("TrueDivide", "1, " + x)),
        "layers[1].inbound_nodes[0]: a number divided by a tensor is not "
        "supported; no layer has 1 / x: compute it in the data"},
-      {ModelOf(Keras3("TrueDivide", x + ", " + y), true),
+      {ModelOf(Keras3("TrueDivide", x + ", " + y), /*two_inputs=*/true),
        "a quotient of two tensors"},
       {ModelOf(Keras3("Add", x + ", 1, 2")), "a tensor and a number"},
       {ModelOf(Keras3("Add", "1, 2")), "a tensor and a number"},
@@ -268,7 +269,7 @@ TEST(OperationJsonTest, Load_OtherOperations_AreRefusedWithTheirPlace) {
        "Multiply with [x, x, x]"},
       {ModelOf(Keras3("Power", "2, " + x)), "is not x ** 2"},
       {ModelOf(Keras3("Power", x + ", [2, 2, 2]")), "is not x ** 2"},
-      {ModelOf(Keras3("Power", x + ", " + y), true),
+      {ModelOf(Keras3("Power", x + ", " + y), /*two_inputs=*/true),
        "a power of two tensors is not supported"},
       {ModelOf(TfKeras("nn.relu6", R"(["x", 0, 0, {"name": null}])")),
        "config.function: unknown function 'nn.relu6'"},

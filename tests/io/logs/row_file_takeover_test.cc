@@ -397,7 +397,7 @@ TEST(RowFileTest, Takeover_FileCannotBeCut_KeepsTheStatesOffset) {
     CopyState(&others, &own);
     files.FailAfter(fail, EPERM);
     testing::internal::CaptureStderr();
-    const Status opened = own.Open(solo.get(), false);
+    const Status opened = own.Open(solo.get(), /*append=*/false);
     const std::string printed = testing::internal::GetCapturedStderr();
     if (files.last_failed().find("truncate") == std::string::npos) continue;
     files.FailNoMore();
@@ -505,7 +505,7 @@ TEST(RowFileTest, Takeover_SharedDiskWithUnverifiedRows_TheyAreCut) {
     w0.Write("1,1\n");
     w0.Write("2,0.75\n");
     w0.Close();
-    w1.Reset(true);
+    w1.Reset(/*after_loss=*/true);
     CopyState(&point, &w1);
     ASSERT_OK(w1.Open(solo.get(), true, in_memory));
     w1.Write("1,1\n");

@@ -208,7 +208,7 @@ TEST(RowFileTest, Open_LogAndFileBesideItAreHeld_FailsByName) {
   testing::internal::CaptureStderr();
   ASSERT_OK(files[0].Open(&solo, false));
   ASSERT_OK(files[1].Open(&solo, false));
-  const Status status = files[2].Open(&solo, false);
+  const Status status = files[2].Open(&solo, /*append=*/false);
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(status.code(), Code::kAlreadyExists);
   EXPECT_TRUE(Contains(status, path + ".worker-0"));
@@ -329,7 +329,7 @@ TEST(RowFileTest, Open_NothingToCut_DoesNotTruncate) {
       file.AppendState(&spans);
       if (resumed) *static_cast<int64_t*>(spans[0].data) = rows;
       files.FailAfter(fail, EPERM);
-      file.Open(&solo, false, /*in_memory=*/false).IgnoreError();
+      file.Open(&solo, /*append=*/false, /*in_memory=*/false).IgnoreError();
       EXPECT_FALSE(Contains(files.last_failed(), "truncate"));
       files.FailNoMore();
     }

@@ -62,7 +62,7 @@ TEST(PictureLimitsTest, Resize_WidestPicture_HasTheNewSize) {
        {Interpolation::kNearest, Interpolation::kBilinear,
         Interpolation::kArea}) {
     std::vector<unsigned char> out(24 * 24 * 4);
-    Resize(picture, interpolation, false, 24, 24, out.data());
+    Resize(picture, interpolation, /*crop=*/false, 24, 24, out.data());
     EXPECT_EQ(out, std::vector<unsigned char>(out.size(), 7));
   }
 }

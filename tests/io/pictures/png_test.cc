@@ -131,7 +131,7 @@ std::string SmallPng() {
 
 Status PngError(const std::string& file) {
   Picture picture;
-  return DecodePng(file, false, &picture);
+  return DecodePng(file, /*size_only=*/false, &picture);
 }
 
 TEST(PngTest, Decode_EveryTypeAndDepth_HasSamplesOfFile) {
@@ -165,7 +165,8 @@ TEST(PngTest, Decode_EveryTypeAndDepth_HasSamplesOfFile) {
 // The plan of a training counts them.
 TEST(PngTest, Size_RgbaOf16Bits_HasTheMemoryOfItsDecoding) {
   std::mt19937 random(1);
-  const PngImage image = RandomImage(5, 3, 6, 16, false, false, &random);
+  const PngImage image =
+      RandomImage(5, 3, 6, 16, /*adam7=*/false, /*transparent=*/false, &random);
   Picture picture;
   ASSERT_OK(DecodePictureSize(PngFile(image), &picture));
   EXPECT_EQ(picture.file_copies, 2);

@@ -21,13 +21,13 @@ constexpr char kUint8 = 0x08, kInt8 = 0x09, kInt16 = 0x0B, kInt32 = 0x0C,
 
 std::string Header(char type, const std::vector<uint32_t>& dims) {
   return std::string("\0\0", 2) + type + static_cast<char>(dims.size()) +
-         Packed(dims, true);
+         Packed(dims, /*big_endian=*/true);
 }
 
 template <typename T>
 std::string Idx(char type, const std::vector<uint32_t>& dims,
                 const std::vector<T>& values) {
-  return Header(type, dims) + Packed(values, true);
+  return Header(type, dims) + Packed(values, /*big_endian=*/true);
 }
 
 // Three images of 2x2 and their labels.
@@ -218,8 +218,8 @@ TEST(IdxTest, Open_OnDiskPacked_IsRefused) {
   const DataFiles files;
   const std::string labels = files.Write("labels", Labels());
   const std::string packed = files.Write("images.gz", Gzip(Images()));
-  ExpectError(OpenError(packed, labels, false), Code::kInvalidArgument, packed,
-              "in_memory");
+  ExpectError(OpenError(packed, labels, /*in_memory=*/false),
+              Code::kInvalidArgument, packed, "in_memory");
 }
 
 TEST(IdxTest, Read_CutAtAnyByte_IsRefusedWithItsOffset) {
@@ -361,7 +361,7 @@ TEST(IdxTest, Read_HugeDimensions_AreRefusedBeforeMemoryIsTaken) {
                     "elements can follow");
         EXPECT_LT(array.data.capacity(), 1u << 20);
       }
-      ExpectError(OpenError(files.Path("huge"), labels, false),
+      ExpectError(OpenError(files.Path("huge"), labels, /*in_memory=*/false),
                   Code::kCorruption, files.Path("huge"), "offset ");
     }
   }
@@ -375,8 +375,8 @@ TEST(IdxTest, Read_BytesAfterTheElements_IsRefused) {
     const std::string path = files.Write("long", bytes);
     NpyArray array;
     ExpectError(ReadIdx(path, &array), Code::kCorruption, path, "offset 28");
-    ExpectError(OpenError(path, labels, false), Code::kCorruption, path,
-                "offset 16");
+    ExpectError(OpenError(path, labels, /*in_memory=*/false), Code::kCorruption,
+                path, "offset 16");
     const std::string packed = files.Write("long.gz", Gzip(bytes));
     ExpectError(ReadIdx(packed, &array), Code::kCorruption, packed,
                 "offset 28");

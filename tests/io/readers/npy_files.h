@@ -29,7 +29,8 @@ inline std::string Npy(int version, std::string header,
   header.append(63 - (8 + length_bytes + header.size()) % 64, ' ');
   header += '\n';
   const std::string length =
-      Packed(std::vector<uint32_t>{static_cast<uint32_t>(header.size())}, false)
+      Packed(std::vector<uint32_t>{static_cast<uint32_t>(header.size())},
+             /*big_endian=*/false)
           .substr(0, length_bytes);
   return "\x93NUMPY" + std::string(1, static_cast<char>(version)) + '\0' +
          length + header + elements;
@@ -37,8 +38,9 @@ inline std::string Npy(int version, std::string header,
 
 // Version 1, little endian, f4, (2, 3).
 inline std::string Small() {
-  return Npy(1, Dictionary("<f4", "(2, 3)"),
-             Packed(std::vector<float>{1, 2, 3, 4, 5, 6}, false));
+  return Npy(
+      1, Dictionary("<f4", "(2, 3)"),
+      Packed(std::vector<float>{1, 2, 3, 4, 5, 6}, /*big_endian=*/false));
 }
 
 inline Status ReadOne(const std::string& path, std::string* content) {

@@ -88,7 +88,7 @@ TEST(NpyTest, RoundTrip_AnyShapeUpToEightDimensions_IsTheSame) {
 TEST(NpyTest, Header_AnySpacingAndOrder_IsRead) {
   const DataFiles files;
   const std::string elements =
-      Packed(std::vector<float>{1, 2, 3, 4, 5, 6}, false);
+      Packed(std::vector<float>{1, 2, 3, 4, 5, 6}, /*big_endian=*/false);
   for (const char* header :
        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}",
@@ -152,9 +152,9 @@ TEST(NpyTest, SampleWeights_AnyAxes_AreReadOfEachExample) {
 TEST(NpyTest, Dataset_TwoArrays_PairsTheFirstDimensions) {
   const DataFiles files;
   const std::vector<int64_t> classes = {1, 0};
-  const std::string y = files.Write(
-      "y.npy.gz",
-      Gzip(Npy(2, Dictionary(">i8", "(2,)"), Packed(classes, true))));
+  const std::string y =
+      files.Write("y.npy.gz", Gzip(Npy(2, Dictionary(">i8", "(2,)"),
+                                       Packed(classes, /*big_endian=*/true))));
   const Dataset d = NpyDataset(files.Write("x.npy", Small()), y);
   ASSERT_OK(d.Batch(1).status());
   EXPECT_EQ(d.size(), 2);
@@ -200,8 +200,9 @@ TEST(NpyTest, Dataset_ArraysThatDoNotMatch_AreRefused) {
 TEST(NpyTest, Read_CutAtAnyByte_IsRefused) {
   const DataFiles files;
   for (int version = 1; version <= 3; ++version) {
-    const std::string bytes = Npy(version, Dictionary(">f8", "(3,)"),
-                                  Packed(std::vector<double>{1, 2, 3}, true));
+    const std::string bytes =
+        Npy(version, Dictionary(">f8", "(3,)"),
+            Packed(std::vector<double>{1, 2, 3}, /*big_endian=*/true));
     const std::string data = bytes.substr(bytes.size() - 24);
     const size_t header = bytes.size() - data.size();
     ExpectCutsAreFound(files, "a.npy", bytes, ReadOne, "");
@@ -273,12 +274,13 @@ TEST(NpyTest, Header_TooLong_IsRefused) {
   const std::string start("\x93NUMPY\2\0", 8);
   for (const uint32_t length : {65537u, 0x7FFFFFFFu, 0xFFFFFFFFu}) {
     const std::string path = files.Write(
-        "a.npy", start + Packed(std::vector<uint32_t>{length}, false));
+        "a.npy",
+        start + Packed(std::vector<uint32_t>{length}, /*big_endian=*/false));
     ExpectError(ErrorOf(path), Code::kCorruption, path,
                 "offset 8: a header of " + std::to_string(length) + " bytes");
   }
-  const std::string path =
-      files.Write("a.npy", start + Packed(std::vector<uint32_t>{0}, false));
+  const std::string path = files.Write(
+      "a.npy", start + Packed(std::vector<uint32_t>{0}, /*big_endian=*/false));
   ExpectError(ErrorOf(path), Code::kCorruption, path, "(none)");
 }
 

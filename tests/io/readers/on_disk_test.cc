@@ -56,7 +56,7 @@ std::string Npy(const std::string& descr, const std::string& shape,
 std::string Idx(char type, const std::vector<uint32_t>& dims,
                 const std::string& elements) {
   return std::string("\0\0", 2) + type + static_cast<char>(dims.size()) +
-         Packed(dims, true) + elements;
+         Packed(dims, /*big_endian=*/true) + elements;
 }
 
 // The examples of these numbers, x and then y, in the sources' types.
@@ -340,8 +340,8 @@ TEST(OnDiskTest, CheckUnchanged_AnotherFile_IsAnError) {
 TEST(OnDiskTest, Read_Uint64BeyondInt64_IsAnErrorWhenItIsRead) {
   const DataFiles files;
   const std::vector<uint64_t> values = {1, ~uint64_t{0}, 3};
-  const std::string x =
-      files.Write("x.npy", Npy("'<u8'", "(3, 1)", Packed(values, false)));
+  const std::string x = files.Write(
+      "x.npy", Npy("'<u8'", "(3, 1)", Packed(values, /*big_endian=*/false)));
   const Dataset data = NpyDataset(x, OnDisk());
   ASSERT_OK(data.Batch(1).status());
   int64_t value = 0;

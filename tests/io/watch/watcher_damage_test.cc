@@ -14,7 +14,7 @@ namespace {
 
 // Opens a round and ends the process before its training.
 void OpenOneRound(const WatchOptions& options, Durable* disk) {
-  SimulatedEnvironment killed(disk, 4, false);  // two scans, a save
+  SimulatedEnvironment killed(disk, 4, /*after=*/false);  // two scans, a save
   EXPECT_EQ(RunUntilIdle(options, disk, &killed).code(), Code::kCancelled);
   ASSERT_TRUE(disk->state.is_open);
 }
@@ -33,7 +33,7 @@ TEST(WatcherDamageTest, OpenRound_AllFilesDamaged_IsAbandonedAndOthersTrain) {
   AddFiles(&disk, 0, 16);
   OpenOneRound(options, &disk);
   DamageAll(&disk);
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   EXPECT_FALSE(disk.state.is_open);
   EXPECT_EQ(disk.state.seen.size(), 0u);
@@ -58,7 +58,7 @@ TEST(WatcherDamageTest, OpenRound_HeldOutFilesDamaged_KeepsOthersNew) {
     ++held_out;
   }
   ASSERT_GT(held_out, 0u);
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   EXPECT_EQ(disk.state.seen.size(), 0u);
   AddFiles(&disk, 100, 132);
@@ -91,7 +91,7 @@ TEST(WatcherDamageTest, OpenRound_DiskReadsNothing_Waits) {
   AddFiles(&disk, 0, 16);
   OpenOneRound(options, &disk);
   WatchState state = disk.state;
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   environment.disk_fails = true;
   Watcher watcher(options, state, disk.installed, &environment);
   double wait = 0;
@@ -126,7 +126,7 @@ TEST(WatcherDamageTest, RandomDamage_AnyTime_EndsAllRounds) {
     }
     AddFiles(&disk, 1000, 1040);  // whole ones, some to hold out
     options.round_seconds = 1;
-    SimulatedEnvironment last(&disk, kNever, false);
+    SimulatedEnvironment last(&disk, kNever, /*after=*/false);
     EXPECT_OK(RunUntilIdle(options, &disk, &last, 20));
     EXPECT_FALSE(disk.state.is_open) << seed;
     for (const auto& [path, file] : disk.files) {

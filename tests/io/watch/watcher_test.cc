@@ -25,7 +25,7 @@ namespace {
 Durable Uninterrupted(const WatchOptions& options, int count) {
   Durable disk;
   AddFiles(&disk, 0, count);
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   return disk;
 }
@@ -45,7 +45,7 @@ TEST(WatcherTest, Run_KilledAtEveryEffect_EndsWithTheSameModel) {
   {
     Durable disk;
     AddFiles(&disk, 0, 100);
-    SimulatedEnvironment environment(&disk, kNever, false);
+    SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
     EXPECT_OK(RunUntilIdle(options, &disk, &environment));
     effects = environment.effects();
   }
@@ -56,7 +56,7 @@ TEST(WatcherTest, Run_KilledAtEveryEffect_EndsWithTheSameModel) {
       AddFiles(&disk, 0, 100);
       SimulatedEnvironment first(&disk, dies_at, after);
       EXPECT_EQ(RunUntilIdle(options, &disk, &first).code(), Code::kCancelled);
-      SimulatedEnvironment second(&disk, kNever, false);
+      SimulatedEnvironment second(&disk, kNever, /*after=*/false);
       EXPECT_OK(RunUntilIdle(options, &disk, &second));
       EXPECT_EQ(disk.weights, whole.weights) << dies_at << after;
       EXPECT_EQ(disk.state.seen, whole.state.seen);
@@ -138,7 +138,7 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
         }
       }
     }
-    SimulatedEnvironment last(&disk, kNever, false);
+    SimulatedEnvironment last(&disk, kNever, /*after=*/false);
     WatchOptions all = options;
     all.round_seconds = 1;  // the last few too
     EXPECT_OK(RunUntilIdle(all, &disk, &last, 20));
@@ -160,7 +160,7 @@ TEST(WatcherTest, Round_Replay_IsTheSameSampleInAnyOrder) {
   const WatchOptions options = SmallRounds();
   Durable disk;
   AddFiles(&disk, 0, 104);
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   EXPECT_EQ(environment.last.replay.size(), 10u);
   const RoundCounts counts = CountsOf(environment.logs.back());
@@ -191,7 +191,7 @@ TEST(WatcherTest, Scan_NewFile_IsTakenInTheSecondScan) {
   const WatchOptions options = SmallRounds();
   Durable disk;
   AddFiles(&disk, 0, 40);
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   Watcher watcher(options, WatchState(), "", &environment);
   double wait = 0;
   for (int64_t time = 1; time < 5; ++time) {
@@ -210,7 +210,7 @@ TEST(WatcherTest, Scan_FileThatGrows_IsTakenWhenItIsComplete) {
   options.round_examples = 2;
   Durable disk;
   AddFiles(&disk, 0, 40);
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   const size_t seen = disk.state.seen.size();
   // It is written a while, and is torn for a while after that.
@@ -236,7 +236,7 @@ TEST(WatcherTest, Scan_FileWithoutPermission_IsTakenWhenItHasIt) {
   Durable disk;
   AddFiles(&disk, 0, 32);
   disk.torn.insert("a/1004");
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   Watcher watcher(SmallRounds(), {}, "", &environment);
   const auto seen = [&] {
     double wait = 0;
@@ -261,7 +261,7 @@ TEST(WatcherTest, Scan_FewExamples_BeginARoundAfterTheTime) {
   }
   AddFile(&disk, "a/" + std::to_string(held_out));
   ASSERT_EQ(disk.files.size(), 7u);
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment, 200));
   EXPECT_EQ(disk.state.round, 0);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment, 400));
@@ -273,7 +273,7 @@ TEST(WatcherTest, Install_FullDisk_IsTriedAgainAndNotedOnce) {
   const WatchOptions options = SmallRounds();
   Durable disk;
   AddFiles(&disk, 0, 40);
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   WatchState state;
   Watcher watcher(options, state, "", &environment);
   for (int i = 0; i < 50; ++i) {

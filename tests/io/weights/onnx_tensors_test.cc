@@ -378,8 +378,8 @@ TEST(OnnxTensorsTest, Load_FloatsOfConstantNodes_AreWeights) {
     ASSERT_EQ(LoadBytes(model("value_floats", floats), ADense(), &weights), "");
     EXPECT_EQ(weights, Counted(9)) << packed;
   }
-  const std::string parted =
-      FloatsAttribute({7}, false) + FloatsAttribute({8, 9}, true);
+  const std::string parted = FloatsAttribute({7}, /*packed=*/false) +
+                             FloatsAttribute({8, 9}, /*packed=*/true);
   ExpectHas(LoadBytes(model("value_floats", parted), ADense(), &weights),
             "'b': the floats of value_floats are not in one place");
   std::string ints;
@@ -440,7 +440,7 @@ TEST(OnnxTensorsTest, Load_TransposedKernel_HasTheModelsOrder) {
                 .Node("Transpose", {"d.weight"}, "t", Perm(perm))
                 .Node("MatMul", {"x", "t"}, "y")
                 .Model();
-    ExpectHas(LoadBytes(model, ADense(false), &weights),
+    ExpectHas(LoadBytes(model, ADense(/*use_bias=*/false), &weights),
               "given by a node Transpose");
   }
 }

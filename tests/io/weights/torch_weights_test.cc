@@ -51,7 +51,7 @@ class TorchTest : public testing::Test {
     ASSERT_OK(ReadNpy(folder_ / (name + ".y.npy"), &y));
     const std::vector<float> in = Values<float>(x.data),
                              expected = Values<float>(y.data);
-    ASSERT_OK(model->Forward(in.data(), x.shape[0], false));
+    ASSERT_OK(model->Forward(in.data(), x.shape[0], /*training=*/false));
     for (size_t i = 0; i < expected.size(); ++i) {
       ASSERT_NEAR(model->output()[i], expected[i], 2e-6) << name << " " << i;
     }
@@ -550,7 +550,7 @@ std::unique_ptr<Model> Heads(const std::string& name, bool use_bias) {
 TEST_F(TorchTest, Load_MultiheadAttention_IsTakenApart) {
   for (const std::string name : {"mha", "other"}) {
     SCOPED_TRACE(name);
-    const auto model = Heads(name, true);
+    const auto model = Heads(name, /*use_bias=*/true);
     ASSERT_OK(LoadWeights(model.get(),
                           Arrays(folder_, {{"mha.in_proj_weight", {6, 2}},
                                            {"mha.in_proj_bias", {6}},
@@ -568,7 +568,7 @@ TEST_F(TorchTest, Load_MultiheadAttention_IsTakenApart) {
 TEST_F(TorchTest, Load_AttentionOfOtherModules_IsFoundByName) {
   for (const std::string part : {"q_proj_weight", "query.weight"}) {
     const bool own = part == "q_proj_weight";
-    const auto model = Heads("mha", false);
+    const auto model = Heads("mha", /*use_bias=*/false);
     ASSERT_OK(LoadWeights(
         model.get(),
         Arrays(folder_,
@@ -597,7 +597,7 @@ TEST_F(TorchTest, Load_ConvTranspose_IsTransposed) {
 TEST(NpzWeightsTest, Load_HeadsOfKeras_AreFound) {
   TempFolder folder;
   for (const std::string prefix : {"heads/", "m/heads/"}) {
-    const auto model = Heads("heads", true);
+    const auto model = Heads("heads", /*use_bias=*/true);
     ASSERT_OK(LoadWeights(
         model.get(),
         Arrays(folder, {{prefix + "query/kernel:0", {2, 2, 1}},

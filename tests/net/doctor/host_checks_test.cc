@@ -58,19 +58,22 @@ TEST(HostChecksTest, CheckNames_ResolverSilentOrWithoutTheName_NamesTheWorker) {
 TEST(HostChecksTest,
      CheckNames_OwnNameOnLoopback_WarnsIfAnotherHostIsElsewhere) {
   Findings found;
-  CheckNames({Name(0, "a", "127.0.1.1", true), Name(1, "b", "10.0.0.2")}, 0, 3,
-             &found);
+  CheckNames(
+      {Name(0, "a", "127.0.1.1", /*loopback=*/true), Name(1, "b", "10.0.0.2")},
+      0, 3, &found);
   ExpectFix(found, Severity::kWarning, "127.0.1.1", "in /etc/hosts give a");
   found.clear();
-  CheckNames({Name(0, "a", "127.0.0.1", true), Name(1, "b", "127.0.0.1", true)},
+  CheckNames({Name(0, "a", "127.0.0.1", /*loopback=*/true),
+              Name(1, "b", "127.0.0.1", /*loopback=*/true)},
              0, 3, &found);
   ExpectOk(found);
 }
 
 TEST(HostChecksTest, CheckNames_OtherNameOnLoopback_IsAnError) {
   Findings found;
-  CheckNames({Name(0, "a", "10.0.0.1"), Name(1, "b", "127.0.0.1", true)}, 0, 3,
-             &found);
+  CheckNames(
+      {Name(0, "a", "10.0.0.1"), Name(1, "b", "127.0.0.1", /*loopback=*/true)},
+      0, 3, &found);
   ExpectFix(found, Severity::kError, "worker 1's name b", "/etc/hosts");
 }
 

@@ -24,7 +24,7 @@ LaunchOptions Options(int workers, bool restart) {
 }
 
 TEST(SupervisorTest, Job_AllWorkersEndWell_IsDoneWithZero) {
-  const LaunchOptions options = Options(2, false);
+  const LaunchOptions options = Options(2, /*restart=*/false);
   Supervisor supervisor(options);
   for (int worker = 0; worker < 2; ++worker) {
     EXPECT_FALSE(supervisor.done());
@@ -36,7 +36,7 @@ TEST(SupervisorTest, Job_AllWorkersEndWell_IsDoneWithZero) {
 }
 
 TEST(SupervisorTest, Failure_OthersRunOn_GoThroughEveryStage) {
-  LaunchOptions options = Options(3, false);
+  LaunchOptions options = Options(3, /*restart=*/false);
   options.grace_seconds = 7;
   Supervisor supervisor(options);
   Supervisor::Actions actions = supervisor.OnExit(1, 4);
@@ -63,7 +63,7 @@ TEST(SupervisorTest, Failure_OthersRunOn_GoThroughEveryStage) {
 }
 
 TEST(SupervisorTest, BackOff_EveryRestart_DoublesUpToItsLimit) {
-  LaunchOptions options = Options(1, true);
+  LaunchOptions options = Options(1, /*restart=*/true);
   options.max_restarts = 5;
   options.backoff_seconds = 2;
   options.max_backoff_seconds = 10;
@@ -82,7 +82,7 @@ TEST(SupervisorTest, BackOff_EveryRestart_DoublesUpToItsLimit) {
 }
 
 TEST(SupervisorTest, Restarts_RunOfHealthySeconds_CountFromZero) {
-  LaunchOptions options = Options(1, true);
+  LaunchOptions options = Options(1, /*restart=*/true);
   options.max_restarts = 2;
   options.healthy_seconds = 60;
   options.backoff_seconds = 1;
@@ -100,7 +100,7 @@ TEST(SupervisorTest, Restarts_RunOfHealthySeconds_CountFromZero) {
 }
 
 TEST(SupervisorTest, ElasticJob_WorkerWithoutARestartLeft_ContinuesWithoutIt) {
-  LaunchOptions options = Options(3, true);
+  LaunchOptions options = Options(3, /*restart=*/true);
   options.end_together = true;
   options.max_restarts = 1;
   options.min_workers = 2;
@@ -138,7 +138,7 @@ TEST(SupervisorTest, ElasticJob_WorkerWithoutARestartLeft_ContinuesWithoutIt) {
 }
 
 TEST(SupervisorTest, ElasticJobWithoutRestart_WorkerIsKilled_EndsWithZero) {
-  LaunchOptions options = Options(3, false);
+  LaunchOptions options = Options(3, /*restart=*/false);
   options.end_together = true;
   options.min_workers = 1;
   for (const bool complete : {false, true}) {
@@ -159,7 +159,7 @@ TEST(SupervisorTest, ElasticJobWithoutRestart_WorkerIsKilled_EndsWithZero) {
 
 // A worker under SIGSTOP ends by SIGKILL alone.
 TEST(SupervisorTest, ElasticJobWithoutRestart_WorkerIsStopped_IsKilled) {
-  LaunchOptions options = Options(2, false);
+  LaunchOptions options = Options(2, /*restart=*/false);
   options.end_together = true;
   options.min_workers = 1;
   Supervisor supervisor(options);
@@ -176,7 +176,7 @@ TEST(SupervisorTest, ElasticJobWithoutRestart_WorkerIsStopped_IsKilled) {
 // For example, RUN.json was changed after the start. In a first run the
 // configuration is wrong for all workers.
 TEST(SupervisorTest, ElasticJob_WrongConfigurationOfARestart_GoesOnWithoutIt) {
-  LaunchOptions options = Options(2, true);
+  LaunchOptions options = Options(2, /*restart=*/true);
   options.min_workers = 1;
   for (const bool restarted : {false, true}) {
     Supervisor supervisor(options);
@@ -199,7 +199,7 @@ TEST(SupervisorTest, ElasticJob_WrongConfigurationOfARestart_GoesOnWithoutIt) {
 }
 
 TEST(SupervisorTest, Restart_WrongConfiguration_DoesNotFollow) {
-  const LaunchOptions options = Options(1, true);
+  const LaunchOptions options = Options(1, /*restart=*/true);
   Supervisor supervisor(options);
   supervisor.OnExit(0, 2);
   EXPECT_LT(supervisor.OnEnded(0, 2).restart_after, 0);
@@ -207,7 +207,7 @@ TEST(SupervisorTest, Restart_WrongConfiguration_DoesNotFollow) {
 }
 
 TEST(SupervisorTest, Failure_AnotherAwaitsItsRestart_CancelsIt) {
-  const LaunchOptions options = Options(2, true);
+  const LaunchOptions options = Options(2, /*restart=*/true);
   Supervisor supervisor(options);
   supervisor.OnExit(0, 5);
   EXPECT_GE(supervisor.OnEnded(0, 5).restart_after, 0);
@@ -220,7 +220,7 @@ TEST(SupervisorTest, Failure_AnotherAwaitsItsRestart_CancelsIt) {
 }
 
 TEST(SupervisorTest, Signal_SentTwice_IsPassedOnAndThenKills) {
-  const LaunchOptions options = Options(2, true);
+  const LaunchOptions options = Options(2, /*restart=*/true);
   Supervisor supervisor(options);
   Supervisor::Actions actions = supervisor.OnSignal(SIGHUP);
   EXPECT_EQ(actions.signal, SIGHUP);
@@ -231,7 +231,7 @@ TEST(SupervisorTest, Signal_SentTwice_IsPassedOnAndThenKills) {
 }
 
 TEST(SupervisorTest, Start_OneCannotBeStarted_KillsTheRest) {
-  const LaunchOptions options = Options(3, true);
+  const LaunchOptions options = Options(3, /*restart=*/true);
   Supervisor supervisor(options);
   EXPECT_EQ(supervisor.OnCannotStart(1).signal, SIGKILL);
   supervisor.OnEnded(1, 127);
@@ -242,7 +242,7 @@ TEST(SupervisorTest, Start_OneCannotBeStarted_KillsTheRest) {
 }
 
 TEST(SupervisorTest, EndTogether_FirstEndsWell_FinishesTheWorkOfAll) {
-  LaunchOptions options = Options(4, true);
+  LaunchOptions options = Options(4, /*restart=*/true);
   options.end_together = true;
   Supervisor supervisor(options);
   const auto lose = [&](int worker) {
@@ -269,7 +269,7 @@ TEST(SupervisorTest, EndTogether_FirstEndsWell_FinishesTheWorkOfAll) {
 
 // A failure of one that was there to the end is one.
 TEST(SupervisorTest, Worker_FailsAfterTheWorkIsDone_IsReported) {
-  LaunchOptions options = Options(2, true);
+  LaunchOptions options = Options(2, /*restart=*/true);
   options.end_together = true;
   Supervisor supervisor(options);
   EXPECT_EQ(supervisor.OnExit(0, 0).deadline, options.grace_seconds);
@@ -285,7 +285,7 @@ TEST(SupervisorTest, Worker_FailsAfterTheWorkIsDone_IsReported) {
 
 // The others have ended well, and it has still to put things away.
 TEST(SupervisorTest, Worker_Finishes_HasTimeWithoutGrace) {
-  LaunchOptions options = Options(2, true);
+  LaunchOptions options = Options(2, /*restart=*/true);
   options.end_together = true;
   options.grace_seconds = 0;
   Supervisor supervisor(options);
@@ -297,7 +297,7 @@ TEST(SupervisorTest, Worker_Finishes_HasTimeWithoutGrace) {
 // A worker was stalled while the others finished, and was never restarted. It
 // would wait for them and end with 75, or train the rest alone.
 TEST(SupervisorTest, Worker_DoesNotKnowOfTheEnd_IsStopped) {
-  LaunchOptions options = Options(3, true);
+  LaunchOptions options = Options(3, /*restart=*/true);
   options.end_together = true;
   for (const int code : {75, 128 + SIGTERM, 128 + SIGKILL, 1}) {
     Supervisor supervisor(options);
@@ -330,7 +330,7 @@ TEST(SupervisorTest, Worker_DoesNotKnowOfTheEnd_IsStopped) {
 // results.
 TEST(SupervisorTest, Worker_LateWithLessToWaitFor_HasAShorterGrace) {
   for (const double late : {0.25, 100.0}) {
-    LaunchOptions options = Options(2, true);
+    LaunchOptions options = Options(2, /*restart=*/true);
     options.end_together = true;
     options.others_grace_seconds = late;
     const double grace = std::min(late, options.grace_seconds);
@@ -339,7 +339,7 @@ TEST(SupervisorTest, Worker_LateWithLessToWaitFor_HasAShorterGrace) {
     EXPECT_EQ(supervisor.OnDeadline().deadline, grace);
     EXPECT_EQ(supervisor.OnDeadline().signal, SIGKILL);
   }
-  LaunchOptions options = Options(2, true);
+  LaunchOptions options = Options(2, /*restart=*/true);
   options.end_together = true;
   options.others_grace_seconds = 0.25;
   Supervisor failed(options);  // nothing is done
@@ -348,7 +348,7 @@ TEST(SupervisorTest, Worker_LateWithLessToWaitFor_HasAShorterGrace) {
 
 // A worker may still write its last backup when all others have ended.
 TEST(SupervisorTest, Worker_ReportedItsEnd_IsLeftAlone) {
-  LaunchOptions options = Options(3, true);
+  LaunchOptions options = Options(3, /*restart=*/true);
   options.end_together = true;
   options.report_grace_seconds = 60;
   const Strings has_time = {
@@ -401,7 +401,7 @@ TEST(SupervisorTest, Worker_ReportedItsEnd_IsLeftAlone) {
 // No other worker runs: it is alone in its job, or the others have been lost.
 TEST(SupervisorTest, Worker_ReportedItsEndAndIsTheLast_HasNoMoreTime) {
   for (const int workers : {1, 2}) {
-    LaunchOptions options = Options(workers, true);
+    LaunchOptions options = Options(workers, /*restart=*/true);
     options.end_together = true;
     options.report_grace_seconds = 60;
     Supervisor supervisor(options);
@@ -425,7 +425,7 @@ TEST(SupervisorTest, Worker_ReportedItsEndAndIsTheLast_HasNoMoreTime) {
 
 // A stop of the job stops that worker too; and it is no success if it fails.
 TEST(SupervisorTest, Worker_ReportedItsEnd_Counts) {
-  LaunchOptions options = Options(2, true);
+  LaunchOptions options = Options(2, /*restart=*/true);
   options.end_together = true;
   for (const bool signal : {false, true}) {
     Supervisor supervisor(options);

@@ -209,7 +209,7 @@ class RandomNetwork {
        [this, a, b, link, session, count = counts[0]] {
          if (DirectionOf(a, b).link != link || workers_[b].session != session)
            return;
-         if (!Takes(b, a)) return Break(a, b, false);
+         if (!Takes(b, a)) return Break(a, b, /*silent=*/false);
          workers_[b].agreement->AddPeer(a, count, now_);
          After(b);
        });

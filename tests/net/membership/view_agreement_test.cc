@@ -324,7 +324,7 @@ TEST(ViewAgreementTest, Proposer_EndsBeforeAnAck_IsReplaced) {
   network.Link(1, 2);
   network.DeliverHeardLists();
   EXPECT_TRUE(network.DeliverUpTo(0, 1, ViewMessage::kPropose));
-  network.Kill(0, false);
+  network.Kill(0, /*with_frames=*/false);
   network.Pass(kT);
   EXPECT_EQ(network.Sees(1), "1 2");
   EXPECT_EQ(network.Sees(2), "1 2");
@@ -339,7 +339,7 @@ TEST(ViewAgreementTest, Start_ReachesOneMemberOnly_EndsThere) {
   EXPECT_EQ(network.Sees(0), "0 1 2");
   EXPECT_TRUE(network.DeliverUpTo(0, 1, ViewMessage::kStart));
   network.Drop(0, 2);
-  network.Kill(0, false);
+  network.Kill(0, /*with_frames=*/false);
   network.DeliverAll();
   // Worker 1 has lost a member: its session ends the view. Worker 2, which has
   // given it up, reports that to a worker that counts it in.
@@ -479,8 +479,8 @@ TEST(ViewAgreementTest, Joiner_OfARunningView_ProposesNothing) {
   EXPECT_TRUE(network.at(0).join_pending());
   EXPECT_EQ(network.Sees(0), "-");
   // The awaited worker ends. It may return; otherwise the wait for it ends.
-  network.Kill(1, true);
-  network.Kill(2, true);
+  network.Kill(1, /*with_frames=*/true);
+  network.Kill(2, /*with_frames=*/true);
   network.Pass(kT);
   EXPECT_EQ(network.Sees(0), "-");
   network.Pass(2 * kT);
@@ -504,10 +504,10 @@ TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
   network.Pass(10 * kT);
   EXPECT_TRUE(network.at(0).join_pending());
   EXPECT_EQ(network.Sees(0), "-");
-  network.Kill(1, true);  // or it goes to form another
+  network.Kill(1, /*with_frames=*/true);  // or it goes to form another
   network.Pass(10 * kT);
   EXPECT_EQ(network.Sees(0), "-");
-  network.Kill(2, true);
+  network.Kill(2, /*with_frames=*/true);
   network.Pass(kT);
   EXPECT_EQ(network.Sees(0), "-");
   network.Pass(2 * kT);
@@ -558,7 +558,7 @@ TEST(ViewAgreementTest, Propose_ExpectedWorkerLingers_WaitsForIt) {
   network.Link(1, 2);
   network.Pass(kT);
   ASSERT_EQ(network.Sees(1), "1 2");
-  network.Kill(2, true);
+  network.Kill(2, /*with_frames=*/true);
   network.at(1).Linger(network.now_);
   const auto enter = [&](int w) {
     ViewAgreement::Options options = OptionsOf(w, 3, 1);
@@ -570,7 +570,7 @@ TEST(ViewAgreementTest, Propose_ExpectedWorkerLingers_WaitsForIt) {
   network.Link(0, 1);
   network.DeliverAll();
   EXPECT_TRUE(network.at(0).join_pending());
-  network.Kill(1, true);
+  network.Kill(1, /*with_frames=*/true);
   network.Pass(kT);
   EXPECT_EQ(network.Sees(0), "-");
   enter(1);

@@ -45,7 +45,7 @@ class Job final : public SimCollective::Owner {
         [this](SimCollective* collective) { return RunWorker(collective); },
         this);
   }
-  void Crash(int worker) { workers_[worker]->Crash(false); }
+  void Crash(int worker) { workers_[worker]->Crash(/*silent=*/false); }
   bool alive(int worker) const { return workers_[worker]->alive(); }
 
   // Runs until all workers have ended. Returns false if that takes too long.

@@ -299,7 +299,7 @@ void SimWorker::Closed() {
   EndSession();
   running_ = false;
   if (restart_) {  // its launcher starts it again
-    Crash(false);
+    Crash(/*silent=*/false);
     return network()->At(network()->now() + network()->Random(kTimeout / 4),
                          [this] {
                            if (!alive_) StartProcess();

@@ -218,7 +218,7 @@ TEST(SealedRingTest, LocalSocket_AnyPairOfKeys_JoinsThoseOfOneKey) {
         EXPECT_EQ(status.ok(), each.meet) << status.message();
       });
       // Without the local socket rank 1 might connect by TCP.
-      while (!ended && LocalSockets(addresses[0], false) == 0) {
+      while (!ended && LocalSockets(addresses[0], /*connected=*/false) == 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
     }

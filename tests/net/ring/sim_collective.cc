@@ -22,7 +22,7 @@ SimCollective::SimCollective(Network* network, const RingOptions* options,
   network->InProcess(rank_, 0, [this] { Resume(); });
 }
 
-SimCollective::~SimCollective() { Crash(false); }
+SimCollective::~SimCollective() { Crash(/*silent=*/false); }
 
 // Called by the simulation.
 
@@ -39,7 +39,7 @@ void SimCollective::Crash(bool silent) {
 void SimCollective::Resume() {
   fiber_->Resume();
   if (!fiber_->done()) return;
-  EndProcess(false);
+  EndProcess(/*silent=*/false);
   fiber_.reset();
   owner_->Exited(rank_, result_);
 }

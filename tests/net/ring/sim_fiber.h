@@ -17,7 +17,7 @@ class Fiber {
  public:
   explicit Fiber(std::function<void()> body) {
     thread_ = std::thread([this, body = std::move(body)] {
-      Await(true);
+      Await(/*inside=*/true);
       body();
       std::lock_guard<std::mutex> lock(mutex_);
       done_ = true;
@@ -31,9 +31,9 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
 
   // The simulation calls it: runs the body until it yields or returns.
-  void Resume() { Switch(true); }
+  void Resume() { Switch(/*inside=*/true); }
   // The body calls it: runs the simulation until it calls Resume.
-  void Yield() { Switch(false); }
+  void Yield() { Switch(/*inside=*/false); }
   // The simulation calls it: true if the body has returned.
   bool done() const { return done_; }
 

@@ -36,7 +36,8 @@ class SimStream final : public ByteStream, private DescriptorSocket {
         remote_("rank " + std::to_string(connection_->rank[1 - side])) {
     connection_->end[side] = this;
     ++network_->processes_[connection_->rank[side]].streams;
-    remote_address_ = SimEndpoint(connection_->rank[1 - side], false).address;
+    remote_address_ =
+        SimEndpoint(connection_->rank[1 - side], /*local=*/false).address;
   }
 
   void Start(Owner* owner) override { owner_ = owner; }
@@ -272,7 +273,7 @@ Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
     Run(to, c->life[1], [this, c, to] {
       if (Listens(to)) {
         processes_[to].listener->Accept(
-            StreamPtr(new SimStream(this, c, 1, true)));
+            StreamPtr(new SimStream(this, c, 1, /*open=*/true)));
       }
     });
     if (c->local) return;

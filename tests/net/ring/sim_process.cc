@@ -15,7 +15,7 @@ void SimProcess::EndSession() {
 }
 
 void SimProcess::EndProcess(bool silent) {
-  if (silent) network()->Silence(rank_, true);
+  if (silent) network()->Silence(rank_, /*silent=*/true);
   network()->Kill(rank_);
   StopListening();
   ++session_number_;
@@ -62,8 +62,9 @@ Status SimProcess::Resolve(int peer, bool* done,
   *done = ++lookups_ % 3 != 0;
   if (!*done) return Error(Code::kUnavailable, "not yet");
   if (lookups_ % 16 == 1) return Error(Code::kNotFound, "no such name");
-  if ((peer + rank_) % 3 == 0) endpoints->push_back(SimEndpoint(peer, true));
-  endpoints->push_back(SimEndpoint(peer, false));
+  if ((peer + rank_) % 3 == 0)
+    endpoints->push_back(SimEndpoint(peer, /*local=*/true));
+  endpoints->push_back(SimEndpoint(peer, /*local=*/false));
   return Status();
 }
 

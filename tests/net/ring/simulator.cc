@@ -268,12 +268,12 @@ void Worker::StartNext() {
     job_->InjectWhileSending(plan[op].count);
   }
   if (!network()->Chance(3)) return;
-  session_->Poll(Now(), false);
+  session_->Poll(Now(), /*wake=*/false);
   Later(network()->Random(kTimeout / 32), &Worker::LookNoMore);
 }
 
 // A caller that looked by itself, and was not to be woken, sleeps.
-void Worker::LookNoMore() { session_->Poll(Now(), true); }
+void Worker::LookNoMore() { session_->Poll(Now(), /*wake=*/true); }
 
 void Worker::OnCompleted(uint64_t sequence) {
   progress_ = network()->now();

@@ -121,7 +121,8 @@ TEST(SimulatorTest, Trace_SameSeed_IsTheSameByteForByte) {
     EXPECT_EQ(one.events, other.events) << "seed " << seed;
     traces.insert(one.trace_digest);
     if (seed % 3 == 1) continue;  // sealed
-    const sim::ElasticReport elastic = sim::SimulateElastic(seed, false);
+    const sim::ElasticReport elastic =
+        sim::SimulateElastic(seed, /*trace=*/false);
     EXPECT_EQ(elastic.trace_digest,
               sim::SimulateElastic(seed, false).trace_digest)
         << "elastic seed " << seed;

@@ -49,8 +49,10 @@ TEST(TrainingSimulatorTest, Training_EverySeed_HasTheBitsOfAnUndisturbedRun) {
 
 TEST(TrainingSimulatorTest, Training_SameSeed_HasTheSameHistory) {
   for (const uint64_t seed : {3, 10, 77}) {
-    const sim::TrainingReport first = sim::SimulateTraining(seed, false);
-    const sim::TrainingReport again = sim::SimulateTraining(seed, false);
+    const sim::TrainingReport first =
+        sim::SimulateTraining(seed, /*trace=*/false);
+    const sim::TrainingReport again =
+        sim::SimulateTraining(seed, /*trace=*/false);
     EXPECT_EQ(first.trace, again.trace);
     EXPECT_EQ(first.events, again.events);
     EXPECT_EQ(first.virtual_nanos, again.virtual_nanos);

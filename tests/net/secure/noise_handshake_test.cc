@@ -96,8 +96,8 @@ class NoiseTest : public testing::Test {
 };
 
 TEST_F(NoiseTest, Handshake_PublishedVector_HasItsBytes) {
-  NoiseHandshake one = Side(true, v_.prologue, v_.psk);
-  NoiseHandshake other = Side(false, v_.prologue, v_.psk);
+  NoiseHandshake one = Side(/*connects=*/true, v_.prologue, v_.psk);
+  NoiseHandshake other = Side(/*connects=*/false, v_.prologue, v_.psk);
   Exchange(v_.messages[0].payload, v_.messages[0].message, &one, &other);
   Exchange(v_.messages[1].payload, v_.messages[1].message, &other, &one);
   EXPECT_EQ(ToHex(one.hash(), kNoiseHashBytes), v_.hash);
@@ -142,7 +142,7 @@ TEST_F(NoiseTest, Read_OtherKeyPrologueOrByte_IsRejected) {
 
 // A public key of small order makes a secret that is public.
 TEST_F(NoiseTest, Read_PublicKeyOfSmallOrder_IsRejected) {
-  NoiseHandshake one = Side(true, v_.prologue, v_.psk);
+  NoiseHandshake one = Side(/*connects=*/true, v_.prologue, v_.psk);
   Bytes message(kNoiseMessageBytes);
   ASSERT_TRUE(one.Write(nullptr, 0, message.data()));
   const Bytes zero(kNoiseMessageBytes);

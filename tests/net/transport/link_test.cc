@@ -276,7 +276,8 @@ struct ScriptedPair {
     FrameHeader shared;
     shared.type = FrameType::kShared;
     receiver.link->Send(shared, nullptr);
-    Send(FrameOf(FrameType::kShared, 0, true), 0, kFrameHeaderBytes);
+    Send(FrameOf(FrameType::kShared, 0, /*checked=*/true), 0,
+         kFrameHeaderBytes);
     sender.stream->shared_memory()->ShareOutput();
   }
   void Send(const std::vector<uint8_t>& bytes, size_t from, size_t to) {

@@ -175,13 +175,13 @@ TEST_F(SharedStreamTest, Poll_MoreCameMeanwhile_ReturnsThatMoreIsThere) {
       if (!a_.stream->blocked()) {
         i += a_.stream->Write(&piece, 1) > 0;
       } else {
-        a_.stream->shared_memory()->Poll(0, false);
+        a_.stream->shared_memory()->Poll(0, /*wake=*/false);
       }
     }
   });
   size_t forgotten = 0;
   while (b_.shared.size() < kBytes) {
-    b_.stream->shared_memory()->Poll(0, true);
+    b_.stream->shared_memory()->Poll(0, /*wake=*/true);
     forgotten += b_.stream->shared_memory()->unfinished() && !b_.unfinished;
   }
   writer.join();
@@ -242,7 +242,8 @@ TEST_F(SharedStreamTest, Counts_Overwritten_EndTheConnection) {
       EXPECT_EQ(Write(&a_, {4}) + Write(&b_, {4}), 0) << "one of them fails";
     }
     for (Reader* end : {&a_, &b_}) {
-      if (end->stream != nullptr) end->stream->shared_memory()->Poll(0, true);
+      if (end->stream != nullptr)
+        end->stream->shared_memory()->Poll(0, /*wake=*/true);
     }
     Run();
     EXPECT_EQ(a_.ended + b_.ended, 1) << control;

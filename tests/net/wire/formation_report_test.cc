@@ -46,7 +46,8 @@ TEST(FormationReportTest, Decode_EncodedReport_GivesTheSameReport) {
 }
 
 TEST(FormationReportTest, Decode_WrongReport_IsRejectedAndReadsNothingBeyond) {
-  const std::vector<uint8_t> good = EncodeFormationReport(Example(true));
+  const std::vector<uint8_t> good =
+      EncodeFormationReport(Example(/*lowered=*/true));
   for (size_t n = 0; n <= good.size(); ++n) {
     const std::vector<uint8_t> cut(good.begin(),
                                    good.begin() + static_cast<long>(n));
