@@ -22,10 +22,11 @@ struct Interval {
 std::string ToString(const Interval& interval);
 
 constexpr Interval kAnyNumber = {};
-constexpr Interval kNotNegative = {0, FLT_MAX, false, false};
-constexpr Interval kPositive = {0, FLT_MAX, true, false};
-constexpr Interval kFraction = {0, 1, false, false};
-constexpr Interval kFractionBelow1 = {0, 1, false, true};
+constexpr Interval kNotNegative = {0, FLT_MAX};
+constexpr Interval kPositive = {0, FLT_MAX, /*low_open=*/true};
+constexpr Interval kFraction = {0, 1};
+constexpr Interval kFractionBelow1 = {0, 1, /*low_open=*/false,
+                                      /*high_open=*/true};
 
 }  // namespace ringlet
 

@@ -181,7 +181,7 @@ StepPlan::Choice Chooser::Choose() const {
     best_bytes = bytes;
   };
   // Values that share memory live long, which may leave gaps.
-  prefer({none, false});
+  prefer({none, /*in_place=*/false});
   if (cheaply_recomputable_.empty() && !options_.recompute) return best;
   const Dropped cheap =
       Refine(cheaply_recomputable_,

@@ -339,7 +339,7 @@ constexpr LayerField kDotFields[] = {
     LayerField("normalize", OnlyFalse()),
 };
 
-constexpr Interval kFromMinus1To1 = {-1, 1, false, false};
+constexpr Interval kFromMinus1To1 = {-1, 1};
 constexpr LayerField kBoundingBoxFormat =
     LayerField("bounding_box_format", OnlyNull()).Unwritten();
 constexpr LayerField kFactor = LayerField("factor", &Layer::factor)

@@ -23,7 +23,7 @@ constexpr LossField kLogits = {"from_logits", &Loss::from_logits};
 constexpr LossField kSmoothing = {"label_smoothing", &Loss::label_smoothing,
                                   kFraction};
 constexpr LossField kAxis = {"axis", -1};
-constexpr LossField kAxisOnlyRead = {"axis", -1, kAnyNumber, false};
+constexpr LossField kAxisOnlyRead = {"axis", -1, kAnyNumber, /*written=*/false};
 constexpr LossField kGamma = {"gamma", &Loss::gamma, kNotNegative};
 
 constexpr LossField kSparseFields[] = {

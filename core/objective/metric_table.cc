@@ -17,16 +17,14 @@ namespace {
 using Only = OnlyValue::Kind;
 
 constexpr MetricField kThresholdFields[] = {
-    {"threshold", MetricFloat{&Metric::threshold, kAnyNumber, false}}};
-constexpr MetricField kKFields[] = {{"k", MetricInt{&Metric::k, 1, false}}};
+    {"threshold", MetricFloat{&Metric::threshold, kAnyNumber}}};
+constexpr MetricField kKFields[] = {{"k", MetricInt{&Metric::k, 1}}};
 constexpr MetricField kBinaryFields[] = {
     {"from_logits", &Metric::from_logits},
-    {"label_smoothing",
-     MetricFloat{&Metric::label_smoothing, kFraction, false}}};
+    {"label_smoothing", MetricFloat{&Metric::label_smoothing, kFraction}}};
 constexpr MetricField kCategoricalFields[] = {
     {"from_logits", &Metric::from_logits},
-    {"label_smoothing",
-     MetricFloat{&Metric::label_smoothing, kFraction, false}},
+    {"label_smoothing", MetricFloat{&Metric::label_smoothing, kFraction}},
     {"axis", OnlyValue{Only::kMinusOne}}};
 constexpr MetricField kSparseCrossentropyFields[] = {
     {"from_logits", &Metric::from_logits},
@@ -35,44 +33,49 @@ constexpr MetricField kSparseCrossentropyFields[] = {
 constexpr MetricField kAxisFields[] = {{"axis", OnlyValue{Only::kMinusOne}}};
 // ringlet's own; Keras has class_id only for Precision and Recall.
 constexpr MetricField kOwnClassId = {
-    "class_id", MetricInt{&Metric::class_id, 0, true}, false, false};
+    "class_id", MetricInt{&Metric::class_id, 0, /*optional=*/true},
+    /*required=*/false, /*keras_has=*/false};
 constexpr MetricField kAucFields[] = {
-    {"num_thresholds", MetricInt{&Metric::num_thresholds, 2, false}},
+    {"num_thresholds", MetricInt{&Metric::num_thresholds, 2}},
     {"curve", WordOf<&Metric::curve>("ROC PR")},
     {"summation_method",
      WordOf<&Metric::summation>("interpolation minoring majoring")},
     {"multi_label", &Metric::multi_label},
-    {"num_labels", MetricInt{&Metric::num_labels, 1, true}},
+    {"num_labels", MetricInt{&Metric::num_labels, 1, /*optional=*/true}},
     {"label_weights", OnlyValue{Only::kNull}},
     {"thresholds", OnlyValue{Only::kNull}},
     {"from_logits", &Metric::from_logits},
     kOwnClassId};
 constexpr MetricField kPrecisionFields[] = {
-    {"thresholds", MetricFloat{&Metric::threshold, kFraction, true}},
-    {"top_k", MetricInt{&Metric::top_k, 1, true}},
-    {"class_id", MetricInt{&Metric::class_id, 0, true}}};
+    {"thresholds",
+     MetricFloat{&Metric::threshold, kFraction, /*optional=*/true}},
+    {"top_k", MetricInt{&Metric::top_k, 1, /*optional=*/true}},
+    {"class_id", MetricInt{&Metric::class_id, 0, /*optional=*/true}}};
 constexpr MetricField kCountFields[] = {
-    {"thresholds", MetricFloat{&Metric::threshold, kFraction, true}}};
+    {"thresholds",
+     MetricFloat{&Metric::threshold, kFraction, /*optional=*/true}}};
 constexpr MetricField kAverage = {
     "average",
     WordOf<&Metric::average>("micro macro weighted", Metric::kEachClass)};
 constexpr MetricField kF1Fields[] = {
     kAverage,
-    {"threshold", MetricFloat{&Metric::threshold, kNotNegative, true}},
+    {"threshold",
+     MetricFloat{&Metric::threshold, kNotNegative, /*optional=*/true}},
     kOwnClassId};
 constexpr MetricField kFBetaFields[] = {
     kAverage,
-    {"beta", MetricFloat{&Metric::beta, kPositive, false}},
-    {"threshold", MetricFloat{&Metric::threshold, kNotNegative, true}},
+    {"beta", MetricFloat{&Metric::beta, kPositive}},
+    {"threshold",
+     MetricFloat{&Metric::threshold, kNotNegative, /*optional=*/true}},
     kOwnClassId};
 constexpr MetricField kMeanIoUFields[] = {
-    {"num_classes", MetricInt{&Metric::num_classes, 2, false}, true},
+    {"num_classes", MetricInt{&Metric::num_classes, 2}, /*required=*/true},
     {"ignore_class", &Metric::ignore_class},
     {"sparse_y_true", &Metric::sparse_targets},
     {"sparse_y_pred", OnlyValue{Only::kFalse}},
     {"axis", OnlyValue{Only::kMinusOne}}};
 constexpr MetricField kOneHotMeanIoUFields[] = {
-    {"num_classes", MetricInt{&Metric::num_classes, 2, false}, true},
+    {"num_classes", MetricInt{&Metric::num_classes, 2}, /*required=*/true},
     {"ignore_class", &Metric::ignore_class},
     {"sparse_y_pred", OnlyValue{Only::kFalse}},
     {"axis", OnlyValue{Only::kMinusOne}}};

@@ -55,14 +55,14 @@ struct MetricBatch {
 struct MetricInt {
   int Metric::*value;
   int low;
-  bool optional;
+  bool optional = false;
 };
 // A float. If `optional`, a value below 0 means null, and a list of one number
 // is that number.
 struct MetricFloat {
   float Metric::*value;
   Interval range;
-  bool optional;
+  bool optional = false;
 };
 // One of the words in `words`, which are separated by blanks. The member, an
 // enum, has the word's index. If `null` is 0 or more, this value means null in

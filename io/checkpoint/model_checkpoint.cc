@@ -359,10 +359,10 @@ class ModelCheckpointCallback final : public Callback {
   Status MakePath(int64_t epoch, const Logs& logs, int64_t batch,
                   std::string* path) const {
     std::vector<PathField> fields;
-    fields.push_back({"epoch", true, epoch, 0});
-    if (batch > 0) fields.push_back({"batch", true, batch, 0});
+    fields.push_back({"epoch", /*whole=*/true, epoch, 0});
+    if (batch > 0) fields.push_back({"batch", /*whole=*/true, batch, 0});
     for (const auto& [key, value] : logs.entries()) {
-      fields.push_back({key, false, 0, value});
+      fields.push_back({key, /*whole=*/false, 0, value});
     }
     return FormatPath(filepath_, fields, path);
   }

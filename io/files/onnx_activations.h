@@ -28,8 +28,8 @@ constexpr OnnxActivation kOnnxActivations[] = {
     {kLinear, "Affine", 2, {1, 0}, {1, 0}},
     {kHardSigmoid, "HardSigmoid", 2, {0.2f, 0.5f}, {1.0f / 6, 0.5f}},
     {kHardSigmoidKeras2, "HardSigmoid", 2, {0.2f, 0.5f}, {0.2f, 0.5f}},
-    {kElu, "Elu", 1, {1, 0}, {1, 0}, false},
-    {kLeakyRelu, "LeakyRelu", 1, {0.01f, 0}, {0.2f, 0}, false},
+    {kElu, "Elu", 1, {1, 0}, {1, 0}, /*exported=*/false},
+    {kLeakyRelu, "LeakyRelu", 1, {0.01f, 0}, {0.2f, 0}, /*exported=*/false},
     {kRelu, "ThresholdedRelu", 1, {1, 0}, {-1, 0}},
     {kTanh, "ScaledTanh", 2, {1, 1}, {1, 1}},
 };

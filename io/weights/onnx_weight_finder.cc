@@ -32,6 +32,7 @@ constexpr struct OnnxOp {
   bool normalizes = false;
   bool is_product = false;  // a following node Add may add its bias
 } kOps[] = {
+    // op, roles, takes_images, normalizes, is_product
     {"Conv", {"weight", "bias"}, true, false, true},
     {"ConvTranspose", {"weight", "bias"}, true},
     {"Gemm", {"weight", "bias"}, false, false, true},
@@ -77,10 +78,12 @@ constexpr struct RecurrentPart {
   size_t input;
   bool is_bias;
   int half;
-} kRecurrentParts[] = {{"weight_ih_l0", 1, false, 0},
-                       {"weight_hh_l0", 2, false, 0},
-                       {"bias_ih_l0", 3, true, 0},
-                       {"bias_hh_l0", 3, true, 1}};
+} kRecurrentParts[] = {
+    // role, input, is_bias, half
+    {"weight_ih_l0", 1, false, 0},
+    {"weight_hh_l0", 2, false, 0},
+    {"bias_ih_l0", 3, true, 0},
+    {"bias_hh_l0", 3, true, 1}};
 
 // The inputs of a recurrent operator with its initial states.
 constexpr size_t kFirstState = 5, kStatesEnd = 7;

@@ -30,6 +30,7 @@ struct TfjsType {
   bool read;
 };
 constexpr TfjsType kTypes[] = {
+    // name, storage, bytes, read
     {"float32", Storage::kF32, 4, true},   {"int32", Storage::kI32, 4, true},
     {"float16", Storage::kF16, 2, true},   {"bool", Storage::kU8, 1, true},
     {"uint8", Storage::kU8, 1, true},      {"uint16", Storage::kU8, 2, false},

@@ -226,9 +226,9 @@ Status RingNode::Resolve(int peer, bool* done,
   for (const sockaddr_storage& address : addresses) {
     if (options_.local_sockets && options_.relay.empty() &&
         IsLocalAddress(address)) {
-      endpoints->push_back({address, true});
+      endpoints->push_back({address, /*local=*/true});
     }
-    endpoints->push_back({address, false});
+    endpoints->push_back({address, /*local=*/false});
   }
   return Status();
 }

@@ -69,9 +69,10 @@ Noise NoiseOf(const Layer& layer) {
   noise.rate = layer.rate;
   switch (layer.kind) {
     case Kind::kGaussianNoise:
-      return {true, 0, 0, layer.rate, 0};
+      return {/*normal=*/true, 0, 0, layer.rate, 0};
     case Kind::kGaussianDropout:
-      return {true, 0, static_cast<float>(std::sqrt(rate / keep)), 0, 0};
+      return {/*normal=*/true, 0, static_cast<float>(std::sqrt(rate / keep)), 0,
+              0};
     case Kind::kAlphaDropout: {
       const double times =
           1 / std::sqrt(keep * (1 + rate * kSeluSlope * kSeluSlope));

@@ -43,6 +43,7 @@ Int8Filter MakeFilter(const std::vector<double>& weights, double bias,
 }
 
 const Int8Model::Row Int8Model::kRows[] = {
+    // kind, add, keeps_quantization, in_place
     {Kind::kInput, &Int8Model::AddNothing, false, false},
     {Kind::kReshape, &Int8Model::AddNothing, true, false},
     {Kind::kAffine, &Int8Model::AddNothing, true, false},

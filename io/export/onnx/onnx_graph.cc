@@ -148,7 +148,7 @@ void OnnxGraph::AddOutput(const std::string& name, const Shape& shape,
   const int output = NewTensor(name, /*may_rename=*/false);
   Tensor& node_output = tensors_[static_cast<size_t>(tensor)];
   if (node_output.may_rename) {
-    node_output = {NameOf(output), false};
+    node_output = {NameOf(output), /*may_rename=*/false};
   } else {
     nodes_.push_back({"Identity", {tensor}, {output}, ""});
   }

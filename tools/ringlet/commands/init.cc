@@ -81,7 +81,8 @@ class RunDraft {
         drop_.push_back(KeyOf(table_, i));
       }
       if (use == ColumnUse::kCategories) {
-        options_.categorical.push_back({std::to_string(i), true, false});
+        options_.categorical.push_back({std::to_string(i), /*one_hot=*/true,
+                                        /*has_unknown_category=*/false});
         categorical_.push_back(KeyOf(table_, i));
       }
       if (use != ColumnUse::kNumber) continue;

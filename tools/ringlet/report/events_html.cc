@@ -35,6 +35,7 @@ struct KindStyle {
   bool is_marked;
 };
 constexpr KindStyle kStyles[] = {
+    // kind, sign, name, color, is_marked
     {Kind::kStart, "▶", "start", 5, false},
     {Kind::kView, "●", "view", 0, false},
     {Kind::kLoss, "✕", "loss", 1, true},
@@ -276,10 +277,11 @@ std::string MembersHtml(const EventHistory& events) {
   chart.x_kind = Axis::Kind::kSeconds;
   chart.counts = true;
   chart.x_end = end;
-  chart.lines = {{"members", &members, 0, false, true}};
+  chart.lines = {{"members", &members, 0, /*dashed=*/false, /*constant=*/true}};
   if (replicas.values() > 0) {
     chart.title += " and replicas";
-    chart.lines.push_back({"replicas", &replicas, 2, true, true});
+    chart.lines.push_back(
+        {"replicas", &replicas, 2, /*dashed=*/true, /*constant=*/true});
   }
   chart.marks = MarksOf(events);
   return "<h2>Members</h2>\n" + LineChartHtml(chart) + MarksKey(chart.marks);

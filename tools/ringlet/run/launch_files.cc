@@ -297,7 +297,8 @@ Status LaunchFile(const std::string& kind, const JobToLaunch& job,
     const char* kind;
     bool needs_hosts;
     std::string (*make)(const JobToLaunch&);
-  } makers[] = {{"systemd", true, Systemd},
+  } makers[] = {// kind, needs_hosts, make
+                {"systemd", true, Systemd},
                 {"k8s", false, Kubernetes},
                 {"slurm", false, Slurm},
                 {"compose", false, Compose},
