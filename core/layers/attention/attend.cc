@@ -76,10 +76,9 @@ void Attend::ForEachBlock(int64_t pair, const Body& body) const {
 }
 
 template <typename T>
-MatrixView<T> Attend::HeadRows(T* span, int64_t pair, bool is_query,
+MatrixView<T> Attend::HeadRows(T* span, int64_t pair, int64_t steps,
                                int64_t size) const {
-  const int64_t steps = is_query ? sizes_.queries : sizes_.values,
-                row = sizes_.heads * size, example = pair / sizes_.heads,
+  const int64_t row = sizes_.heads * size, example = pair / sizes_.heads,
                 head = pair % sizes_.heads;
   return {span + example * steps * row + head * size, steps, size, row, 1};
 }
@@ -161,10 +160,10 @@ void Attend::Forward(const OpCall& call, float scale,
     float* const weights = scratch + t * forward_floats();
     float* const draws =
         weights + std::min(kQueries, sizes_.queries) * sizes_.values;
-    const ConstMatrix query = HeadRows(x.query, pair, true, sizes_.key_dim),
-                      key = HeadRows(x.key, pair, false, sizes_.key_dim),
-                      value = HeadRows(x.value, pair, false, sizes_.value_dim);
-    const Matrix to = HeadRows(context, pair, true, sizes_.value_dim);
+    const ConstMatrix query = QueryRows(x.query, pair, sizes_.key_dim),
+                      key = ValueRows(x.key, pair, sizes_.key_dim),
+                      value = ValueRows(x.value, pair, sizes_.value_dim);
+    const Matrix to = QueryRows(context, pair, sizes_.value_dim);
     ForEachBlock(pair, [&](const Block& block) {
       const int64_t rows = block.queries, n = block.values;
       ComputeWeights(call, block, scale, query, key, weights);
@@ -184,7 +183,7 @@ void Attend::Backward(const OpCall& call, float scale,
   const int64_t floats = std::min(kQueries, sizes_.queries) * sizes_.values;
   const auto clear = [&](float* span, int64_t pair, int64_t size) {
     if (span == nullptr) return;
-    const Matrix head = HeadRows(span, pair, false, size);
+    const Matrix head = ValueRows(span, pair, size);
     for (int64_t i = 0; i < head.rows; ++i) {
       std::fill_n(head.data + i * head.row_stride, size, 0.0f);
     }
@@ -192,10 +191,10 @@ void Attend::Backward(const OpCall& call, float scale,
   ForEachPair(call, [&](int64_t pair, int t) {
     float* const weights = scratch + t * backward_floats();
     float *const scores = weights + floats, *const draws = scores + floats;
-    const ConstMatrix query = HeadRows(x.query, pair, true, sizes_.key_dim),
-                      key = HeadRows(x.key, pair, false, sizes_.key_dim),
-                      value = HeadRows(x.value, pair, false, sizes_.value_dim),
-                      dc = HeadRows(d_context, pair, true, sizes_.value_dim);
+    const ConstMatrix query = QueryRows(x.query, pair, sizes_.key_dim),
+                      key = ValueRows(x.key, pair, sizes_.key_dim),
+                      value = ValueRows(x.value, pair, sizes_.value_dim),
+                      dc = QueryRows(d_context, pair, sizes_.value_dim);
     clear(d.key, pair, sizes_.key_dim);
     clear(d.value, pair, sizes_.value_dim);
     double d_scale = 0;
@@ -210,7 +209,7 @@ void Attend::Backward(const OpCall& call, float scale,
         Drop(call, block, draws, scores);
         // dV(V,D) += W(Q,V)^T * dC(Q,D)
         Gemm(block_scores.Transposed(), dc.Rows(begin, end), /*add=*/true,
-             HeadRows(d.value, pair, false, sizes_.value_dim).Rows(0, n));
+             ValueRows(d.value, pair, sizes_.value_dim).Rows(0, n));
       }
       // dW(Q,V) = dC(Q,D) * V(V,D)^T
       Gemm(dc.Rows(begin, end), value.Rows(0, n).Transposed(), /*add=*/false,
@@ -226,12 +225,12 @@ void Attend::Backward(const OpCall& call, float scale,
       if (d.query != nullptr) {
         // dQ(Q,K) = dS(Q,V) * K(V,K)
         Gemm(block_scores, key.Rows(0, n), /*add=*/false,
-             HeadRows(d.query, pair, true, sizes_.key_dim).Rows(begin, end));
+             QueryRows(d.query, pair, sizes_.key_dim).Rows(begin, end));
       }
       if (d.key == nullptr) return;
       // dK(V,K) += dS(Q,V)^T * Q(Q,K)
       Gemm(block_scores.Transposed(), query.Rows(begin, end), /*add=*/true,
-           HeadRows(d.key, pair, false, sizes_.key_dim).Rows(0, n));
+           ValueRows(d.key, pair, sizes_.key_dim).Rows(0, n));
     });
     if (d_scales != nullptr) d_scales[pair] = static_cast<float>(d_scale);
   });

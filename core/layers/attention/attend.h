@@ -70,10 +70,19 @@ class Attend {
   void ForEachPair(const OpCall& call, const Body& body) const;
   template <typename Body>
   void ForEachBlock(int64_t pair, const Body& body) const;
-  // A head's rows of a span: `is_query` is true for query and context.
+  // A head's rows of a span with `steps` rows an example: of query or context,
+  // and of value or key.
   template <typename T>
-  MatrixView<T> HeadRows(T* span, int64_t pair, bool is_query,
+  MatrixView<T> HeadRows(T* span, int64_t pair, int64_t steps,
                          int64_t size) const;
+  template <typename T>
+  MatrixView<T> QueryRows(T* span, int64_t pair, int64_t size) const {
+    return HeadRows(span, pair, sizes_.queries, size);
+  }
+  template <typename T>
+  MatrixView<T> ValueRows(T* span, int64_t pair, int64_t size) const {
+    return HeadRows(span, pair, sizes_.values, size);
+  }
   // The number of values that a query attends to; the weights of others are 0.
   int64_t ValuesSeen(const Block& block, int64_t query) const;
   // With masks. Sets the scores that the query does not see to -1e9, so that
