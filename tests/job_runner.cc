@@ -112,9 +112,9 @@ class Damaged final : public Source {
   const int64_t step_;
 };
 
-class Fails final : public Callback {
+class FailingCallback final : public Callback {
  public:
-  Fails(int64_t step, bool at_end) : step_(step), at_end_(at_end) {}
+  FailingCallback(int64_t step, bool at_end) : step_(step), at_end_(at_end) {}
   const char* name() const override { return "fails"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
     if (at_end_ || step_ == 0 || fit.model->iterations() < step_)
@@ -274,7 +274,7 @@ int main(int argc, char** argv) {
     if (full.rank >= 0) saving.files = &full_disk;
     options.callbacks.push_back(BackupAndRestore(folder + "/backup", saving));
   }
-  options.callbacks.push_back(std::make_shared<Fails>(
+  options.callbacks.push_back(std::make_shared<FailingCallback>(
       error.rank == own ? error.step : 0, save.rank == own));
   Dataset points = Points(300);
   if (record.rank == own)

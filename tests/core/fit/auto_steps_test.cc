@@ -56,7 +56,7 @@ class SlowLink final : public Collective {
   int64_t last_ = WorkClock::Get()->MonotonicNanos();
 };
 
-class Sees final : public Callback {
+class StepLengthRecorder final : public Callback {
  public:
   const char* name() const override { return "sees"; }
   Status OnTrainBatchBegin(FitState& fit) override {
@@ -85,7 +85,7 @@ Trained Train(int64_t local_steps, Collective* collective,
   options.local.steps = local_steps;
   const auto model = SlowModel(std::make_shared<SlowLayer>(1), options);
   FitOptions fit = Quiet(2);
-  const auto sees = std::make_shared<Sees>();
+  const auto sees = std::make_shared<StepLengthRecorder>();
   sees->stop_at = stop_at;
   fit.callbacks = {sees};
   if (!backups.empty()) {
@@ -162,7 +162,7 @@ TEST(AutoStepsTest, Scheduler_LossInTheFirstRound_SetsTheRateOnce) {
     options.replicas = 4;
     options.local.steps = collective == nullptr ? steps : kAuto;
     const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.1f, options);
-    const auto sees = std::make_shared<Sees>();
+    const auto sees = std::make_shared<StepLengthRecorder>();
     sees->begins = [=](FitState& fit) {
       if (!is_lost || fit.step > 0) return;
       static_cast<ElasticCollective*>(collective)->EndInNextCall();

@@ -173,9 +173,9 @@ TEST(EarlyStoppingTest, RestoreBestWeights_FirstValueNaN_RestoresALaterEpoch) {
 
 // Adds values to the logs of an epoch. `names`: whether NamesInLogs reports
 // them.
-class Adds final : public Callback {
+class LogAdder final : public Callback {
  public:
-  explicit Adds(bool names) : names_(names) {}
+  explicit LogAdder(bool names) : names_(names) {}
   const char* name() const override { return "adds"; }
   bool NamesInLogs(std::vector<std::string>* names) const override {
     if (names_) names->push_back("glory");
@@ -239,7 +239,7 @@ TEST(MonitorTest, UnknownName_InAnyMode_IsRefusedBeforeTheFirstStep) {
 
 TEST(MonitorTest, NameOfACallback_NamedBeforehandOrNot_IsTakenWithAMode) {
   for (const bool named : {true, false}) {
-    const auto adds = std::make_shared<Adds>(named);
+    const auto adds = std::make_shared<LogAdder>(named);
     EXPECT_EQ(Refusal("glory", MonitorMode::kMax, adds), "");
     EXPECT_TRUE(
         Contains(Refusal("glory", MonitorMode::kAuto, adds), "mode to min"));

@@ -37,9 +37,9 @@ enum class Wrong {
   kCount
 };
 
-class FailsToBegin final : public Callback {
+class BeginFailure final : public Callback {
  public:
-  explicit FailsToBegin(Wrong wrong) : wrong_(wrong) {}
+  explicit BeginFailure(Wrong wrong) : wrong_(wrong) {}
   const char* name() const override { return "at_step"; }
   Status OnSetup(FitState&) override { return At(Wrong::kSetup); }
   Status OnTrainBegin(FitState&) override { return At(Wrong::kTrainBegin); }
@@ -64,7 +64,7 @@ Status JoinWith(Wrong wrong, ElasticCollective* collective) {
                          /*dropout=*/0.2f, options, kUnits);
   FitOptions fit = Quiet(wrong == Wrong::kEpochs ? 4 : 3);
   if (wrong == Wrong::kFitOptions) fit.validation_freq = 0;
-  fit.callbacks = {std::make_shared<FailsToBegin>(wrong)};
+  fit.callbacks = {std::make_shared<BeginFailure>(wrong)};
   return model->Fit(Points(203).Shuffle(3).Batch(40), fit).status();
 }
 

@@ -240,20 +240,20 @@ TEST(ElasticTest, StopRequest_AnotherWorkerIsLost_IsKept) {
 
 // A callback calls the collective behind a step, as it does to save. One worker
 // is lost there. So no worker has completed that step and its callbacks.
-class MeetsBehind final : public Callback {
+class BarrierAfterStep final : public Callback {
  public:
-  explicit MeetsBehind(std::function<void(FitState&)> what)
-      : what_(std::move(what)) {}
+  explicit BarrierAfterStep(std::function<void(FitState&)> during)
+      : during_(std::move(during)) {}
   const char* name() const override { return "meets_behind"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
     Collective* const collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(collective->Barrier());
-    what_(fit);
+    during_(fit);
     return collective->Barrier();
   }
 
  private:
-  const std::function<void(FitState&)> what_;
+  const std::function<void(FitState&)> during_;
 };
 
 TEST(ElasticTest, Loss_InACallbackAfterAStep_EndsWithTheSameBits) {
@@ -263,11 +263,12 @@ TEST(ElasticTest, Loss_InACallbackAfterAStep_EndsWithTheSameBits) {
     RunWorkers(&job, 3, [&](int w) {
       ElasticCollective collective(&job, w);
       FitOptions options = Quiet(3);
-      options.callbacks = {std::make_shared<MeetsBehind>([&](FitState& fit) {
-        if (w == 0 && fit.model->iterations() == 8) {
-          collective.EndInNextCall();
-        }
-      })};
+      options.callbacks = {
+          std::make_shared<BarrierAfterStep>([&](FitState& fit) {
+            if (w == 0 && fit.model->iterations() == 8) {
+              collective.EndInNextCall();
+            }
+          })};
       const ElasticRun run = Train(Exact(&collective, local_steps), options);
       if (w == 0) return;
       EXPECT_OK(run.status);
@@ -277,7 +278,7 @@ TEST(ElasticTest, Loss_InACallbackAfterAStep_EndsWithTheSameBits) {
 }
 
 // Meets the others at the end of each step, as ModelCheckpoint does.
-class MeetsAtEnds final : public Callback {
+class BarrierAtStepEnd final : public Callback {
  public:
   const char* name() const override { return "meets_at_ends"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
@@ -286,7 +287,7 @@ class MeetsAtEnds final : public Callback {
 };
 
 // How many steps have ended, of the run.
-class CountsEnds final : public Callback {
+class StepEndCounter final : public Callback {
  public:
   const char* name() const override { return "counts_ends"; }
   Status OnSetup(FitState&) override {
@@ -315,10 +316,10 @@ TEST(ElasticTest, Loss_InACallbackAtAStepsEnd_CostsNoStep) {
       ElasticJob job;
       RunWorkers(&job, 3, [&](int w) {
         ElasticCollective collective(&job, w, w == 1 ? last_call : kNever);
-        const auto counts = std::make_shared<CountsEnds>();
+        const auto counts = std::make_shared<StepEndCounter>();
         FitOptions fit = Quiet(3);
         fit.cross_check = false;
-        fit.callbacks = {std::make_shared<MeetsAtEnds>(), counts};
+        fit.callbacks = {std::make_shared<BarrierAtStepEnd>(), counts};
         const ElasticRun run = Train(Exact(&collective, local_steps), fit);
         if (collective.ended()) return;
         ASSERT_OK(run.status);
@@ -330,7 +331,7 @@ TEST(ElasticTest, Loss_InACallbackAtAStepsEnd_CostsNoStep) {
 }
 
 // Leaves its worker with an incomplete state after a loss.
-class TakesAPart final : public Callback {
+class StateBreaker final : public Callback {
  public:
   const char* name() const override { return "takes_a_part"; }
   Status OnTrainBegin(FitState& fit) override {
@@ -354,7 +355,7 @@ TEST(ElasticTest, Loss_StateCutOff_CostsOnlyStepsSinceTheLastCheck) {
     RunWorkers(&job, 2, [&](int w) {
       ElasticCollective collective(&job, w, w == 1 ? 60 : kNever);
       FitOptions fit = Quiet(3);
-      fit.callbacks = {std::make_shared<TakesAPart>()};
+      fit.callbacks = {std::make_shared<StateBreaker>()};
       const ElasticRun run = Train(Exact(&collective, local_steps), fit);
       if (collective.ended()) return;
       ASSERT_OK(run.status);
@@ -403,9 +404,9 @@ TEST(ElasticTest, Chief_LowerRankReturns_PrintsTheLinesOfAWorker) {
 }
 
 // Keeps the state at each epoch's start, in case no worker has a newer one.
-class Keeps final : public Callback {
+class StateKeeper final : public Callback {
  public:
-  explicit Keeps(bool restores) : restores_(restores) {}
+  explicit StateKeeper(bool restores) : restores_(restores) {}
   const char* name() const override { return "keeps"; }
   Status OnTrainBegin(FitState& fit) override {
     if (fit.details->source == RestoreSource::kMissing && restores_) {
@@ -453,7 +454,7 @@ TEST(ElasticTest, Loss_NoRankHasTheWholeModel_LoadsTheBackup) {
     ElasticJob job;
     RunWorkers(&job, 3, [&](int w) {
       ElasticCollective collective(&job, w);
-      const auto keeps = std::make_shared<Keeps>(c.restores);
+      const auto keeps = std::make_shared<StateKeeper>(c.restores);
       FitOptions options = Quiet(3);
       const auto lose = [&](FitState& fit) {
         if (w == 2) collective.EndInNextCall();
@@ -496,9 +497,9 @@ TEST(ElasticTest, Compile_ResultDependsOnTheWorkers_IsRefused) {
 
 // Records the weights at the last epoch's end, and those with which the fit
 // begins again after a loss. The worker of `lost` ends as the fit ends.
-class RecordsWeights final : public Callback {
+class WeightRecorder final : public Callback {
  public:
-  explicit RecordsWeights(ElasticCollective* lost) : lost_(lost) {}
+  explicit WeightRecorder(ElasticCollective* lost) : lost_(lost) {}
   const char* name() const override { return "notes_weights"; }
   Status OnSavePoint(FitState& fit, bool epoch_ended) override {
     if (epoch_ended) trained = WeightsOf(fit.model);
@@ -525,11 +526,11 @@ TEST(ElasticTest, LossAfterFinalize_FitBeginsAgain_WithTheTrainedWeights) {
   for (const bool compares : {false, true}) {
     SCOPED_TRACE(compares);
     ElasticJob job;
-    std::shared_ptr<RecordsWeights> notes[3];
+    std::shared_ptr<WeightRecorder> notes[3];
     RunWorkers(&job, 3, [&](int w) {
       ElasticCollective collective(&job, w);
       notes[w] =
-          std::make_shared<RecordsWeights>(w == 2 ? &collective : nullptr);
+          std::make_shared<WeightRecorder>(w == 2 ? &collective : nullptr);
       Optimizer averaged = Adam(0.01f);
       averaged.use_ema = true;
       auto model = TinyModel(averaged, 0, Exact(&collective));

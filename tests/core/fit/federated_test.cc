@@ -32,7 +32,7 @@ using Rounds = std::map<int64_t, std::vector<int>>;  // by the step before
 
 // Records for each round which replicas took part in it. The record is the same
 // on all ranks.
-class RecordsRounds final : public Callback {
+class RoundRecorder final : public Callback {
  public:
   const char* name() const override { return "notes_rounds"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
@@ -120,7 +120,7 @@ Trained TrainOn(const Job& job, const Dataset& data, Collective* collective,
   options.seed = job.seed;
   options.local = job.local;
   const auto model = ModelOf(job, options);
-  const auto notes = std::make_shared<RecordsRounds>();
+  const auto notes = std::make_shared<RoundRecorder>();
   FitOptions fit = Quiet(job.epochs);
   fit.callbacks = {notes};
   fit.prefetch = collective == nullptr;
@@ -530,9 +530,10 @@ TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
 }
 
 // Takes a worker to other jobs, between two rounds.
-class Goes final : public Callback {
+class JobSwitcher final : public Callback {
  public:
-  explicit Goes(std::function<void(int64_t)> goes) : goes_(std::move(goes)) {}
+  explicit JobSwitcher(std::function<void(int64_t)> goes)
+      : goes_(std::move(goes)) {}
   const char* name() const override { return "goes"; }
   Status OnTrainBatchBegin(FitState& fit) override {
     goes_(fit.model->iterations());
@@ -561,7 +562,7 @@ TEST(FederatedTest, Parts_TrainedApart_JoinAndEndWithOneState) {
     const auto model = ModelOf(job, options);
     FitOptions fit = Quiet(2);
     int gone = 0;  // any round may be begun a second time
-    fit.callbacks = {std::make_shared<Goes>([&](int64_t step) {
+    fit.callbacks = {std::make_shared<JobSwitcher>([&](int64_t step) {
       if (worker == 0 && step == 220 && gone++ == 0) {
         waits = true;
         while (!together.has_joiner()) std::this_thread::yield();
@@ -587,9 +588,10 @@ TEST(FederatedTest, Parts_TrainedApart_JoinAndEndWithOneState) {
 }
 
 // Counts what is read.
-class Reads final : public Source {
+class ReadCounter final : public Source {
  public:
-  explicit Reads(std::shared_ptr<Source> source) : source_(std::move(source)) {}
+  explicit ReadCounter(std::shared_ptr<Source> source)
+      : source_(std::move(source)) {}
   std::string name() const override { return source_->name(); }
   int64_t size() const override { return source_->size(); }
   ExampleSpec x() const override { return source_->x(); }
@@ -622,7 +624,7 @@ TEST(FederatedTest, Round_FewerThanTheQuorumHaveData_IsComputedOnce) {
   for (int i = 0; i < 3; ++i) {
     job.local.round_deadline_seconds = i == 1 ? 1e6 : 0;
     job.availability = i == 2 ? Availability(everybody) : nullptr;
-    const auto reads = std::make_shared<Reads>(files);
+    const auto reads = std::make_shared<ReadCounter>(files);
     all.push_back(TrainOn(job,
                           Dataset(reads)
                               .AutoShard(AutoShardPolicy::kFile)

@@ -19,7 +19,7 @@ namespace {
 
 // Rank 0 of 2. Its peer agrees to every call, is lost at the first sum, and
 // does not join again.
-class LosesItsPeer final : public Collective {
+class LostPeerCollective final : public Collective {
  public:
   int rank() const override { return 0; }
   int size() const override { return 2; }
@@ -39,7 +39,7 @@ class LosesItsPeer final : public Collective {
   }
 };
 
-class Restores final : public Callback {
+class StateRestorer final : public Callback {
  public:
   const char* name() const override { return "restores"; }
   bool RestoresAfterLoss() const override { return true; }
@@ -47,9 +47,9 @@ class Restores final : public Callback {
 
 // Rank 0 of 2. Its peer computes the same, is lost now and then, and joins
 // again.
-class LosesPeerAtCalls final : public Collective {
+class UnstablePeerCollective final : public Collective {
  public:
-  explicit LosesPeerAtCalls(std::vector<int> losses)
+  explicit UnstablePeerCollective(std::vector<int> losses)
       : losses_(std::move(losses)) {}
   int rank() const override { return 0; }
   int size() const override { return 2; }
@@ -87,7 +87,7 @@ class LosesPeerAtCalls final : public Collective {
 
 // An average of the weights, of more than StepSnapshot::kMaxSmallBytes bytes,
 // which takes the weights' place at the end; nothing of it may happen twice.
-class Averages final : public Callback {
+class WeightAverager final : public Callback {
  public:
   const char* name() const override { return "averages"; }
   Status OnSetup(FitState& fit) override {
@@ -124,7 +124,7 @@ class Averages final : public Callback {
 };
 
 // Calls the collective in the middle of the callbacks.
-class Checks final : public Callback {
+class ReplicaChecker final : public Callback {
  public:
   const char* name() const override { return "checks"; }
   Status OnEpochBegin(FitState& fit) override {
@@ -149,7 +149,7 @@ TEST(FitTest, Loss_InAnyCollectiveCall_EndsAsTheUndisturbedFit) {
     int calls = 0;
   };
   const auto run = [](const std::vector<int>& losses) {
-    LosesPeerAtCalls collective(losses);
+    UnstablePeerCollective collective(losses);
     CompileOptions compile;
     compile.collective = &collective;
     auto model = TinyModel(Adam(0.05f), 0.2f, compile);
@@ -164,11 +164,13 @@ TEST(FitTest, Loss_InAnyCollectiveCall_EndsAsTheUndisturbedFit) {
     plateau.patience = 1;
     plateau.min_delta = 10;  // never better
     const TempFolder folder;
-    options.callbacks = {
-        EarlyStopping(stopping),       ReduceLROnPlateau(plateau),
-        CSVLogger(folder / "log.csv"), StepLogger(folder / "steps.csv"),
-        std::make_shared<Averages>(),  std::make_shared<Checks>(),
-        std::make_shared<Restores>()};
+    options.callbacks = {EarlyStopping(stopping),
+                         ReduceLROnPlateau(plateau),
+                         CSVLogger(folder / "log.csv"),
+                         StepLogger(folder / "steps.csv"),
+                         std::make_shared<WeightAverager>(),
+                         std::make_shared<ReplicaChecker>(),
+                         std::make_shared<StateRestorer>()};
     const auto history = model->Fit(Points(20).Shuffle(3).Batch(6), options);
     EXPECT_OK(history.status());
     if (!history.ok()) return End();
@@ -177,7 +179,7 @@ TEST(FitTest, Loss_InAnyCollectiveCall_EndsAsTheUndisturbedFit) {
                ReadWhole(folder / "steps.csv"), collective.calls()};
   };
   // A loss during Compile ends the program, so those calls are left out.
-  LosesPeerAtCalls compiled({});
+  UnstablePeerCollective compiled({});
   CompileOptions compile;
   compile.collective = &compiled;
   TinyModel(Adam(0.05f), 0.2f, compile);
@@ -205,7 +207,7 @@ TEST(FitTest, Loss_InAnyCollectiveCall_EndsAsTheUndisturbedFit) {
 TEST(FitTest, Loss_StopWasRequested_DoesNotWaitForThePeer) {
   class IsInterrupted final : public Callback {
    public:
-    explicit IsInterrupted(LosesPeerAtCalls* peer) : peer_(peer) {}
+    explicit IsInterrupted(UnstablePeerCollective* peer) : peer_(peer) {}
     const char* name() const override { return "interrupted"; }
     Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
       fit.interrupted = true;
@@ -214,15 +216,15 @@ TEST(FitTest, Loss_StopWasRequested_DoesNotWaitForThePeer) {
     }
 
    private:
-    LosesPeerAtCalls* const peer_;
+    UnstablePeerCollective* const peer_;
   };
-  LosesPeerAtCalls collective({});
+  UnstablePeerCollective collective({});
   CompileOptions compile;
   compile.collective = &collective;
   auto model = TinyModel(SGD(0.1f), 0, compile);
   FitOptions options = Quiet(2);
   options.callbacks = {std::make_shared<IsInterrupted>(&collective),
-                       std::make_shared<Restores>()};
+                       std::make_shared<StateRestorer>()};
   const auto history = model->Fit(Points(16).Batch(4), options);
   EXPECT_EQ(history.status().code(), Code::kPeerLost);
   EXPECT_EQ(model->iterations(), 1);
@@ -238,25 +240,25 @@ TEST(FitTest, Loss_NoRankHasTheState_IsAnErrorAndNoStartFromZero) {
       return PeerLost(1, "rank 1 was lost");
     }
   };
-  LosesPeerAtCalls collective({});
+  UnstablePeerCollective collective({});
   CompileOptions compile;
   compile.collective = &collective;
   auto model = TinyModel(SGD(0.1f), 0, compile);
   FitOptions options = Quiet(2);
   options.callbacks = {std::make_shared<TornWhileItReplaces>(),
-                       std::make_shared<Restores>()};
+                       std::make_shared<StateRestorer>()};
   const auto history = model->Fit(Points(16).Batch(4), options);
   EXPECT_EQ(history.status().code(), Code::kInternal);
   EXPECT_TRUE(Contains(history.status(), "has a valid state of the run"));
 }
 
 TEST(FitTest, Peer_DoesNotReturn_IsLost) {
-  LosesItsPeer collective;
+  LostPeerCollective collective;
   CompileOptions compile;
   compile.collective = &collective;
   auto model = TinyModel(SGD(0.1f), 0, compile);
   FitOptions options = Quiet(1);
-  options.callbacks = {std::make_shared<Restores>()};
+  options.callbacks = {std::make_shared<StateRestorer>()};
   const auto history = model->Fit(Points(16).Batch(8), options);
   EXPECT_EQ(history.status().code(), Code::kPeerLost);
   EXPECT_EQ(history.status().rank(), 1);

@@ -326,9 +326,9 @@ TEST(FitTest, Callback_ReturnsAnError_EndsTheFitAndIsNamed) {
 
 TEST(FitTest, CompileOrFit_InACallback_IsRefused) {
   for (const bool compiles : {true, false}) {
-    class Meddles final : public Callback {
+    class ModelChanger final : public Callback {
      public:
-      explicit Meddles(bool compiles) : compiles_(compiles) {}
+      explicit ModelChanger(bool compiles) : compiles_(compiles) {}
       const char* name() const override { return "meddles"; }
       Status OnEpochEnd(FitState& fit, Logs*) override {
         if (!compiles_) {
@@ -344,7 +344,7 @@ TEST(FitTest, CompileOrFit_InACallback_IsRefused) {
     };
     auto model = TinyModel();
     FitOptions options = Quiet(2);
-    options.callbacks = {std::make_shared<Meddles>(compiles)};
+    options.callbacks = {std::make_shared<ModelChanger>(compiles)};
     const Status status = model->Fit(Points(8).Batch(4), options).status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_TRUE(Contains(status, compiles ? "Compile while Fit" : "calls Fit"));
@@ -468,9 +468,9 @@ TEST(FitTest, SecondFit_DataInTheSameOrder_IsNotedOnce) {
 
 // The training loop checks the request after a step, as in Keras.
 TEST(FitTest, StopInOnEpochBegin_AnyEpoch_EndsAfterOneStepWithItsLogs) {
-  class Stops final : public Callback {
+  class EpochStopper final : public Callback {
    public:
-    explicit Stops(int64_t epoch) : epoch_(epoch) {}
+    explicit EpochStopper(int64_t epoch) : epoch_(epoch) {}
     const char* name() const override { return "stops"; }
     Status OnEpochBegin(FitState& fit) override {
       if (fit.epoch == epoch_) fit.stop_training = 1;
@@ -484,7 +484,7 @@ TEST(FitTest, StopInOnEpochBegin_AnyEpoch_EndsAfterOneStepWithItsLogs) {
     auto model = TinyModel();
     FitOptions options = Quiet(3);
     options.validation_data = Points(8).Batch(8);
-    options.callbacks = {std::make_shared<Stops>(epoch)};
+    options.callbacks = {std::make_shared<EpochStopper>(epoch)};
     const auto history = model->Fit(Points(24).Batch(8), options);
     ASSERT_OK(history.status());
     EXPECT_EQ(model->iterations(), 3 * epoch + 1);

@@ -225,9 +225,9 @@ TEST(LocalUpdatesTest, Update_NotFiniteInOneReplica_ReachesAllRanks) {
 }
 
 // Points, of which those from a number on cannot be read.
-class EndsBadly final : public Source {
+class SourceWithBadEnd final : public Source {
  public:
-  EndsBadly(std::shared_ptr<Source> points, int64_t good)
+  SourceWithBadEnd(std::shared_ptr<Source> points, int64_t good)
       : points_(std::move(points)), good_(good) {}
   int64_t size() const override { return points_->size(); }
   ExampleSpec x() const override { return points_->x(); }
@@ -255,7 +255,7 @@ TEST(LocalUpdatesTest, Data_AfterTheLastRound_NeedNotBeThere) {
       options.replicas = 2;
       const auto model = ModelOf(SGD(0.01f), options);
       const Dataset data(
-          std::make_shared<EndsBadly>(Points(60).source(), /*good=*/32));
+          std::make_shared<SourceWithBadEnd>(Points(60).source(), /*good=*/32));
       FitOptions fit = Quiet(1);
       fit.steps_per_epoch = 4;
       fit.prefetch = prefetch;
@@ -271,7 +271,8 @@ TEST(LocalUpdatesTest, Data_AfterTheLastRound_NeedNotBeThere) {
 // A batch read ahead is dropped if an earlier batch is read again.
 TEST(LocalUpdatesTest, ReadAhead_BatchIsReadAgain_IsForgotten) {
   const auto model = ModelOf(SGD(0.01f), {});
-  const Dataset data(std::make_shared<EndsBadly>(Points(60).source(), 32));
+  const Dataset data(
+      std::make_shared<SourceWithBadEnd>(Points(60).source(), 32));
   for (void (BatchLoader::*again)() :
        {&BatchLoader::RewindStep, &BatchLoader::RewindRound}) {
     std::unique_ptr<BatchLoader> loader;
@@ -286,7 +287,7 @@ TEST(LocalUpdatesTest, ReadAhead_BatchIsReadAgain_IsForgotten) {
   }
 }
 
-class SeesSteps final : public Callback {
+class StepRecorder final : public Callback {
  public:
   const char* name() const override { return "sees_steps"; }
   Status OnTrainBatchBegin(FitState& fit) override {
@@ -310,7 +311,7 @@ TEST(LocalUpdatesTest, Callbacks_InRounds_SeeTheLastStep) {
   options.replicas = 2;
   const auto model = ModelOf(SGD(0.01f), options);
   FitOptions fit = Quiet(1);
-  const auto sees = std::make_shared<SeesSteps>();
+  const auto sees = std::make_shared<StepRecorder>();
   fit.callbacks = {sees};
   ASSERT_OK(model->Fit(Points(60).Batch(6), fit));
   EXPECT_EQ(sees->begins, (std::vector<int64_t>{0, 4, 8}));

@@ -520,9 +520,9 @@ TEST(MultiWorkerTest, Examples_OfWorkersThatReadOthers_AreNotCompared) {
 
 // A callback on one rank ends the fit with each code.
 TEST(MultiWorkerTest, Callback_ErrorOfAnyCode_ReachesTheOthers) {
-  class Ends final : public Callback {
+  class FailingCallback final : public Callback {
    public:
-    Ends(Code code, bool mine) : code_(code), mine_(mine) {}
+    FailingCallback(Code code, bool mine) : code_(code), mine_(mine) {}
     const char* name() const override { return "ends"; }
     Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
       if (!mine_ || fit.step != 2) return Status();
@@ -537,8 +537,8 @@ TEST(MultiWorkerTest, Callback_ErrorOfAnyCode_ReachesTheOthers) {
     RunRanks(3, [&](Collective* collective) {
       auto model = TinyModel(SGD(), 0, CompileOptions(collective));
       FitOptions options = Quiet(4);
-      options.callbacks = {std::make_shared<Ends>(static_cast<Code>(code),
-                                                  collective->rank() == 1)};
+      options.callbacks = {std::make_shared<FailingCallback>(
+          static_cast<Code>(code), collective->rank() == 1)};
       const Status status = model->Fit(Points(40).Batch(8), options).status();
       EXPECT_EQ(static_cast<int>(status.code()), code) << status.message();
       EXPECT_TRUE(Contains(status, "it is over"));
@@ -637,9 +637,9 @@ TEST(MultiWorkerTest, Compile_RefusedOnOneRank_EndsOnAll) {
 }
 
 TEST(MultiWorkerTest, StopTraining_OnOneRank_StopsAll) {
-  class Stops final : public Callback {
+  class TrainingStopper final : public Callback {
    public:
-    explicit Stops(bool wishes) : wishes_(wishes) {}
+    explicit TrainingStopper(bool wishes) : wishes_(wishes) {}
     const char* name() const override { return "stops"; }
     Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
       if (wishes_ && fit.step == 2) fit.stop_training = true;
@@ -652,15 +652,16 @@ TEST(MultiWorkerTest, StopTraining_OnOneRank_StopsAll) {
   RunRanks(3, [&](Collective* collective) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
     FitOptions options = Quiet(4);
-    options.callbacks = {std::make_shared<Stops>(collective->rank() == 1)};
+    options.callbacks = {
+        std::make_shared<TrainingStopper>(collective->rank() == 1)};
     ASSERT_OK(model->Fit(Points(40).Batch(8), options));
     EXPECT_EQ(model->iterations(), 3);
   });
 }
 
-class Dies final : public Callback {
+class SavePointFailure final : public Callback {
  public:
-  explicit Dies(int64_t at) : at_(at) {}
+  explicit SavePointFailure(int64_t at) : at_(at) {}
   const char* name() const override { return "dies"; }
   Status OnSavePoint(FitState& fit, bool) override {
     if (at_ == 0 || fit.model->iterations() < at_) return Status();
@@ -696,7 +697,7 @@ TEST(MultiWorkerTest, Backup_OfAKilledJob_ResumesExactly) {
         backup.save_before_preemption = false;
         options.callbacks = {CSVLogger(folder + "/log.csv"),
                              BackupAndRestore(folder + "/backup", backup),
-                             std::make_shared<Dies>(die_at)};
+                             std::make_shared<SavePointFailure>(die_at)};
         const auto history = model->Fit(data, options);
         EXPECT_EQ(history.ok(), die_at == 0) << history.status().message();
         if (collective->rank() == 1) *weights = WeightsOf(model.get());

@@ -35,7 +35,7 @@ enum class What : uint8_t {
   kIsCutOff,          // it is cut off from its part, and reaches part n
   kIsCutOffInCheck,   // the same as the next replica check begins
   kReturns,           // at signal n it is cut off, and reaches part 0 again
-  kReceives,          // it gives signal n, and waits for that signal's workers
+  kMeets,             // it gives signal n, and waits for that signal's workers
   kIsInReach,         // part 0 waits for it; gives signal n
   kWaits,             // it waits for signal n
   kSignals,           // it gives signal n
@@ -190,7 +190,7 @@ class ScenarioRunner {
   }
 
   static bool GivesSignal(What what) {
-    return what == What::kReceives || what == What::kIsInReach ||
+    return what == What::kMeets || what == What::kIsInReach ||
            what == What::kSignals || what == What::kRestarts;
   }
   void DoEvent(WorkerScript* script, const Event& e) {
@@ -202,7 +202,7 @@ class ScenarioRunner {
       Await(signals_[e.n]);
     }
     if (arrives) parts_[0].Arrive(e.worker);
-    if (GivesSignal(e.what) && e.what != What::kReceives) {
+    if (GivesSignal(e.what) && e.what != What::kMeets) {
       signals_[e.n] = true;
     }
     switch (e.what) {
@@ -226,7 +226,7 @@ class ScenarioRunner {
         return collective->MoveInGather(kCheckBytes, &parts_[e.n]);
       case What::kReturns:
         return collective->MoveTo(&parts_[0]);
-      case What::kReceives:
+      case What::kMeets:
         return Receive(e.n);
       default:
         return;
@@ -314,7 +314,7 @@ TEST(RecoveryScenariosTest, FaultyWorker_LostAsJoinersViewForms_AllRollBack) {
   for (int call = 1; call <= 10; ++call) {
     if (!RunsCase(call)) continue;
     SCOPED_TRACE(call);
-    RunScenario({{{150, 0, W::kReceives, 0},
+    RunScenario({{{150, 0, W::kMeets, 0},
                   {120, 2, W::kBreaks},
                   {150, 2, W::kIsLostInView, call},
                   {kStart, 3, W::kStarts, 0}},
@@ -373,7 +373,7 @@ TEST(RecoveryScenariosTest,
 // A failed check makes no verified point. Worker 2 is cut off after it, and
 // makes the steps again alone.
 TEST(RecoveryScenariosTest, FailedCheck_ThenWorkerCutOff_IsNoConflict) {
-  RunScenario({{{230, 0, W::kReceives, 0},
+  RunScenario({{{230, 0, W::kMeets, 0},
                 {kFirstReturn, 2, W::kIsCutOff, 1},
                 {250, 2, W::kReturns, 0},
                 {170, 3, W::kBreaks}},
@@ -382,7 +382,7 @@ TEST(RecoveryScenariosTest, FailedCheck_ThenWorkerCutOff_IsNoConflict) {
 
 // The check that begins the view finds the faulty rank before its first step.
 TEST(RecoveryScenariosTest, FaultyJoiner_FoundByFirstCheck_CostsNoSteps) {
-  RunScenario({{{230, 1, W::kReceives, 0},
+  RunScenario({{{230, 1, W::kMeets, 0},
                 {150, 3, W::kIsLost},
                 {kStart, 3, W::kStarts, 0},
                 {kStart, 3, W::kBreaks},
@@ -402,7 +402,7 @@ TEST(RecoveryScenariosTest, Donor_LostAsViewForms_OthersRollBack) {
       SCOPED_TRACE(call);
       Scenario scenario = {{{120, 0, W::kIsCutOff, 1},
                             {160, 0, W::kReturns, 0},
-                            {230, 1, W::kReceives, 0},
+                            {230, 1, W::kMeets, 0},
                             {230, 1, W::kIsLostInView, call}},
                            {kRight, kLost}};
       if (!alone) scenario.ends.push_back(kRight);
@@ -412,7 +412,7 @@ TEST(RecoveryScenariosTest, Donor_LostAsViewForms_OthersRollBack) {
 }
 
 TEST(RecoveryScenariosTest, Donor_LostInTransferToJoiner_JoinerHasNoState) {
-  RunScenario({{{150, 0, W::kReceives, 0},
+  RunScenario({{{150, 0, W::kMeets, 0},
                 {150, 0, W::kIsLostInTransfer},
                 {kStart, 1, W::kStarts, 0}},
                {kLost, kNoState}});
@@ -421,7 +421,7 @@ TEST(RecoveryScenariosTest, Donor_LostInTransferToJoiner_JoinerHasNoState) {
 // The check that begins the view is the joiner's verified point.
 TEST(RecoveryScenariosTest,
      Donor_LostAfterTransfer_JoinerRollsBackToFirstCheck) {
-  RunScenario({{{150, 0, W::kReceives, 0},
+  RunScenario({{{150, 0, W::kMeets, 0},
                 {160, 0, W::kIsLost},
                 {kStart, 1, W::kStarts, 0}},
                {kLost, kRight},
@@ -437,7 +437,7 @@ TEST(RecoveryScenariosTest, Joiner_LostBeforeItsFirstStep_CostsNoSteps) {
           {{5, 0, W::kIsLost},
            {kStart, 0, W::kStarts, 0},
            lost,
-           {320, 1, W::kReceives, 0}},
+           {320, 1, W::kMeets, 0}},
           {kLost, kRight},
           ContinuesFrom{/*worker=*/1, /*after=*/320, /*step=*/320}};
       if (!alone) scenario.ends.push_back(kRight);
@@ -452,7 +452,7 @@ TEST(RecoveryScenariosTest, Joiner_LostBeforeItsFirstStep_CostsNoSteps) {
 TEST(RecoveryScenariosTest, CutOffWorker_ReturnsAfterFailedCheck_AllAreRight) {
   RunScenario({{{150, 0, W::kIsCutOff, 1},
                 {250, 0, W::kReturns, 0},
-                {230, 1, W::kReceives, 0},
+                {230, 1, W::kMeets, 0},
                 {120, 3, W::kBreaks}},
                {kRight, kRight, kRight, kStops}});
 }
@@ -462,7 +462,7 @@ TEST(RecoveryScenariosTest, CutOffWorker_HasMoreStepsThanOthers_IsDonor) {
   RunScenario({{{150, 0, W::kIsCutOff, 1},
                 {190, 0, W::kReturns, 0},
                 {130, 1, W::kPasses},
-                {130, 1, W::kReceives, 0},
+                {130, 1, W::kMeets, 0},
                 {120, 3, W::kBreaks}},
                {kRight, kRight, kRight, kStops},
                ContinuesFrom{/*worker=*/0, /*after=*/190, /*step=*/190}});
@@ -494,7 +494,7 @@ TEST(RecoveryScenariosTest, CutOffWorker_WrongWhileAlone_TakesOthersState) {
   for (const Event& cut :
        {Event{120, 3, W::kIsCutOff, 1}, Event{99, 3, W::kIsCutOffInCheck, 1}}) {
     for (const int64_t step : {190, 210}) {
-      RunScenario({{{step, 0, W::kReceives, 0},
+      RunScenario({{{step, 0, W::kMeets, 0},
                     cut,
                     {120, 3, W::kBreaks},
                     {215, 3, W::kIsMended},
@@ -507,8 +507,8 @@ TEST(RecoveryScenariosTest, CutOffWorker_WrongWhileAlone_TakesOthersState) {
 
 // Worker 4 is cut off together with worker 3, which computes wrong there.
 TEST(RecoveryScenariosTest, CutOffWorker_WasWithFaultyOne_TakesOthersState) {
-  RunScenario({{{230, 1, W::kReceives, 0},
-                {240, 1, W::kReceives, 1},
+  RunScenario({{{230, 1, W::kMeets, 0},
+                {240, 1, W::kMeets, 1},
                 {200, 3, W::kIsCutOff, 1},
                 {205, 3, W::kBreaks},
                 {215, 3, W::kReturns, 0},
@@ -520,7 +520,7 @@ TEST(RecoveryScenariosTest, CutOffWorker_WasWithFaultyOne_TakesOthersState) {
 
 // Two machines were wrong alike, and verified each other.
 TEST(RecoveryScenariosTest, Parts_VerifiedOtherPointsOfOneStep_AllStop) {
-  Scenario scenario = {{{230, 0, W::kReceives, 0}},
+  Scenario scenario = {{{230, 0, W::kMeets, 0}},
                        {kStops, kStops, kStops, kStops}};
   for (const int w : {2, 3}) {
     scenario.events.push_back({120, w, W::kBreaks});

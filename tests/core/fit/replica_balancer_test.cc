@@ -228,9 +228,9 @@ TEST(ReplicaBalancerTest, LastLine_ReplicasMovedBack_HasThePresentAssignment) {
 }
 
 // Counts the gathers of one number from each rank.
-class CountsGathers final : public Collective {
+class GatherCounter final : public Collective {
  public:
-  explicit CountsGathers(ElasticCollective* in) : in_(*in) {}
+  explicit GatherCounter(ElasticCollective* in) : in_(*in) {}
   int rank() const override { return in_.rank(); }
   int size() const override { return in_.size(); }
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
@@ -266,7 +266,7 @@ TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
   const auto gathers = [](int64_t local_steps, int replicas) {
     int counted = 0;
     RunTwoWorkers(kNever, [&](int w, ElasticCollective* elastic) {
-      CountsGathers collective(elastic);
+      GatherCounter collective(elastic);
       CompileOptions options = ExactSums(&collective, replicas, local_steps);
       const auto model = TinyModel(Adam(0.01f), 0.2f, options);
       FitOptions fit = Quiet(2);
@@ -444,9 +444,9 @@ TEST(ReplicaBalancerTest, Joiner_ArrivesAtThe32ndStep_IsMeasuredSoon) {
 }
 
 // Forms a larger view in Reform, and loses it in the same call.
-class LosesLargerView final : public Collective {
+class LostViewCollective final : public Collective {
  public:
-  explicit LosesLargerView(Collective* in) : in_(in) {}
+  explicit LostViewCollective(Collective* in) : in_(in) {}
   int rank() const override { return grown_ ? 2 : in_->rank(); }
   int size() const override { return grown_ ? 3 : in_->size(); }
   size_t bucket_bytes() const override { return 256; }
@@ -486,7 +486,7 @@ class LosesLargerView final : public Collective {
 TEST(ReplicaBalancerTest, EvaluateOrPredict_AfterAFailedReform_ReportsTheLoss) {
   RunTwoWorkers(
       /*last_call_of_worker_0=*/100, [&](int w, ElasticCollective* elastic) {
-        LosesLargerView loses(elastic);
+        LostViewCollective loses(elastic);
         Collective* const collective =
             w == 0 ? static_cast<Collective*>(elastic) : &loses;
         const auto model =

@@ -36,9 +36,9 @@ struct Request {
 };
 
 // Makes its request once, if it has one, and records the step.
-class Requests final : public Callback {
+class StopRequester final : public Callback {
  public:
-  Requests(const Request* request, bool handles_signals)
+  StopRequester(const Request* request, bool handles_signals)
       : request_(request), handles_signals_(handles_signals) {}
 
   const char* name() const override { return "requests"; }
@@ -135,7 +135,8 @@ std::vector<Ended> FitRanks(const std::vector<const Request*>& requests,
     options.prefetch = false;
     options.check_replicas_every = 2;
     if (validates) options.validation_data = Points(20, 9).Batch(10);
-    const auto callback = std::make_shared<Requests>(requests[rank], raises);
+    const auto callback =
+        std::make_shared<StopRequester>(requests[rank], raises);
     options.callbacks = {callback};
     Ended& ended = ranks[rank];
     ended.status = model->Fit(Points(40).Batch(8), options).status();
@@ -242,7 +243,7 @@ TEST(StopRequestsTest, Stop_DataAfterItUnreadable_DoesNotFail) {
       const Request request = {Where::kBatchEnd, what, 3};
       FitOptions options = Quiet(2);
       options.prefetch = false;
-      options.callbacks = {std::make_shared<Requests>(&request, false)};
+      options.callbacks = {std::make_shared<StopRequester>(&request, false)};
       const Dataset data(std::make_shared<EndsAt>(24));
       const Status status = model->Fit(data.Batch(8), options).status();
       EXPECT_EQ(status.code(),
@@ -256,9 +257,9 @@ TEST(StopRequestsTest, Stop_DataAfterItUnreadable_DoesNotFail) {
 // A callback sets a number that is no signal. The fit stops all the same.
 TEST(StopRequestsTest, Signal_InvalidNumber_StopsTheFitNotTheProcess) {
   for (const int number : {-1, 32, 40, 63, 1 << 20}) {
-    class Sets final : public Callback {
+    class StopSetter final : public Callback {
      public:
-      explicit Sets(int number) : number_(number) {}
+      explicit StopSetter(int number) : number_(number) {}
       const char* name() const override { return "sets"; }
       Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
         const Collective& ranks = *fit.model->collective();
@@ -275,7 +276,7 @@ TEST(StopRequestsTest, Signal_InvalidNumber_StopsTheFitNotTheProcess) {
       RunRanks(size, [&](Collective* collective) {
         auto model = TinyModel(SGD(0.1f), 0, CompileOptions(collective));
         FitOptions options = Quiet(2);
-        options.callbacks = {std::make_shared<Sets>(number)};
+        options.callbacks = {std::make_shared<StopSetter>(number)};
         const Status status = model->Fit(Points(40).Batch(8), options).status();
         EXPECT_EQ(status.code(), Code::kCancelled) << status.message();
         EXPECT_EQ(model->iterations(), 1);

@@ -238,7 +238,7 @@ TEST(TrainingLoopTest, Loop_ResumedFromABackup_EndsWithTheSameBits) {
 
 // A callback's wish to stop ends the loop as it ends Fit.
 TEST(TrainingLoopTest, StopTraining_SetInACallback_EndsTheLoop) {
-  class Stops final : public Callback {
+  class TrainingStopper final : public Callback {
    public:
     const char* name() const override { return "stops"; }
     Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
@@ -248,7 +248,7 @@ TEST(TrainingLoopTest, StopTraining_SetInACallback_EndsTheLoop) {
   };
   const auto model = TinyModel();
   FitOptions options = Quiet(5);
-  options.callbacks = {std::make_shared<Stops>()};
+  options.callbacks = {std::make_shared<TrainingStopper>()};
   TrainingLoop loop(model.get(), Data(), options);
   ASSERT_OK(loop.Begin());
   int64_t steps = 0;

@@ -20,7 +20,7 @@ namespace ringlet {
 namespace {
 
 // No memory is left from OnTrainBegin to the fit's end.
-class TakesMemory final : public Callback {
+class MemoryHolder final : public Callback {
  public:
   const char* name() const override { return "takes_memory"; }
   Status OnTrainBegin(FitState&) override {
@@ -49,7 +49,7 @@ TEST(VerifiedPointTest, Reserve_NoMemory_EndsTheFit) {
   const auto model = TinyModel(SGD(0.1f, 0.9f), 0, options, 1 << 20);
   FitOptions fit = Quiet(1);
   fit.steps_per_epoch = 1;
-  fit.callbacks = {std::make_shared<TakesMemory>()};
+  fit.callbacks = {std::make_shared<MemoryHolder>()};
   const Status status = model->Fit(Points(2).Batch(2), fit).status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
   EXPECT_TRUE(Contains(status, "no memory for a copy of"));

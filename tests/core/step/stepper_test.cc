@@ -20,9 +20,9 @@ namespace {
 
 // Requests `times` repeats of each step, as exact sums do when a number was
 // clamped.
-class RepeatsSteps final : public GradientExchange {
+class RepeatingExchange final : public GradientExchange {
  public:
-  RepeatsSteps(std::unique_ptr<GradientExchange> inner, int times)
+  RepeatingExchange(std::unique_ptr<GradientExchange> inner, int times)
       : inner_(std::move(inner)), times_(times) {}
   bool sums() const override { return true; }
   void Begin(int replica, int replicas) override {
@@ -86,7 +86,7 @@ struct Parts {
     EXPECT_OK(memory.AllocatePersistent(kept));
     graph.DrawWeights(1, memory.persistent().weights);
     updater.Reset();
-    auto made = std::make_unique<RepeatsSteps>(
+    auto made = std::make_unique<RepeatingExchange>(
         MakeGradientExchange(config.collective, replicas, memory.persistent(),
                              graph.num_trained(), graph.num_changes(), &timer),
         times);
@@ -124,7 +124,7 @@ struct Parts {
   ModelMemory memory{&graph};
   Updater updater{&graph, &config, &memory, &timer};
   Stepper stepper{&graph, &config, &memory, &updater, &timer};
-  RepeatsSteps* exchange = nullptr;
+  RepeatingExchange* exchange = nullptr;
   std::unique_ptr<BatchLoader> loader;
 };
 

@@ -220,9 +220,10 @@ TEST(BackupTest, Resume_MetricsAddedAndRemoved_ContinuesWithRowsOfOneWidth) {
 }
 
 // Counts steps, each as `by`.
-class Counts final : public Callback {
+class StepCounter final : public Callback {
  public:
-  Counts(std::string label, int64_t by) : label_(std::move(label)), by_(by) {}
+  StepCounter(std::string label, int64_t by)
+      : label_(std::move(label)), by_(by) {}
   const char* name() const override { return "counts"; }
   std::string Identity() const override { return label_; }
   Status OnTrainBatchEnd(FitState&, const Logs&) override {
@@ -242,8 +243,8 @@ class Counts final : public Callback {
 // A run has two callbacks of one class, and one is removed. The other keeps its
 // own state.
 TEST(BackupTest, Resume_OneOfTwoOfAClassRemoved_TheOtherKeepsItsState) {
-  const auto ones = [] { return std::make_shared<Counts>("a", 1); };
-  const auto tens = [] { return std::make_shared<Counts>("b", 10); };
+  const auto ones = [] { return std::make_shared<StepCounter>("a", 1); };
+  const auto tens = [] { return std::make_shared<StepCounter>("b", 10); };
   {
     TempFolder folder;
     ASSERT_FALSE(
@@ -351,7 +352,7 @@ TEST(BackupTest, Resume_OtherStatisticsOfNormalization_IsRefused) {
 
 // A callback has set the rate in the run that saved the backup.
 TEST(BackupTest, Resume_AnotherOptimizer_ItsOwnRateHolds) {
-  class SetsRate final : public Callback {
+  class RateSetter final : public Callback {
    public:
     const char* name() const override { return "sets_rate"; }
     Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
@@ -359,7 +360,7 @@ TEST(BackupTest, Resume_AnotherOptimizer_ItsOwnRateHolds) {
       return Status();
     }
   };
-  class RecordsRate final : public Callback {
+  class RateRecorder final : public Callback {
    public:
     const char* name() const override { return "notes_rate"; }
     Status OnTrainBatchBegin(FitState& fit) override {
@@ -378,9 +379,9 @@ TEST(BackupTest, Resume_AnotherOptimizer_ItsOwnRateHolds) {
     SCOPED_TRACE(rate);
     TempFolder folder;
     ASSERT_FALSE(FitOn(folder.path(), 15, WithMetrics({}),
-                       {std::make_shared<SetsRate>()})
+                       {std::make_shared<RateSetter>()})
                      .status.ok());
-    const auto notes = std::make_shared<RecordsRate>();
+    const auto notes = std::make_shared<RateRecorder>();
     const Resumed taken =
         FitOn(folder.path(), 0, WithMetrics({}, optimizer), {notes}, takes);
     EXPECT_OK(taken.status);
@@ -514,8 +515,8 @@ TEST(BackupTest, Resume_TwoCallbacksOfOneKind_RestoresBoth) {
   TempFolder folder;
   const auto fit = [&](int64_t die_at, std::vector<int64_t>* totals) {
     FitOptions options = WithBackup(folder.path(), 1, die_at);
-    const auto ones = std::make_shared<Counts>("counts", 1);
-    const auto tens = std::make_shared<Counts>("counts", 10);
+    const auto ones = std::make_shared<StepCounter>("counts", 1);
+    const auto tens = std::make_shared<StepCounter>("counts", 10);
     options.callbacks.push_back(ones);
     options.callbacks.push_back(tens);
     const Status status = TinyModel()->Fit(Data(), options).status();

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 // Worker 0, the chief, is lost after so many steps.
 void TrainUntilLost(ElasticJob* job, const std::string& folder, int64_t steps,
-                    const std::shared_ptr<Watches>& more = nullptr) {
+                    const std::shared_ptr<StepWatcher>& more = nullptr) {
   ElasticCollective collective(job, 0);
   const auto dies =
       AfterSteps(steps, [&](FitState&) { collective.EndInNextCall(); });
@@ -215,9 +215,9 @@ TEST(BackupTest, NewChief_BackupWithAnotherRate_IsNotRestored) {
     ElasticJob job;
     job.Arrive(0);
     ElasticCollective collective(&job, 0);
-    const ElasticFit run =
-        FitElastic(&collective, f1.path(),
-                   std::make_shared<Watches>(11, Interrupts()), nullptr, 0.05f);
+    const ElasticFit run = FitElastic(
+        &collective, f1.path(), std::make_shared<StepWatcher>(11, Interrupts()),
+        nullptr, 0.05f);
     EXPECT_EQ(run.status.code(), Code::kCancelled);
   }
   ExpectMemoryIsTaken(f0.path(), f1.path());
@@ -235,7 +235,7 @@ TEST(BackupTest, NewChief_BackupOfAnotherOptimizer_IsNotRestored) {
     BackupAndRestoreOptions backup;
     backup.save_freq = 1;
     fit.callbacks = {BackupAndRestore(f1.path(), backup),
-                     std::make_shared<Watches>(11, Interrupts())};
+                     std::make_shared<StepWatcher>(11, Interrupts())};
     EXPECT_FALSE(model->Fit(Points(203).Shuffle(3).Batch(40), fit).ok());
   }
   ExpectMemoryIsTaken(f0.path(), f1.path());
@@ -266,7 +266,7 @@ TEST(BackupTest, Backup_OfAnotherRun_StaysWhenTrainingEnds) {
     auto model = TinyModel(SGD(0.1f), 0.5f, options);
     FitOptions fit = Quiet(9);
     fit.callbacks = {BackupAndRestore(f1.path(), {}),
-                     std::make_shared<Watches>(30, Interrupts())};
+                     std::make_shared<StepWatcher>(30, Interrupts())};
     EXPECT_FALSE(model->Fit(Points(99).Batch(9), fit).ok());
   }
   EXPECT_TRUE(HasBackup(f1.path()));

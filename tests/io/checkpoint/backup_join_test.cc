@@ -96,8 +96,8 @@ TEST(BackupTest, Resume_FromBackupAfterFaultyWorker_DropsStateInMemory) {
   ElasticJob job;
   job.Arrive(1);
   std::atomic<bool> computed_wrong{false}, has_ended{false}, may_return{false};
-  const auto train = [&](int w, const std::shared_ptr<Watches>& one,
-                         const std::shared_ptr<Watches>& other) {
+  const auto train = [&](int w, const std::shared_ptr<StepWatcher>& one,
+                         const std::shared_ptr<StepWatcher>& other) {
     ElasticCollective collective(&job, w);
     const ElasticFit run =
         FitElastic(&collective, folders[w].path(), one, other, 0.01f,
@@ -112,7 +112,7 @@ TEST(BackupTest, Resume_FromBackupAfterFaultyWorker_DropsStateInMemory) {
       computed_wrong = true;
       AwaitJoiner(&job);
     });
-    const auto goes_on = AfterSteps(Watches::kGoesOn, CorruptWeight);
+    const auto goes_on = AfterSteps(StepWatcher::kGoesOn, CorruptWeight);
     EXPECT_EQ(train(1, lets_join, goes_on).status.code(), Code::kOutOfSync);
     has_ended = true;
     Await(may_return);
@@ -145,8 +145,8 @@ TEST(BackupTest, Join_ChiefWithALaterBackup_HistoryStays) {
   for (const int w : {1, 2, 3}) job.Arrive(w);
   std::atomic<bool> chief_may_join{false}, last_may_return{false};
   const auto train = [&](ElasticCollective* collective,
-                         const std::shared_ptr<Watches>& one,
-                         const std::shared_ptr<Watches>& another) {
+                         const std::shared_ptr<StepWatcher>& one,
+                         const std::shared_ptr<StepWatcher>& another) {
     const std::string folder = folders[collective->worker()].path();
     return FitElastic(collective, folder, one, another, 0.01f,
                       /*save_freq=*/1, 16, /*check_every=*/4);
@@ -270,7 +270,7 @@ TEST(BackupTest, Rollback_ChiefJoinsWithALaterBackup_LogHasEachRowOnce) {
 
 // A model with a state that travels in several messages.
 ElasticFit FitManyUnits(ElasticCollective* collective, const TempFolder& folder,
-                        const std::shared_ptr<Watches>& watches) {
+                        const std::shared_ptr<StepWatcher>& watches) {
   return FitElastic(collective, folder.path(), watches, nullptr, 0.01f, 1,
                     /*units=*/600);
 }
@@ -345,7 +345,7 @@ TEST(BackupTest, Load_ChiefIsLostAsACallbackBegins_OthersEndOrAreExact) {
   RunThreads(3, [&](int w) {
     ElasticCollective collective(&job, w);
     const auto meets =
-        std::make_shared<Watches>(Watches::kMeets, [&](FitState& fit) {
+        std::make_shared<StepWatcher>(StepWatcher::kMeets, [&](FitState& fit) {
           if (!fit.details->restored_from.empty()) collective.EndInNextCall();
         });
     const ElasticFit run = FitElastic(&collective, folders[w].path(), meets);

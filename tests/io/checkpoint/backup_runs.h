@@ -27,9 +27,9 @@ namespace ringlet {
 
 namespace fs = std::filesystem;
 
-class Dies final : public Callback {
+class SavePointFailure final : public Callback {
  public:
-  explicit Dies(int64_t at) : at_(at) {}
+  explicit SavePointFailure(int64_t at) : at_(at) {}
   const char* name() const override { return "dies"; }
   Status OnSavePoint(FitState& fit, bool) override {
     if (fit.model->iterations() < at_) return Status();
@@ -47,7 +47,8 @@ inline FitOptions WithBackup(const std::string& folder, int64_t freq,
   backup.save_freq = freq;
   backup.files = files;
   options.callbacks = {BackupAndRestore(folder, backup)};
-  if (die_at > 0) options.callbacks.push_back(std::make_shared<Dies>(die_at));
+  if (die_at > 0)
+    options.callbacks.push_back(std::make_shared<SavePointFailure>(die_at));
   return options;
 }
 
@@ -62,9 +63,9 @@ constexpr int kEpochs = 3;
 constexpr int64_t kSteps = 18;  // of all epochs
 
 // Counts the steps, and calls a function before one of them.
-class Watches final : public Callback {
+class StepWatcher final : public Callback {
  public:
-  Watches(int64_t at, std::function<void(FitState&)> what)
+  StepWatcher(int64_t at, std::function<void(FitState&)> what)
       : at_(at), what_(std::move(what)) {}
   static constexpr int64_t kGoesOn = -2;  // as it goes on after a loss
   static constexpr int64_t kMeets = -3;  // before it meets others, as it begins
@@ -103,8 +104,8 @@ struct ElasticFit {
 
 // `folder` "": no backup.
 inline ElasticFit FitElastic(Collective* collective, const std::string& folder,
-                             const std::shared_ptr<Watches>& watches,
-                             const std::shared_ptr<Watches>& more = nullptr,
+                             const std::shared_ptr<StepWatcher>& watches,
+                             const std::shared_ptr<StepWatcher>& more = nullptr,
                              float rate = 0.01f, int64_t save_freq = 1,
                              int64_t units = 16, int64_t check_every = 100) {
   CompileOptions options = ExactSums(collective, 5);
@@ -135,14 +136,14 @@ inline void ExpectUndisturbed(const ElasticFit& run) {
 }
 
 // Calls `what` once the run has made so many steps.
-inline std::shared_ptr<Watches> AfterSteps(
+inline std::shared_ptr<StepWatcher> AfterSteps(
     int64_t steps, std::function<void(FitState&)> what) {
-  return std::make_shared<Watches>(steps, std::move(what));
+  return std::make_shared<StepWatcher>(steps, std::move(what));
 }
 
-// For workers beside one with a Watches: all need the same callbacks.
-inline std::shared_ptr<Watches> DoesNothing() {
-  return std::make_shared<Watches>(-1, nullptr);
+// For workers beside one with a StepWatcher: all need the same callbacks.
+inline std::shared_ptr<StepWatcher> DoesNothing() {
+  return std::make_shared<StepWatcher>(-1, nullptr);
 }
 
 inline std::function<void(FitState&)> Interrupts() {

@@ -237,7 +237,8 @@ TEST(BackupTest, Save_DiskIsFull_WarnsAndContinuesOnceThereIsSpace) {
     if (epoch == 1) files.set_capacity(-1);
   };
   options.callbacks = {BackupAndRestore("backup", backup),
-                       LambdaCallback(lambda), std::make_shared<Dies>(15)};
+                       LambdaCallback(lambda),
+                       std::make_shared<SavePointFailure>(15)};
   auto model = TinyModel();
   testing::internal::CaptureStderr();
   ASSERT_FALSE(model->Fit(Data(), options).ok());
@@ -310,7 +311,8 @@ TEST(BackupTest, Save_AnyOperationFails_CostsAtMostThatBackup) {
         if (epoch == 1) files.FailAfter(operation, error);
       };
       options.callbacks = {BackupAndRestore("backup", backup),
-                           LambdaCallback(lambda), std::make_shared<Dies>(29)};
+                           LambdaCallback(lambda),
+                           std::make_shared<SavePointFailure>(29)};
       auto model = TinyModel();
       testing::internal::CaptureStderr();
       ASSERT_FALSE(model->Fit(Data(), options).ok());

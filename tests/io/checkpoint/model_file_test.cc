@@ -257,7 +257,7 @@ std::unique_ptr<Model> Loaded(Form form, const std::string& path,
   return model;
 }
 
-class Restores final : public Callback {
+class StateRestorer final : public Callback {
  public:
   const char* name() const override { return "restores"; }
   bool RestoresAfterLoss() const override { return true; }
@@ -279,7 +279,7 @@ Ended TrainLoaded(Form form, const std::string& path, Collective* collective) {
   }
   if (!end.status.ok()) return end;
   FitOptions fit = Quiet(2);
-  fit.callbacks = {std::make_shared<Restores>()};
+  fit.callbacks = {std::make_shared<StateRestorer>()};
   end.status = model->Fit(Points(24).Shuffle(3).Batch(12), fit).status();
   end.digest = model->DigestWeights();
   return end;

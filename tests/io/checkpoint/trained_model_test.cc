@@ -78,7 +78,7 @@ class Ending final : public Callback {
 };
 
 // Stochastic weight averaging: the final weights are the mean over the epochs.
-class AveragesAtTheEnd final : public Callback {
+class WeightAverager final : public Callback {
  public:
   const char* name() const override { return "averages_at_the_end"; }
   Status OnEpochEnd(FitState& fit, Logs*) override {
@@ -226,7 +226,7 @@ std::vector<Changer> Changers() {
       {"accumulation", sums, {}},
       {"accumulation and stop", sums, stops(4)},
       {"averages", Adam(0.01f),
-       [] { return std::make_shared<AveragesAtTheEnd>(); }},
+       [] { return std::make_shared<WeightAverager>(); }},
   };
 }
 
@@ -422,9 +422,9 @@ TEST(SaveWhenTrainedTest, Interrupt_SignalToOneRank_AllRanksEndInOneStep) {
     testing::internal::CaptureStderr();
     RunRanks(3, [&](Collective* collective) {
       const int rank = collective->rank();
-      class Interrupts final : public Callback {
+      class FitInterrupter final : public Callback {
        public:
-        explicit Interrupts(bool is) : is_(is) {}
+        explicit FitInterrupter(bool is) : is_(is) {}
         const char* name() const override { return "told"; }
         Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
           if (!is_ || fit.step != 3) return Status();
@@ -444,7 +444,7 @@ TEST(SaveWhenTrainedTest, Interrupt_SignalToOneRank_AllRanksEndInOneStep) {
       FitOptions options = Quiet(2);
       // The others need no path.
       options.callbacks = {
-          std::make_shared<Interrupts>(rank == stopping_rank),
+          std::make_shared<FitInterrupter>(rank == stopping_rank),
           SaveWhenTrained(rank == 0 ? "m.safetensors" : "", saving)};
       ended[rank] = model->Fit(Data(), options).status();
     });
@@ -476,9 +476,9 @@ TEST(SaveWhenTrainedTest, Loss_ModelCheckpointIsCurrent_ItIsOnTheSaversDisk) {
       saving.files = &disks[rank];
       const auto saves = SaveWhenTrained("m.safetensors", saving);
       // The worker is lost as its last save returns.
-      class Loses final : public Callback {
+      class LossAfterSave final : public Callback {
        public:
-        Loses(int lost, Callback* saves, std::string* kept)
+        LossAfterSave(int lost, Callback* saves, std::string* kept)
             : lost_(lost), saves_(*saves), kept_(*kept) {}
         const char* name() const override { return "loses"; }
         Status OnEpochEnd(FitState& fit, Logs*) override {
@@ -496,7 +496,7 @@ TEST(SaveWhenTrainedTest, Loss_ModelCheckpointIsCurrent_ItIsOnTheSaversDisk) {
       FitOptions options = Quiet(1);
       options.callbacks = {
           ModelCheckpoint("c.safetensors", checkpoint), saves,
-          std::make_shared<Loses>(lost, saves.get(), &kept[rank])};
+          std::make_shared<LossAfterSave>(lost, saves.get(), &kept[rank])};
       EXPECT_OK(model->Fit(Data(), options).status());
     });
     const int saver = 1 - lost;

@@ -475,7 +475,7 @@ TEST(StepLoggerTest, Row_AnyStep_HasTheLossOfThatStepAlone) {
 }
 
 // Notes Model::DigestWeights after each step.
-class RecordsDigests final : public Callback {
+class WeightDigestRecorder final : public Callback {
  public:
   const char* name() const override { return "notes_digests"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
@@ -490,7 +490,7 @@ TEST(StepLoggerTest, Digests_Option_AreTheLastColumn) {
   const std::string path = folder / "steps.csv";
   auto model = TinyModel();
   FitOptions options = Quiet(2);
-  const auto notes = std::make_shared<RecordsDigests>();
+  const auto notes = std::make_shared<WeightDigestRecorder>();
   options.callbacks = {StepLogger(path, /*digests=*/true), notes};
   ASSERT_OK(model->Fit(Points(32).Batch(8), options));
   std::string digests;

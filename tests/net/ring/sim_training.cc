@@ -72,9 +72,9 @@ uint64_t With(const Logs& logs, const char* loss, uint64_t digest) {
   return hash.value() ^ digest;
 }
 
-class Tells final : public Callback {
+class ProgressReporter final : public Callback {
  public:
-  explicit Tells(const Trainee& trainee) : trainee_(trainee) {}
+  explicit ProgressReporter(const Trainee& trainee) : trainee_(trainee) {}
   const char* name() const override { return "tells"; }
   Status OnTrainBegin(FitState& fit) override {
     if (trainee_.resumes != nullptr && !fit.details->restored_from.empty()) {
@@ -154,7 +154,7 @@ FitOptions FitWith(const Training& training, const Trainee& trainee) {
   }
   if (training.callbacks) AddCallbacks(&fit);
   // Before what compares the workers, and may find that a step was wrong.
-  fit.callbacks.push_back(std::make_shared<Tells>(trainee));
+  fit.callbacks.push_back(std::make_shared<ProgressReporter>(trainee));
   if (trainee.disk != nullptr && training.model_freq >= 0) {
     ModelCheckpointOptions saves;
     saves.save_weights_only = true;
