@@ -159,10 +159,10 @@ Status Graph::AddMaskInputs(GraphNode* node) {
   const MaskRule rule = RuleOf(node->layer);
   if (!Takes(rule)) return Status();
   const std::vector<int> inputs = node->inputs;
-  const size_t most = rule == MaskRule::kTakes            ? 1
-                      : applied->kind == Kind::kAttention ? 2
-                                                          : 3;
-  for (size_t i = 0; i < std::min(most, inputs.size()); ++i) {
+  const size_t max_inputs = rule == MaskRule::kTakes            ? 1
+                            : applied->kind == Kind::kAttention ? 2
+                                                                : 3;
+  for (size_t i = 0; i < std::min(max_inputs, inputs.size()); ++i) {
     const int maker = nodes_[inputs[i]].mask_maker;
     if (maker < 0) continue;
     // At each step a layer needs a mask of its own steps.

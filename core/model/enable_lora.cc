@@ -94,11 +94,12 @@ Status AddLayers(const NestedModel& from, Functional* to) {
       inputs.push_back(node_of_call[static_cast<size_t>(input)]);
     }
     int& node = first[static_cast<size_t>(call.layer)];
-    const bool again = node >= 0;
+    const bool was_added = node >= 0;
     const int new_node =
-        again ? to->CallAgain(node, inputs)
-              : to->Add(from.layers[static_cast<size_t>(call.layer)], inputs);
-    if (!again) node = new_node;
+        was_added
+            ? to->CallAgain(node, inputs)
+            : to->Add(from.layers[static_cast<size_t>(call.layer)], inputs);
+    if (!was_added) node = new_node;
     node_of_call.push_back(new_node);
   }
   std::vector<int> outputs;

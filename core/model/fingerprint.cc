@@ -43,9 +43,9 @@ std::vector<Field> FieldsOf(const std::string& text) {
 }
 
 // Makes the error for the difference of rank `rank`'s text from the text of
-// `first`. `own` has the advice.
-Status DifferenceError(const char* subject, const Fingerprint& own, int first,
-                       int rank, const std::string& firsts,
+// `first`. `fingerprint` has the advice.
+Status DifferenceError(const char* subject, const Fingerprint& fingerprint,
+                       int first, int rank, const std::string& firsts,
                        const std::string& theirs) {
   const std::vector<Field> a = FieldsOf(firsts), b = FieldsOf(theirs);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
@@ -57,7 +57,7 @@ Status DifferenceError(const char* subject, const Fingerprint& own, int first,
             "the same options and data on every worker",
             subject, rank, a[i].name.c_str(), first);
       }
-      const std::string advice = own.AdviceOf(a[i].name);
+      const std::string advice = fingerprint.AdviceOf(a[i].name);
       return InvalidArgument(
           "%s: %s is %s on rank %d, but %s on rank %d; it must be the same on "
           "every worker%s%s",
@@ -246,8 +246,8 @@ Status Agree(Collective* collective, const char* subject,
   const auto ranks = static_cast<size_t>(collective->size());
   const uint32_t crc = Crc32c(text.data(), text.size());
   // Two checksums of a text: the second begins where the first ended.
-  const uint32_t more = Crc32c(text.data(), text.size(), ~crc);
-  const Sum own_sum = {text.size(), uint64_t{crc} << 32 | more};
+  const uint32_t second_crc = Crc32c(text.data(), text.size(), ~crc);
+  const Sum own_sum = {text.size(), uint64_t{crc} << 32 | second_crc};
   std::vector<Sum> sums(ranks);
   RINGLET_RETURN_IF_ERROR(AllGatherNumbers(collective, own_sum.data(),
                                            sizeof(uint64_t), own_sum.size(),

@@ -230,12 +230,12 @@ Status Model::OpenLoader(const Dataset& dataset,
   DatasetLoader::Options options;
   options.dataset = dataset;
   options.start = loader_options.start;
-  const ReplicaRange own = loader_options.training
-                               ? m.config.job_replicas.own()
-                               : m.config.job_replicas.TestAssignment().range(
-                                     m.config.collective->rank());
-  options.cursor.rank = own.first;
-  options.cursor.parts = own.count;
+  const ReplicaRange range = loader_options.training
+                                 ? m.config.job_replicas.own()
+                                 : m.config.job_replicas.TestAssignment().range(
+                                       m.config.collective->rank());
+  options.cursor.rank = range.first;
+  options.cursor.parts = range.count;
   options.cursor.world = m.config.job_replicas.count();
   RINGLET_RETURN_IF_ERROR(m.memory.CheckNotLent("OpenLoader"));
   RINGLET_RETURN_IF_ERROR(

@@ -31,13 +31,13 @@ Status ReplicaConsistency::CrossCheck(const PassDigests& own_digests) {
   Collective* const c = config_.collective;
   const int64_t rate = FloatBits(updater_.LearningRate());
   const Passed now = {updater_.iterations(), StateDigest()};
-  const CheckDigests own = {now.step << 32 ^ rate, now.digest,
-                            static_cast<int64_t>(own_digests.metrics),
-                            static_cast<int64_t>(own_digests.gradients)};
-  const size_t n = own.size();
+  const CheckDigests sent = {now.step << 32 ^ rate, now.digest,
+                             static_cast<int64_t>(own_digests.metrics),
+                             static_cast<int64_t>(own_digests.gradients)};
+  const size_t n = sent.size();
   std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * n);
   RINGLET_RETURN_IF_ERROR(
-      AllGatherNumbers(c, own.data(), sizeof(int64_t), n, gathered.data()));
+      AllGatherNumbers(c, sent.data(), sizeof(int64_t), n, gathered.data()));
   std::vector<CheckDigests> all;
   for (auto at = gathered.begin(); at != gathered.end(); at += n) {
     all.emplace_back(at, at + n);

@@ -171,18 +171,18 @@ Status LocalTrainer::MeasureRound(const Batch& batch, int64_t steps,
 // exchange.
 Status LocalTrainer::TrainReplicas(Batch* batch, int64_t steps,
                                    BatchLoader* loader, bool waits) {
-  const ReplicaRange own = config_.job_replicas.own();
+  const ReplicaRange replicas = config_.job_replicas.own();
   RINGLET_RETURN_IF_ERROR(participation_.Sample(updater_.round_begin()));
-  example_fractions_.assign(static_cast<size_t>(own.count), 0);
+  example_fractions_.assign(static_cast<size_t>(replicas.count), 0);
   int num_sampled = 0, num_trained = 0;
-  for (int k = 0; k < own.count; ++k) {
+  for (int k = 0; k < replicas.count; ++k) {
     stepper_.report().ClearResult(k);
-    num_sampled += participation_.sampled(own.first + k) ? 1 : 0;
+    num_sampled += participation_.sampled(replicas.first + k) ? 1 : 0;
   }
   stepper_.exchange()->Expect(participation_.count());
-  for (int k = 0; k < own.count; ++k) {
+  for (int k = 0; k < replicas.count; ++k) {
     RINGLET_RETURN_IF_ERROR(TrainReplica(k, batch, steps, loader, waits));
-    if (!participation_.sampled(own.first + k)) continue;
+    if (!participation_.sampled(replicas.first + k)) continue;
     if (++num_trained == num_sampled) {
       RINGLET_RETURN_IF_ERROR(
           stepper_.report().Send(/*request=*/0, stepper_.exchange()));

@@ -184,13 +184,14 @@ Status Stepper::TrainReplicaAlone(int replica, const Batch& batch) {
 
 Status Stepper::TrainStep(const Batch& batch) {
   if (batch.count > 0) {
-    Batch own = batch;
-    own.global_count = batch.count;
+    Batch local_batch = batch;
+    local_batch.global_count = batch.count;
     double loss_sum = 0;
+    RINGLET_RETURN_IF_ERROR(ForwardAll(local_batch.x, local_batch.count,
+                                       /*training=*/true, /*for_loss=*/true));
     RINGLET_RETURN_IF_ERROR(
-        ForwardAll(own.x, own.count, /*training=*/true, /*for_loss=*/true));
-    RINGLET_RETURN_IF_ERROR(SumLosses(own, /*with_gradient=*/true, &loss_sum));
-    RINGLET_RETURN_IF_ERROR(Report(own, loss_sum));
+        SumLosses(local_batch, /*with_gradient=*/true, &loss_sum));
+    RINGLET_RETURN_IF_ERROR(Report(local_batch, loss_sum));
     report_.AddResult(replica_);
     const bool update_when_final =
         !config_.optimizer.clips() && !graph_.backward_may_fail();

@@ -59,8 +59,9 @@ float* Updater::SumsOfGradients(int64_t from) const {
 // averaged.
 float* Updater::AverageOf(int64_t from) const {
   const Optimizer& optimizer = config_.optimizer;
-  const int behind = optimizer.accumulates() ? 2 : 1;
-  return memory_.persistent().slots[optimizer.num_slots() - behind] + from;
+  const int slot_from_end = optimizer.accumulates() ? 2 : 1;
+  return memory_.persistent().slots[optimizer.num_slots() - slot_from_end] +
+         from;
 }
 
 // Averages after every step, also one that only adds gradients, and takes the
