@@ -76,10 +76,10 @@ bool ParseRecord(const std::string& text, EventRecord* out, Json* line) {
 // clock of a process's newest record gives the times of all its records.
 void UseNewestClock(std::vector<EventRecord>* records) {
   bool last = true;
-  int64_t behind = 0;  // the wall clock less than the monotonic one
+  int64_t clock_offset = 0;  // the wall clock less than the monotonic one
   for (auto record = records->rbegin(); record != records->rend(); ++record) {
-    if (last) behind = NanosBetween(record->wall, record->monotonic);
-    record->wall = NanosBetween(behind, record->monotonic);
+    if (last) clock_offset = NanosBetween(record->wall, record->monotonic);
+    record->wall = NanosBetween(clock_offset, record->monotonic);
     last = record->is("start") && !record->continued;
   }
 }

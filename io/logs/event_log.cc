@@ -65,8 +65,8 @@ class FileEventLog final : public EventLog, private EventSink {
     g_events = this;
   }
   ~FileEventLog() override {
-    EventSink* own = this;
-    g_events.compare_exchange_strong(own, nullptr);
+    EventSink* self = this;
+    g_events.compare_exchange_strong(self, nullptr);
     Event end("end");
     end.Int("exit_code", exit_code_)
         .Text("status", status_.ok() ? "ok" : "error");
@@ -126,9 +126,9 @@ class FileEventLog final : public EventLog, private EventSink {
   // False if the file of this name is another one, as that of a second process
   // after this one's was moved.
   bool MoveToOld() const {
-    struct stat own, named;
+    struct stat own_file, named;
     if (lstat(path_.c_str(), &named) != 0) return errno == ENOENT;
-    return fstat(fd_, &own) == 0 && SameFile(own, named) &&
+    return fstat(fd_, &own_file) == 0 && SameFile(own_file, named) &&
            rename(path_.c_str(), old_path_.c_str()) == 0;
   }
   // The file becomes the old one. Other threads write to it until the

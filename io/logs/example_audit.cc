@@ -183,7 +183,7 @@ Status ExampleAudit::CheckStream(const std::string& replica, const Steps& steps,
 
 // An error unless each replica took part in each step.
 Status ExampleAudit::CompareStreams() const {
-  const Steps& some = streams_.begin()->second;
+  const Steps& first_steps = streams_.begin()->second;
   const auto count = static_cast<int64_t>(streams_.size());
   for (const auto& [replica, steps] : streams_) {
     const int64_t number = ParseCount(replica);
@@ -192,11 +192,11 @@ Status ExampleAudit::CompareStreams() const {
       return AuditError("there are rows of replica '" + replica + "', and of " +
                         std::to_string(count) + " in all");
     }
-    const bool same = steps.size() == some.size() &&
-                      std::equal(steps.begin(), steps.end(), some.begin(),
-                                 [](const auto& a, const auto& b) {
-                                   return a.first == b.first;
-                                 });
+    const bool same =
+        steps.size() == first_steps.size() &&
+        std::equal(
+            steps.begin(), steps.end(), first_steps.begin(),
+            [](const auto& a, const auto& b) { return a.first == b.first; });
     if (!same) {
       return AuditError("replica " + replica +
                         " has other steps than replica " +

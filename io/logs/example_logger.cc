@@ -60,9 +60,9 @@ class ExampleLoggerCallback final : public RowLogger {
                       &last_});
   }
   Status StateLoaded() override {
-    const int64_t least = std::min(
+    const int64_t smallest = std::min(
         {last_.epoch, last_.first, last_.count, last_.pass, last_.used});
-    if (least < 0) return Corruption("a step of %s is negative", name());
+    if (smallest < 0) return Corruption("a step of %s is negative", name());
     return RowLogger::StateLoaded();
   }
 

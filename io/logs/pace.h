@@ -41,10 +41,10 @@ class Pace {
   }
   double SecondsLeftInAll(const FitState& fit, int64_t done,
                           int64_t now) const {
-    const double left = SecondsLeftInEpoch(fit, done, now);
+    const double seconds_left = SecondsLeftInEpoch(fit, done, now);
     const int64_t epochs = fit.epochs - fit.epoch - 1;
-    if (left < 0 || (epochs > 0 && epoch_seconds_ == 0)) return -1;
-    return left + static_cast<double>(epochs) * epoch_seconds_;
+    if (seconds_left < 0 || (epochs > 0 && epoch_seconds_ == 0)) return -1;
+    return seconds_left + static_cast<double>(epochs) * epoch_seconds_;
   }
 
  private:

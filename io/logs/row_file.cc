@@ -22,19 +22,20 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
   const bool at_run_start =
       begins || (offset_ == run_start_.offset && rows.empty());
   const bool resumed = offset_ >= 0;
-  Status own;
+  Status own_status;
   if (collective->rank() == 0) {
-    own = OpenOwn(collective, append, in_memory, rows);
-    if (!own.ok()) Close(/*keep_rows=*/true);
-    if (!own.ok() && resumed && in_memory && collective->elastic()) {
-      own = CloseAndCountRows(own);
+    own_status = OpenOwn(collective, append, in_memory, rows);
+    if (!own_status.ok()) Close(/*keep_rows=*/true);
+    if (!own_status.ok() && resumed && in_memory && collective->elastic()) {
+      own_status = CloseAndCountRows(own_status);
     }
   }
   const int64_t file = writer_.is_open() ? writer_.Identity() : 0;
-  int64_t opened[] = {own.ok() ? offset_ : -1, file};  // the values of rank 0
+  // The values of rank 0.
+  int64_t opened[] = {own_status.ok() ? offset_ : -1, file};
   const Status shared =
       BroadcastNumbers(collective, opened, sizeof(opened[0]), 2, /*root=*/0);
-  RINGLET_RETURN_IF_ERROR(own);
+  RINGLET_RETURN_IF_ERROR(own_status);
   RINGLET_RETURN_IF_ERROR(shared);
   if (opened[0] < 0) {
     return Error(Code::kCancelled, "%s: rank 0 cannot write it",
@@ -160,9 +161,10 @@ Status RowFile::CutAndKeepRows(int64_t end, int64_t size) {
 // are the first of those that were cut off, appends the others.
 void RowFile::WriteCutRows(int64_t size) {
   const std::string rows = std::exchange(cut_rows_, "");
-  const int64_t again = size - cut_at_;
-  if (again < 0 || again >= static_cast<int64_t>(rows.size())) return;
-  const std::string rest = rows.substr(static_cast<size_t>(again));
+  const int64_t written_again = size - cut_at_;
+  if (written_again < 0 || written_again >= static_cast<int64_t>(rows.size()))
+    return;
+  const std::string rest = rows.substr(static_cast<size_t>(written_again));
   if (writer_.Read(cut_at_, size) + rest == rows) writer_.Append(rest);
 }
 
@@ -236,8 +238,8 @@ Status RowFile::StateLoaded() {
   // since.
   if (saved_run_start_.offset < 0) saved_run_start_ = run_start_;
   run_start_ = saved_run_start_;
-  const auto most = static_cast<int64_t>(kLongestRow);
-  const bool fits = last_.bytes >= 0 && last_.bytes <= most;
+  const auto max_bytes = static_cast<int64_t>(kLongestRow);
+  const bool fits = last_.bytes >= 0 && last_.bytes <= max_bytes;
   if (offset_ >= -1 && run_start_.offset >= -1 && fits) return Status();
   return Corruption("callback/%s: offset %" PRId64 ", last row of %" PRId64
                     " bytes",

@@ -26,10 +26,11 @@ class StepTimes {
   int64_t max() const { return max_; }
   // The nearest time of which at least `share` of all are not greater.
   int64_t Quantile(double share) const {
-    int64_t left = static_cast<int64_t>(share * static_cast<double>(count_));
+    int64_t remaining =
+        static_cast<int64_t>(share * static_cast<double>(count_));
     for (size_t i = 0; i < counts_.size(); ++i) {
-      left -= counts_[i];
-      if (left < 0) return std::min(TimeAt(i), max_);
+      remaining -= counts_[i];
+      if (remaining < 0) return std::min(TimeAt(i), max_);
     }
     return max_;
   }

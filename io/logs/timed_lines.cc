@@ -87,10 +87,10 @@ void TimedLines::AppendRates(const FitState& fit, int64_t done) {
   } else {
     Append(" - %.1f s/step", step_seconds);
   }
-  const double left = pace_.SecondsLeftInEpoch(fit, done, now);
-  if (left < 0) return;
+  const double seconds_left = pace_.SecondsLeftInEpoch(fit, done, now);
+  if (seconds_left < 0) return;
   Append(" - %s left in the epoch",
-         DurationText(static_cast<int64_t>(left)).c_str());
+         DurationText(static_cast<int64_t>(seconds_left)).c_str());
   const double in_all = pace_.SecondsLeftInAll(fit, done, now);
   const bool is_last = fit.epoch + 1 == fit.epochs;
   // Beyond a century the number means nothing.

@@ -46,8 +46,8 @@ void AddLoraAlphas(const LoraAlphas& alphas, Metadata* metadata) {
 }
 
 Status ReadLoraAlphas(const Metadata& metadata, LoraAlphas* alphas) {
-  const auto own = metadata.find(kLoraAlphasKey);
-  if (own != metadata.end()) return ReadOwn(own->second, alphas);
+  const auto entry = metadata.find(kLoraAlphasKey);
+  if (entry != metadata.end()) return ReadOwn(entry->second, alphas);
   const auto json = metadata.find(kModelKey);
   // A model without LoRA may have layers that cannot be made here.
   const bool has = IsRinglets(metadata) && json != metadata.end() &&

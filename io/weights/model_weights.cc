@@ -157,12 +157,13 @@ Status CompareLoraAlphas(const WeightsFile& file, const Model& model,
     if (!match.fits || !IsLoraMatrix(path)) continue;
     const auto saved = stored_alphas.find(
         LayerOf(WithoutPrefix(match.stored.tensor->name, kWeightsPrefix)));
-    const auto own = alphas.find(LayerOf(path));
-    if (saved == stored_alphas.end() || own == alphas.end()) continue;
-    if (saved->second == own->second) continue;
+    const auto current = alphas.find(LayerOf(path));
+    if (saved == stored_alphas.end() || current == alphas.end()) continue;
+    if (saved->second == current->second) continue;
     match.fits = false;
     match.difference = kOtherAlpha + std::to_string(saved->second) +
-                       " in the file, " + std::to_string(own->second) + " here";
+                       " in the file, " + std::to_string(current->second) +
+                       " here";
   }
   return Status();
 }
@@ -520,8 +521,8 @@ Status SaveWeights(Model* model, const std::string& path,
 
 Status LoadWeights(Model* model, const std::string& path,
                    const LoadWeightsOptions& options, WeightsReport* report) {
-  WeightsReport own;
-  if (report == nullptr) report = &own;
+  WeightsReport local_report;
+  if (report == nullptr) report = &local_report;
   *report = WeightsReport();
   RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
   WeightsFile file;

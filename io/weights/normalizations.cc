@@ -80,8 +80,8 @@ bool TakesStatistics(const Layer& layer) {
 }
 
 Status ReadMetadata(const Metadata& metadata, ByLayer* all) {
-  const auto own = metadata.find(kNormalizationsKey);
-  if (own != metadata.end()) return ReadStatistics(own->second, all);
+  const auto entry = metadata.find(kNormalizationsKey);
+  if (entry != metadata.end()) return ReadStatistics(entry->second, all);
   const auto json = metadata.find(kModelKey);
   if (json == metadata.end()) return Status();
   std::unique_ptr<Model> trained;
@@ -119,11 +119,11 @@ std::string NormalizationsToJson(const Model& model) {
 }
 
 Status FindNormalizationsJson(const Metadata& metadata, std::string* json) {
-  const auto own = metadata.find(kNormalizationsKey);
-  if (own != metadata.end()) *json = own->second;
+  const auto entry = metadata.find(kNormalizationsKey);
+  if (entry != metadata.end()) *json = entry->second;
   const auto model = metadata.find(kModelKey);
   // A model with none may have layers that cannot be made here.
-  const bool has = own == metadata.end() && IsRinglets(metadata) &&
+  const bool has = entry == metadata.end() && IsRinglets(metadata) &&
                    model != metadata.end() &&
                    model->second.find("\"Normalization\"") != std::string::npos;
   if (!has) return Status();

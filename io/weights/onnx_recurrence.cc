@@ -52,9 +52,9 @@ class FunctionNames {
   }
 
  private:
-  static void Take(const std::vector<float>& list, bool takes, float otherwise,
-                   size_t* at, float* number) {
-    if (takes) *number = *at < list.size() ? list[(*at)++] : otherwise;
+  static void Take(const std::vector<float>& list, bool takes,
+                   float default_value, size_t* at, float* number) {
+    if (takes) *number = *at < list.size() ? list[(*at)++] : default_value;
   }
 
   const Node& node_;
@@ -108,20 +108,22 @@ Status ReadActivations(const Node& node, int gates, bool second,
 }
 
 // How often the layer is called with initial states, and without.
-void CountCalls(const Model& model, int node, int* with, int* without) {
-  *with = *without = 0;
+void CountCalls(const Model& model, int node, int* with_states,
+                int* without_states) {
+  *with_states = *without_states = 0;
   for (int call = 0; call < model.num_nodes(); ++call) {
     if (model.first_call(call) != model.first_call(node)) continue;
     const size_t masks = model.layer(call).masked_inputs != 0 ? 1 : 0;
-    ++*(model.inputs(call).size() > 1 + masks ? with : without);
+    ++*(model.inputs(call).size() > 1 + masks ? with_states : without_states);
   }
 }
 
 Status CheckStates(const OnnxRecurrence& recurrence, const Model& model,
                    int node) {
-  int with = 0, without = 0;
-  CountCalls(model, node, &with, &without);
-  if (recurrence.has_states ? with > 0 : without > 0) return Status();
+  int with_states = 0, without_states = 0;
+  CountCalls(model, node, &with_states, &without_states);
+  if (recurrence.has_states ? with_states > 0 : without_states > 0)
+    return Status();
   return InvalidArgument(
       "layer '%s' is called %s initial states, and node '%s' of the file has "
       "%s",
@@ -133,11 +135,12 @@ Status CheckStates(const OnnxRecurrence& recurrence, const Model& model,
 Status CheckActivations(const OnnxRecurrence& recurrence, const Model& model,
                         int node) {
   const Layer& layer = StepLayer(model.layer(node));
-  const std::string own = ActivationName(layer.activation),
+  const std::string activation = ActivationName(layer.activation),
                     gates = ActivationName(layer.recurrent_activation);
-  std::vector<std::string> expected = {own};
-  if (layer.kind != Layer::Kind::kSimpleRNN) expected = {gates, own};
-  if (layer.kind == Layer::Kind::kLSTM) expected = {gates, own, own};
+  std::vector<std::string> expected = {activation};
+  if (layer.kind != Layer::Kind::kSimpleRNN) expected = {gates, activation};
+  if (layer.kind == Layer::Kind::kLSTM)
+    expected = {gates, activation, activation};
   if (recurrence.activations == expected) return Status();
   return InvalidArgument(
       "layer '%s' computes the activations %s, and node '%s' of the file by "

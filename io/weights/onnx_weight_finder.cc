@@ -471,8 +471,8 @@ class OnnxWeightFinder {
     const Shape& kernel = module.kernel;
     if (kernel.rank() == 0 || !part.tensor->unread.empty()) return true;
     const Shape shape = Permuted(part.tensor->shape, part.axes);
-    const int behind = std::max(kernel.rank() - 2, 0);  // axes of positions
-    const int axis = shape.rank() - 1 - behind;
+    const int spatial_axes = std::max(kernel.rank() - 2, 0);
+    const int axis = shape.rank() - 1 - spatial_axes;
     return axis >= 0 && shape[axis] == kernel[0] &&
            shape.elements() == kernel[0];
   }

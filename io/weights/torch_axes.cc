@@ -48,12 +48,12 @@ Status SetFlattenedImage(const Model& model, const TorchImages& images,
 
 // Adds or removes axes of 1 in front, to get `rank` axes if possible.
 Shape WithAxes(int rank, const Shape& shape) {
-  Shape with;
-  for (int i = shape.rank(); i < rank; ++i) with.Append(1);
+  Shape padded;
+  for (int i = shape.rank(); i < rank; ++i) padded.Append(1);
   for (int i = 0; i < shape.rank(); ++i) {
-    if (i >= shape.rank() - rank || shape[i] != 1) with.Append(shape[i]);
+    if (i >= shape.rank() - rank || shape[i] != 1) padded.Append(shape[i]);
   }
-  return with;
+  return padded;
 }
 
 // In an ONNX model slopes apply to the last axes of their input, which may have

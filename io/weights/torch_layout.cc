@@ -321,12 +321,13 @@ bool HasBackward(const Module* module) {
 }
 
 // Finds a weight of a recurrent layer in PyTorch's module.
-void FindInRecurrent(const Module& module, const std::string& own,
+void FindInRecurrent(const Module& module, const std::string& keras_role,
                      const std::string& suffix, TorchWeight* weight) {
   for (const Role& role : kRecurrentRoles) {
-    if (role.keras == own) weight->tensor = module.Find(role.torch + suffix);
+    if (role.keras == keras_role)
+      weight->tensor = module.Find(role.torch + suffix);
   }
-  if (own == "bias") weight->second = module.Find(kSecondBias + suffix);
+  if (keras_role == "bias") weight->second = module.Find(kSecondBias + suffix);
 }
 
 bool IsOfOutput(const std::string& role) {
@@ -335,15 +336,16 @@ bool IsOfOutput(const std::string& role) {
 
 // Finds a weight of a MultiHeadAttention in the module of PyTorch, or in a
 // Linear of its own.
-void FindInAttention(const Module& module, const std::string& own,
+void FindInAttention(const Module& module, const std::string& keras_role,
                      TorchWeight* weight) {
   if (!IsAttention(module)) {
-    weight->tensor = module.Find(EndsWith(own, "kernel") ? "weight" : "bias");
+    weight->tensor =
+        module.Find(EndsWith(keras_role, "kernel") ? "weight" : "bias");
     return;
   }
   for (const auto& role : kAttentionRoles) {
     const StoredTensor* const tensor = module.Find(role.torch);
-    if (tensor == nullptr || own != role.keras) continue;
+    if (tensor == nullptr || keras_role != role.keras) continue;
     weight->tensor = tensor;
     weight->part = role.part;
     weight->parts = role.parts;
@@ -364,11 +366,11 @@ const Module* FindAttention(const ModulesByName& by_names,
 // True if a module has the name of a weight of the model.
 bool AnyHasName(const Model& model, const ModulesByName& by_names) {
   for (int node = 0; node < model.num_nodes(); ++node) {
-    const std::string own = model.layer(node).name + "/";
+    const std::string prefix = model.layer(node).name + "/";
     const bool attends =
         StepLayer(model.layer(node)).kind == Layer::Kind::kMultiHeadAttention;
     for (const Variable& variable : model.variables()) {
-      const std::string role = WithoutPrefix(variable.path, own);
+      const std::string role = WithoutPrefix(variable.path, prefix);
       if (role == variable.path || role.find('/') != std::string::npos) {
         continue;
       }
@@ -384,19 +386,19 @@ bool AnyHasName(const Model& model, const ModulesByName& by_names) {
 // Finds a weight of a layer of this kind in its module. `backward`: of the
 // backward direction.
 void FindInModule(const Module& module, Layer::Kind kind,
-                  const std::string& own, bool backward, TorchWeight* weight) {
+                  const std::string& role, bool backward, TorchWeight* weight) {
   if (IsRecurrent(kind)) {
-    FindInRecurrent(module, own, backward ? kBackward : "", weight);
+    FindInRecurrent(module, role, backward ? kBackward : "", weight);
     return;
   }
   if (kind == Layer::Kind::kMultiHeadAttention) {
-    FindInAttention(module, own, weight);
+    FindInAttention(module, role, weight);
     return;
   }
-  const std::string keras_role = EndsWith(own, "kernel") ? "kernel" : own;
-  for (const Role& role : kRoles) {
+  const std::string keras_role = EndsWith(role, "kernel") ? "kernel" : role;
+  for (const Role& known : kRoles) {
     const StoredTensor* const tensor =
-        role.keras == keras_role ? module.Find(role.torch) : nullptr;
+        known.keras == keras_role ? module.Find(known.torch) : nullptr;
     if (tensor != nullptr) weight->tensor = tensor;
   }
 }

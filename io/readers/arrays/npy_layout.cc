@@ -133,10 +133,11 @@ void AppendUtf8(uint32_t c, std::string* text) {
     *text += static_cast<char>(c);
     return;
   }
-  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  const int continuation_bytes = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
   constexpr unsigned kFirst[] = {0, 0xc0, 0xe0, 0xf0};
-  *text += static_cast<char>(kFirst[more] | c >> (6 * more));
-  for (int i = more - 1; i >= 0; --i) {
+  *text += static_cast<char>(kFirst[continuation_bytes] |
+                             c >> (6 * continuation_bytes));
+  for (int i = continuation_bytes - 1; i >= 0; --i) {
     *text += static_cast<char>(0x80 | (c >> (6 * i) & 0x3f));
   }
 }

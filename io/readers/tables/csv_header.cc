@@ -154,13 +154,13 @@ void CsvHeader::PrintMixedRecord() const {
                "false");
 }
 
-void CsvHeader::PrintReading(const char* what, const char* otherwise) const {
+void CsvHeader::PrintReading(const char* what, const char* header_value) const {
   if (is_silent_) return;
   Notice("note: %s: line %" PRId64
          " %s; if that is wrong, say \"header\": %s in RUN.json (evaluate, "
          "predict: --%sheader)",
-         path_.c_str(), line_, what, otherwise,
-         otherwise[0] == 'f' ? "no-" : "");
+         path_.c_str(), line_, what, header_value,
+         header_value[0] == 'f' ? "no-" : "");
 }
 
 }  // namespace ringlet

@@ -54,7 +54,7 @@ class CsvHeader {
   bool IsText(const Assigned& assigned, size_t column) const;
   bool MayPermitMissing() const;
   void PrintMixedRecord() const;
-  void PrintReading(const char* what, const char* otherwise) const;
+  void PrintReading(const char* what, const char* header_value) const;
 
   const std::string& path_;
   const CsvOptions& options_;

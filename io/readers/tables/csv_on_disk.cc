@@ -18,10 +18,10 @@ void CsvIndex::Add(int64_t begin) {
 }
 
 size_t CsvIndex::BlockOf(int64_t row) const {
-  const auto behind = std::upper_bound(
+  const auto next_block = std::upper_bound(
       blocks_.begin(), blocks_.end(), row,
       [](int64_t r, const Block& block) { return r < block.first_row; });
-  return static_cast<size_t>(behind - blocks_.begin()) - 1;
+  return static_cast<size_t>(next_block - blocks_.begin()) - 1;
 }
 
 Status CsvOnDisk::Open(const std::string& path, const CsvOptions& options,
@@ -99,9 +99,9 @@ Status CsvOnDisk::ReadRows(size_t block) {
   Fields fields;
   CsvReader::Row row;
   for (int64_t rows = 0; rows < index_.RowsOf(block);) {
-    bool more = false, kept = false;
-    RINGLET_RETURN_IF_ERROR(records.Next(&fields, &more));
-    if (!more) {
+    bool has_row = false, kept = false;
+    RINGLET_RETURN_IF_ERROR(records.Next(&fields, &has_row));
+    if (!has_row) {
       return Corruption("%s: ends at offset %" PRId64
                         ", and had more rows before; copy the file",
                         reader_->path().c_str(), records.begin());

@@ -39,9 +39,9 @@ Status CsvReader::ReadAll(const std::function<void(const Row&)>& take) {
   take_ = take;
   RecordReader records(&file, dialect_);
   Fields fields;
-  for (bool more = true;;) {
-    RINGLET_RETURN_IF_ERROR(records.Next(&fields, &more));
-    if (!more) break;
+  for (bool has_row = true;;) {
+    RINGLET_RETURN_IF_ERROR(records.Next(&fields, &has_row));
+    if (!has_row) break;
     if (!columns_.begun()) {
       RINGLET_RETURN_IF_ERROR(columns_.Begin(fields, records.line()));
       first_.assign(fields.begin(), fields.end());

@@ -45,8 +45,8 @@ RecordReader::RecordReader(const std::string& path, Read read,
 
 // Appends the next line without its end to record_. *more is false if there is
 // none.
-Status RecordReader::AppendLine(bool* more) {
-  *more = false;
+Status RecordReader::AppendLine(bool* has_line) {
+  *has_line = false;
   for (;;) {
     if (at_ == buffer_.size()) {
       if (!read_) break;
@@ -66,7 +66,7 @@ Status RecordReader::AppendLine(bool* more) {
         continue;
       }
     }
-    *more = true;
+    *has_line = true;
     if (newline_ <= at_) {
       newline_ = std::min(buffer_.find('\n', at_), buffer_.size());
     }
@@ -86,7 +86,7 @@ Status RecordReader::AppendLine(bool* more) {
     skip_newline_ = buffer_[at_++] == '\r';
     break;
   }
-  if (*more) ++lines_;
+  if (*has_line) ++lines_;
   return Status();
 }
 
@@ -121,13 +121,13 @@ bool RecordReader::IsSkipped() const {
          (dialect_.comment != '\0' && text.front() == dialect_.comment);
 }
 
-Status RecordReader::Next(Fields* fields, bool* more) {
+Status RecordReader::Next(Fields* fields, bool* has_record) {
   for (;;) {
     record_.clear();
     line_ = lines_ + 1;
     begin_ = read_to_ - static_cast<int64_t>(buffer_.size() - at_);
-    RINGLET_RETURN_IF_ERROR(AppendLine(more));
-    if (!*more) return Status();
+    RINGLET_RETURN_IF_ERROR(AppendLine(has_record));
+    if (!*has_record) return Status();
     if (line_ == 1) {
       RINGLET_RETURN_IF_ERROR(CheckFirstLine());
       if (ReadSeparator(record_, &dialect_.separator)) continue;
@@ -212,10 +212,10 @@ Status RecordReader::ParseQuoted(size_t begin, size_t* at) {
   for (;; record_[end++] = record_[i++]) {
     if (i == record_.size()) {
       const int64_t line = lines_;
-      bool more = false;
+      bool has_line = false;
       record_ += '\n';
-      RINGLET_RETURN_IF_ERROR(AppendLine(&more));
-      if (!more) {
+      RINGLET_RETURN_IF_ERROR(AppendLine(&has_line));
+      if (!has_line) {
         return Corruption("the quote of column %zu, on line %" PRId64
                           ", is not closed",
                           ranges_.size() + 1, line);

@@ -43,7 +43,7 @@ class RecordReader {
   // Reads the fields of the next record, without their quotes, and without
   // blanks around them. They are valid until the next call. *more is false at
   // the end of the file.
-  Status Next(Fields* fields, bool* more);
+  Status Next(Fields* fields, bool* has_record);
   // The line on which the record starts; the first is 1.
   int64_t line() const { return line_; }
   // The offset at which a reader must begin to read this record next: that of
@@ -68,7 +68,7 @@ class RecordReader {
 
  private:
   bool blanks() const { return dialect_.separator == ' '; }
-  Status AppendLine(bool* more);
+  Status AppendLine(bool* has_line);
   Status CheckFirstLine();
   bool IsSkipped() const;
   Status Split();

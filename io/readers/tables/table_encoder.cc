@@ -111,10 +111,10 @@ Status TableEncoder::BeginLearning() {
   std::map<size_t, CsvOptions::MissingRule> rules;
   RINGLET_RETURN_IF_ERROR(FindRules(&rules));
   for (size_t i = 0; i < columns_.count(); ++i) {
-    const auto own = rules.find(i);
     if (columns_.value_index(i) < 0) continue;
+    const auto rule = rules.find(i);
     SetMissing(columns_.value_index(i),
-               own == rules.end() ? options_.missing : own->second);
+               rule == rules.end() ? options_.missing : rule->second);
   }
   for (size_t place = 0; place < rules_.size(); ++place) {
     const Rule& rule = rules_[place];

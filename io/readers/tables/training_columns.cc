@@ -47,17 +47,17 @@ bool TrainingColumns::HasRole(Role role, const std::string& name,
 }
 
 bool TrainingColumns::AreChosenBy(const CsvOptions& options) const {
-  const auto is = [&](const std::string& key, Role role, int64_t value) {
+  const auto matches = [&](const std::string& key, Role role, int64_t value) {
     const int64_t at = Find(key);
     return at >= 0 && columns_[static_cast<size_t>(at)].role == role &&
            columns_[static_cast<size_t>(at)].value == value;
   };
   for (size_t i = 0; i < options.take.size(); ++i) {
     const int64_t value = static_cast<int64_t>(i);
-    if (!is(options.take[i], Role::kValue, value)) return false;
+    if (!matches(options.take[i], Role::kValue, value)) return false;
   }
   for (const std::string& key : options.drop) {
-    if (!is(key, Role::kDropped, -1)) return false;
+    if (!matches(key, Role::kDropped, -1)) return false;
   }
   const auto counted = [&](const std::vector<std::string>& keys, Role role) {
     return keys.empty() || Count(role) == static_cast<int64_t>(keys.size());
@@ -71,9 +71,10 @@ bool TrainingColumns::LayOut(const std::set<Role>& absent, int64_t label,
                              std::vector<TableColumn>* layout) const {
   layout->clear();
   for (const TableColumn& column : columns_) {
-    const bool elsewhere = (column.role == Role::kLabel && label >= 0) ||
-                           (column.role == Role::kWeight && weight >= 0);
-    if (!elsewhere && absent.count(column.role) == 0) layout->push_back(column);
+    const bool is_replaced = (column.role == Role::kLabel && label >= 0) ||
+                             (column.role == Role::kWeight && weight >= 0);
+    if (!is_replaced && absent.count(column.role) == 0)
+      layout->push_back(column);
   }
   const std::pair<int64_t, Role> given[] = {{label, Role::kLabel},
                                             {weight, Role::kWeight}};
