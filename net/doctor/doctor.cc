@@ -145,7 +145,7 @@ DiskFacts FactsOf(std::optional<DiskFacts> observed,
 }  // namespace
 
 Status Examine(const DoctorPlan& plan, Findings* out) {
-  const auto left = [&plan](double end) {
+  const auto seconds_left = [&plan](double end) {
     return plan.begun + end - Seconds();
   };
   std::vector<Observed<DiskFacts>> disks;
@@ -161,15 +161,17 @@ Status Examine(const DoctorPlan& plan, Findings* out) {
   MemoryFacts memory = ObserveMemory();
   CheckDate(Clock::System()->WallNanos() / kSecond, out);
   if (links != nullptr) {
-    links->Finish(left(kExchangeEnd));
+    links->Finish(seconds_left(kExchangeEnd));
     links->AddFindings(kExchangeEnd, out);
   }
   memory.needed = plan.memory;
-  if (data) memory.needed += CheckData(data->Wait(left(kDisksEnd)), out);
+  if (data)
+    memory.needed += CheckData(data->Wait(seconds_left(kDisksEnd)), out);
   const bool holds_job = links != nullptr && links->holds_job();
   if (plan.has_run && !holds_job) CheckPlannedMemory(memory, out);
   for (size_t i = 0; i < disks.size(); ++i) {
-    CheckDisk(FactsOf(disks[i].Wait(left(kDisksEnd)), plan.folders[i]), out);
+    CheckDisk(FactsOf(disks[i].Wait(seconds_left(kDisksEnd)), plan.folders[i]),
+              out);
   }
   return Status();
 }

@@ -158,9 +158,10 @@ void DoctorExchange::TickDial(int peer) {
   if (In(State::kPings, dial) > kStallNanos) return Finish(peer);
   if (dial.state == State::kQueued && measures_ < 0) BeginData(&dial);
   if (dial.state != State::kMeasures) return;
-  const bool over = dial.acked > 0 && now_ - dial.first_sent >= kDataNanos;
+  const bool measured = dial.acked > 0 && now_ - dial.first_sent >= kDataNanos;
   const bool stalls = now_ - dial.since > kStallNanos;
-  if (over && dial.acked == dial.sent) return EndData(peer, /*stalled=*/false);
+  if (measured && dial.acked == dial.sent)
+    return EndData(peer, /*stalled=*/false);
   if (stalls) EndData(peer, /*stalled=*/true);
 }
 

@@ -244,11 +244,11 @@ WorkerFacts DecodeFacts(const std::string& text) {
   return facts;
 }
 
-std::string FirstDifference(const std::string& here,
+std::string FirstDifference(const std::string& local,
                             const std::string& remote) {
-  for (size_t a = 0, b = 0; a < here.size() || b < remote.size();) {
-    const auto own_line = a < here.size()
-                              ? NextLine(here, &a)
+  for (size_t a = 0, b = 0; a < local.size() || b < remote.size();) {
+    const auto own_line = a < local.size()
+                              ? NextLine(local, &a)
                               : std::pair<std::string, std::string>();
     const auto remote_line = b < remote.size()
                                  ? NextLine(remote, &b)

@@ -30,7 +30,8 @@ WorkerFacts DecodeFacts(const std::string& text);
 // The first difference of two texts of lines "name\tvalue\n":
 // "compile.optimizer.config.learning_rate is 0.1 here and 0.01 there". Empty if
 // they are equal.
-std::string FirstDifference(const std::string& here, const std::string& remote);
+std::string FirstDifference(const std::string& local,
+                            const std::string& remote);
 
 struct PeerContext {
   std::vector<std::string> addresses;  // "host:port", by worker

@@ -178,8 +178,8 @@ void Job::MakeKey() {
     return;
   }
   if (!SecureStart().ok()) return;  // its workers would not use one
-  const char* const own = std::getenv("RINGLET_KEY_FILE");
-  if (own != nullptr && *own != '\0') return;
+  const char* const key_file = std::getenv("RINGLET_KEY_FILE");
+  if (key_file != nullptr && *key_file != '\0') return;
   PrintNotice(
       "warning: no key could be made for this job, so other users of this "
       "machine may connect to its workers; RINGLET_KEY_FILE names another");

@@ -15,8 +15,8 @@ void LineSplitter::Feed(const char* data, size_t bytes, size_t max_bytes,
                         std::vector<std::string>* lines) {
   const char* const end = data + bytes;
   while (data < end) {
-    const size_t left = static_cast<size_t>(end - data);
-    const void* found = std::memchr(data, '\n', left);
+    const size_t remaining = static_cast<size_t>(end - data);
+    const void* found = std::memchr(data, '\n', remaining);
     const char* stop = found == nullptr ? end : static_cast<const char*>(found);
     const size_t take =
         std::min(static_cast<size_t>(stop - data), max_bytes - line_.size());

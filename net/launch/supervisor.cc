@@ -115,9 +115,9 @@ void Supervisor::OnDone(int worker, Actions* actions) {
 std::vector<int> Supervisor::WorkersLeft(Report report) const {
   std::vector<int> remaining;
   for (size_t i = 0; i < states_.size(); ++i) {
-    const Report own =
+    const Report worker_report =
         states_[i].reported_end ? Report::kSent : Report::kNotSent;
-    if (states_[i].done || own != report) continue;
+    if (states_[i].done || worker_report != report) continue;
     remaining.push_back(static_cast<int>(i));
   }
   return remaining;

@@ -55,8 +55,9 @@ std::vector<char*> VariablesOfWorker(const std::string& tf_config,
       variables.push_back(*variable);
     }
   }
-  for (const std::string* own : {&tf_config, &key, &done}) {
-    if (!own->empty()) variables.push_back(const_cast<char*>(own->c_str()));
+  for (const std::string* variable : {&tf_config, &key, &done}) {
+    if (!variable->empty())
+      variables.push_back(const_cast<char*>(variable->c_str()));
   }
   variables.push_back(nullptr);
   return variables;
@@ -102,7 +103,7 @@ Status WorkerProcess::OpenStreams(int* write_ends) {
       close(ends[0]);
       return OsError(-error, "cannot watch a pipe");
     }
-    if (!shared_->console->paused(i)) Read(i, /*on=*/true);
+    if (!shared_->console->paused(i)) Read(i, /*enabled=*/true);
   }
   return Status();
 }
@@ -234,11 +235,11 @@ void WorkerProcess::ReadRest(Stream* stream) {
   EndLine(stream);
 }
 
-void WorkerProcess::Read(int index, bool on) {
+void WorkerProcess::Read(int index, bool enabled) {
   Stream* stream = &streams_[index];
   if (!stream->open) return;
   uv_stream_t* pipe = reinterpret_cast<uv_stream_t*>(&stream->pipe);
-  if (!on) {
+  if (!enabled) {
     uv_read_stop(pipe);
     return;
   }

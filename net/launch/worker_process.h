@@ -53,7 +53,7 @@ class WorkerProcess {
   // nothing once the worker has ended.
   void Signal(int signal);
   // Sets whether its output of this kind (0 stdout, 1 stderr) is read.
-  void Read(int stream, bool on);
+  void Read(int stream, bool enabled);
   // Closes the pipes, although a process keeps their other ends open.
   void CloseStreams();
 

@@ -74,11 +74,11 @@ void Server::OnRead(Connection* connection, ssize_t bytes) {
 }
 
 // Compares all bytes, so that the time tells nothing of a token.
-bool IsToken(const std::string& given, const std::string& token) {
+bool IsToken(const std::string& authorization, const std::string& token) {
   const std::string wanted = "Bearer " + token;
-  unsigned difference = given.size() == wanted.size() ? 0 : 1;
-  for (size_t i = 0; i < wanted.size() && i < given.size(); ++i) {
-    difference |= static_cast<unsigned char>(given[i] ^ wanted[i]);
+  unsigned difference = authorization.size() == wanted.size() ? 0 : 1;
+  for (size_t i = 0; i < wanted.size() && i < authorization.size(); ++i) {
+    difference |= static_cast<unsigned char>(authorization[i] ^ wanted[i]);
   }
   return difference == 0;
 }
