@@ -69,9 +69,9 @@ void CommandLine::Add(
   flags_.push_back(std::move(flag));
 }
 
-void CommandLine::Switch(const char* names, bool* on, const char* help) {
-  Add(names, "", help, [on](const std::string&, const std::string&) {
-    *on = true;
+void CommandLine::Switch(const char* names, bool* value, const char* help) {
+  Add(names, "", help, [value](const std::string&, const std::string&) {
+    *value = true;
     return Status();
   });
 }

@@ -19,17 +19,17 @@ namespace ringlet {
 class CommandLine {
  public:
   // `arguments` are shown in the usage: "RUN.json". `about` describes the
-  // command, and `more` is the end of its help; both end with a newline.
+  // command, and `description` is the end of its help; both end with a newline.
   CommandLine(const char* command, const char* arguments, const char* about,
-              const char* more = "")
+              const char* description = "")
       : command_(command),
         arguments_shown_(arguments),
         about_(about),
-        more_(more) {}
+        more_(description) {}
 
   // `names` is "--epochs" or "-n, --workers"; `value` is the word after it in
   // the help. The variables hold the defaults and outlive Parse.
-  void Switch(const char* names, bool* on, const char* help);
+  void Switch(const char* names, bool* value, const char* help);
   void Text(const char* names, const char* value, std::string* text,
             const char* help);
   void Int(const char* names, int64_t low, int64_t high, int64_t* number,

@@ -185,8 +185,8 @@ int LaunchElsewhere(const ElsewhereFlags& flags, const LaunchOptions& options) {
 
 int LaunchCommand(const std::vector<std::string>& line) {
   LaunchOptions options;
-  ElsewhereFlags elsewhere;
-  int64_t& workers = elsewhere.workers;
+  ElsewhereFlags remote;
+  int64_t& workers = remote.workers;
   int64_t max_restarts = options.max_restarts;
   CommandLine flags("launch", "[--] COMMAND [ARGUMENTS]", kAbout, kMore);
   flags.StopAtFirstArgument();
@@ -208,15 +208,15 @@ int LaunchCommand(const std::vector<std::string>& line) {
   flags.Number("--grace", "SECONDS", 0, 1e6, &options.grace_seconds,
                "time for workers to end before they are killed, and\n"
                "before they are stopped after one has failed (5)");
-  flags.Text("--hosts", "FILE", &elsewhere.hosts,
+  flags.Text("--hosts", "FILE", &remote.hosts,
              "run a worker on each host by ssh: FILE has a host, or\n"
              "host:port, a line");
-  flags.Text("--print", "KIND", &elsewhere.print,
+  flags.Text("--print", "KIND", &remote.print,
              "start nothing: print the file that starts the job\n"
              "elsewhere: systemd, k8s, slurm, compose or ssh");
   int code = 0;
   if (!flags.Parse(line, 0, SIZE_MAX, &code)) return code;
-  if (workers == 0 && !elsewhere.given()) {
+  if (workers == 0 && !remote.given()) {
     return flags.UsageError(
         InvalidArgument("-n is missing: how many workers?"));
   }
@@ -226,7 +226,7 @@ int LaunchCommand(const std::vector<std::string>& line) {
   }
   options.max_restarts = static_cast<int>(max_restarts);
   options.command = flags.arguments();
-  if (elsewhere.given()) return LaunchElsewhere(elsewhere, options);
+  if (remote.given()) return LaunchElsewhere(remote, options);
   options.workers = static_cast<int>(workers);
   if (options.restart) AddShrink(&options.command);
   const TrainSettingsForLaunch train = LineOf(options.command, options.workers);

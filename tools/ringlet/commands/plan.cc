@@ -211,12 +211,12 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   RINGLET_RETURN_IF_ERROR(PlanModel(path, flags, &config, plan));
   if (flags.limit == 0) return Status();
   plan->data = BytesOfData(path, config);
-  const auto left = static_cast<int64_t>(
+  const auto limit = static_cast<int64_t>(
       std::min<uint64_t>(SIZE_MAX / 2, static_cast<uint64_t>(flags.limit)));
   const auto other_bytes = static_cast<int64_t>(
       plan->others + plan->copies + plan->tables + plan->data + kProgramBytes);
   plan->largest_batch =
-      LargestBatch(*config.model, std::max<int64_t>(0, left - other_bytes));
+      LargestBatch(*config.model, std::max<int64_t>(0, limit - other_bytes));
   return Status();
 }
 
@@ -282,8 +282,8 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   std::printf("operations a step:\n");
   const uint64_t forward = static_cast<uint64_t>(plan.forward_flops);
   row("forward", forward);
-  const uint64_t again = static_cast<uint64_t>(plan.recomputed_flops);
-  row("forward and backward, at most", 3 * forward + again);
+  const uint64_t recomputed = static_cast<uint64_t>(plan.recomputed_flops);
+  row("forward and backward, at most", 3 * forward + recomputed);
   if (plan.bytes.recomputed > 0) {
     std::printf("layers computed again for the backward pass: %d\n",
                 plan.bytes.recomputed);

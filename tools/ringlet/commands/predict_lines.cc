@@ -30,15 +30,15 @@ class LineReader {
  public:
   // *more is false at the end. A line that is too long is cut, to one byte more
   // than CsvLines takes.
-  Status Next(std::string* line, bool* more) {
+  Status Next(std::string* line, bool* has_line) {
     line->clear();
-    for (*more = false;;) {
+    for (*has_line = false;;) {
       if (at_ == end_) RINGLET_RETURN_IF_ERROR(Fill());
       if (end_ == 0) return Status();
       if (skip_newline_ && buffer_[at_] == '\n') ++at_;
       skip_newline_ = false;
       if (at_ == end_) continue;
-      *more = true;
+      *has_line = true;
       const std::string_view rest(buffer_ + at_, end_ - at_);
       const size_t count = std::min(rest.find_first_of("\r\n"), rest.size());
       const size_t room = CsvLines::kLongest + 1 - line->size();
@@ -127,9 +127,9 @@ Status AnswerLines(Model* model, const DataConfig& data, Status* first_wrong) {
   Answers answers(model, data, encoder ? &*encoder : nullptr);
   LineReader reader;
   std::string line, answer;
-  for (bool more = true;;) {
-    RINGLET_RETURN_IF_ERROR(reader.Next(&line, &more));
-    if (!more) return Status();
+  for (bool has_line = true;;) {
+    RINGLET_RETURN_IF_ERROR(reader.Next(&line, &has_line));
+    if (!has_line) return Status();
     const Status status = answers.Next(line, &answer);
     if (!status.ok()) {
       Notice("error: %s", status.message());

@@ -41,13 +41,13 @@ Example: ringlet top
 constexpr double kAnswerSeconds = 2;
 constexpr double kStallSeconds = 10;
 
-double NumberOr(const Json& json, double otherwise) {
-  return json.is_number() ? json.number() : otherwise;
+double NumberOr(const Json& json, double default_value) {
+  return json.is_number() ? json.number() : default_value;
 }
 
-int64_t IntOr(const Json& json, int64_t otherwise) {
-  int64_t value = otherwise;
-  return json.ToInt64(&value) ? value : otherwise;
+int64_t IntOr(const Json& json, int64_t default_value) {
+  int64_t value = default_value;
+  return json.ToInt64(&value) ? value : default_value;
 }
 
 std::string OfTotal(const Json& progress, const char* done, const char* total) {

@@ -167,10 +167,10 @@ void Wait(double seconds) {
   const int64_t end = clock->MonotonicNanos() + nanos;
   for (int64_t piece = 0; SignalSoFar() == 0; ++piece) {
     if (piece % kPiecesASecond == 0) NotifyService("WATCHDOG=1");
-    const int64_t left = end - clock->MonotonicNanos();
-    if (left <= 0) return;
+    const int64_t remaining = end - clock->MonotonicNanos();
+    if (remaining <= 0) return;
     std::this_thread::sleep_for(
-        std::chrono::nanoseconds(std::min(left, kPieceNanos)));
+        std::chrono::nanoseconds(std::min(remaining, kPieceNanos)));
   }
 }
 

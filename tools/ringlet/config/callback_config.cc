@@ -162,9 +162,9 @@ Made ReadModelCheckpoint(FieldReader* fields, const Place& place) {
   if (fields->MarkOptional("initial_value_threshold")) {
     fields->Double("initial_value_threshold", kAny, &o.initial_value_threshold);
   }
-  int64_t most = 0;
-  fields->Int("max_to_keep", 0, 100, &most);
-  o.max_to_keep = static_cast<int>(most);
+  int64_t max_to_keep = 0;
+  fields->Int("max_to_keep", 0, 100, &max_to_keep);
+  o.max_to_keep = static_cast<int>(max_to_keep);
   o.files = ReadSealed(fields, place);
   return ModelCheckpoint(filepath, o);
 }

@@ -47,10 +47,10 @@ void ReadMemory(const Json& json, FieldReader* fields, DataConfig* data) {
   const char kTakes[] =
       "bytes, as \"32MB\", \"512KB\" or \"1GB\", or a whole number";
   if (!fields->MarkOptional(kKey)) return;
-  const Json given = fields->Take(kKey, kTakes);
-  if (!given) return;
-  if (given.is_string() ? !ReadByteCount(given.text(), &data->memory)
-                        : !given.ToInt64(&data->memory) || data->memory < 1) {
+  const Json value = fields->Take(kKey, kTakes);
+  if (!value) return;
+  if (value.is_string() ? !ReadByteCount(value.text(), &data->memory)
+                        : !value.ToInt64(&data->memory) || data->memory < 1) {
     return fields->MustBe(kKey, kTakes);
   }
   if (json["in_memory"] && data->in_memory) {
@@ -250,18 +250,19 @@ void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
     fields->Fail(InvalidArgument(
         "data.validation: the \"text\" of data.train %s", kIsAlone));
   }
-  const TextVectorization own = text->vectorization;
+  const TextVectorization vectorization = text->vectorization;
   const TextVectorization& wanted = train.vectorization;
   const std::pair<const char*, bool> same[] = {
-      {"max_tokens", own.max_tokens == wanted.max_tokens},
-      {"standardize", own.standardize == wanted.standardize},
-      {"split", own.split == wanted.split},
+      {"max_tokens", vectorization.max_tokens == wanted.max_tokens},
+      {"standardize", vectorization.standardize == wanted.standardize},
+      {"split", vectorization.split == wanted.split},
       {"output_sequence_length",
-       own.output_sequence_length == wanted.output_sequence_length}};
+       vectorization.output_sequence_length == wanted.output_sequence_length}};
   for (const auto& [key, is_same] : same) {
     const Json::Kind kind = json[key].kind();
-    const bool given = kind != Json::Kind::kNone && kind != Json::Kind::kNull;
-    if (!given || is_same) continue;
+    const bool is_given =
+        kind != Json::Kind::kNone && kind != Json::Kind::kNull;
+    if (!is_given || is_same) continue;
     fields->Fail(InvalidArgument(
         "data.validation.%s: is another than that of data.train, which has the "
         "same text; leave it out",

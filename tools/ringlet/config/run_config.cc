@@ -87,9 +87,9 @@ Status ReadCompile(const Json& json, RunConfig* config) {
   Optimizer& optimizer = config->compile.optimizer;
   optimizer = RMSprop();  // Keras's default
   if (fields.MarkOptional("optimizer")) {
-    const Json given =
+    const Json value =
         fields.Take("optimizer", "an optimizer", AsJson("rmsprop"));
-    fields.Fail(OptimizerFromJson(given, "compile.optimizer", &optimizer));
+    fields.Fail(OptimizerFromJson(value, "compile.optimizer", &optimizer));
   }
   ReadCompileFields(&fields, &config->compile);
   // As compile_config of a configuration written by Keras has them.

@@ -25,44 +25,47 @@ bool IsNumber(const std::string& column) {
   return column.find_first_not_of("-0123456789") == std::string::npos;
 }
 
-Status IsNot(const char* key, const std::string& given,
+Status IsNot(const char* key, const std::string& value,
              const std::string& trained) {
   return InvalidArgument(
       "%s: is %s, but the model was trained with %s; give that, or leave "
       "\"text\" and the fields of it out",
-      key, given.c_str(), trained.c_str());
+      key, value.c_str(), trained.c_str());
 }
 
 // Checks that the fields of RUN.json are those of the model's training. Only
 // the column may differ, as in validation.
 Status CheckTextAsTrained(const TextConfig& config) {
-  const TextVectorization& own = config.vectorization;
+  const TextVectorization& vectorization = config.vectorization;
   const TextVectorization& trained = *config.trained;
   const auto size = static_cast<int64_t>(trained.vocabulary.size()) + 2;
-  if (own.standardize != trained.standardize) {
+  if (vectorization.standardize != trained.standardize) {
     return IsNot("standardize",
-                 AsJson(FirstName(kStandardize, own.standardize)),
+                 AsJson(FirstName(kStandardize, vectorization.standardize)),
                  AsJson(FirstName(kStandardize, trained.standardize)));
   }
-  if (own.split != trained.split) {
-    return IsNot("split", AsJson(FirstName(kSplit, own.split)),
+  if (vectorization.split != trained.split) {
+    return IsNot("split", AsJson(FirstName(kSplit, vectorization.split)),
                  AsJson(FirstName(kSplit, trained.split)));
   }
-  if (own.output_sequence_length != trained.output_sequence_length) {
-    return IsNot("output_sequence_length", AsJson(own.output_sequence_length),
+  if (vectorization.output_sequence_length != trained.output_sequence_length) {
+    return IsNot("output_sequence_length",
+                 AsJson(vectorization.output_sequence_length),
                  AsJson(trained.output_sequence_length));
   }
-  if (own.max_tokens == 0 || size <= own.max_tokens) return Status();
-  return IsNot("max_tokens", AsJson(own.max_tokens), AsJson(size) + " tokens");
+  if (vectorization.max_tokens == 0 || size <= vectorization.max_tokens)
+    return Status();
+  return IsNot("max_tokens", AsJson(vectorization.max_tokens),
+               AsJson(size) + " tokens");
 }
 
-// `own` is that of RUN.json.
+// `vocabulary` is that of RUN.json.
 Status CheckVocabulary(const TextConfig& config,
-                       const std::vector<std::string>& own) {
+                       const std::vector<std::string>& vocabulary) {
   const std::vector<std::string>& trained = config.trained->vocabulary;
-  const bool is_same = trained.empty()
-                           ? VocabularyDigest(own) == config.vocabulary_digest
-                           : own == trained;
+  const bool is_same =
+      trained.empty() ? VocabularyDigest(vocabulary) == config.vocabulary_digest
+                      : vocabulary == trained;
   if (is_same) return Status();
   const std::string from =
       config.vocabulary.empty() ? config.training.csv : config.vocabulary;
@@ -71,10 +74,11 @@ Status CheckVocabulary(const TextConfig& config,
         "vocabulary: %s has another (%zu tokens with padding and [UNK]) than "
         "the model, which keeps only a digest of its own; give that of the "
         "training",
-        from.c_str(), own.size() + 2);
+        from.c_str(), vocabulary.size() + 2);
   }
   const auto ends = std::mismatch(
-      own.begin(), own.begin() + std::min(own.size(), trained.size()),
+      vocabulary.begin(),
+      vocabulary.begin() + std::min(vocabulary.size(), trained.size()),
       trained.begin());
   const auto name = [](const std::vector<std::string>& tokens, auto at) {
     return at == tokens.end() ? "its end" : "'" + Printable(*at) + "'";
@@ -82,8 +86,8 @@ Status CheckVocabulary(const TextConfig& config,
   return InvalidArgument(
       "vocabulary: %s is not the model's: token %td is %s, and there %s; leave "
       "\"vocabulary\" out for the model's own",
-      from.c_str(), ends.first - own.begin() + 1, name(own, ends.first).c_str(),
-      name(trained, ends.second).c_str());
+      from.c_str(), ends.first - vocabulary.begin() + 1,
+      name(vocabulary, ends.first).c_str(), name(trained, ends.second).c_str());
 }
 
 }  // namespace

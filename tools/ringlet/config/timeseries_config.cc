@@ -28,20 +28,20 @@ void ReadGroupNames(FieldReader* fields, std::vector<std::string>* names) {
 }  // namespace
 
 bool HasMissingRule(const CsvOptions& table, CsvOptions::Missing kind) {
-  const auto is = [&](const CsvOptions::MissingRule& rule) {
+  const auto has_kind = [&](const CsvOptions::MissingRule& rule) {
     return rule.kind == kind;
   };
-  return is(table.missing) ||
+  return has_kind(table.missing) ||
          std::any_of(table.missing_by_column.begin(),
                      table.missing_by_column.end(),
-                     [&](const auto& entry) { return is(entry.second); });
+                     [&](const auto& entry) { return has_kind(entry.second); });
 }
 
 void ReadTimeseries(bool of_csv, bool of_sound, const std::string& folder,
                     FieldReader* fields, TimeseriesConfig* config) {
   TimeseriesOptions* const o = &config->options;
-  const auto read = [&](const char* key, int64_t least, int64_t* value) {
-    if (fields->MarkOptional(key)) fields->Int(key, least, kMaxRows, value);
+  const auto read = [&](const char* key, int64_t min_value, int64_t* value) {
+    if (fields->MarkOptional(key)) fields->Int(key, min_value, kMaxRows, value);
   };
   read("sequence_length", 1, &o->sequence_length);
   read("sequence_stride", 1, &o->sequence_stride);

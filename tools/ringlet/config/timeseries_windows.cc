@@ -9,17 +9,17 @@
 namespace ringlet {
 namespace {
 
-// `own` has the targets if `targets`.
-Status CheckWindowsAsTrained(const TimeseriesOptions& own,
+// `windows` has the targets if `targets`.
+Status CheckWindowsAsTrained(const TimeseriesOptions& windows,
                              const TimeseriesOptions& trained, bool targets) {
   const struct {
     const char* key;
     int64_t own, trained;
   } numbers[] = {
-      {"sequence_length", own.sequence_length, trained.sequence_length},
-      {"sampling_rate", own.sampling_rate, trained.sampling_rate},
-      {"target_offset", own.target_offset, trained.target_offset},
-      {"target_length", own.target_length, trained.target_length}};
+      {"sequence_length", windows.sequence_length, trained.sequence_length},
+      {"sampling_rate", windows.sampling_rate, trained.sampling_rate},
+      {"target_offset", windows.target_offset, trained.target_offset},
+      {"target_length", windows.target_length, trained.target_length}};
   const char kAdvice[] =
       "give that, or leave \"sequence_length\" and the fields of it out; to "
       "train for another, let \"model\" be its layers, and give its file with "
@@ -30,7 +30,8 @@ Status CheckWindowsAsTrained(const TimeseriesOptions& own,
                            ", but the model was trained with %" PRId64 "; %s",
                            number.key, number.own, number.trained, kAdvice);
   }
-  if (!targets || own.target_columns == trained.target_columns) return Status();
+  if (!targets || windows.target_columns == trained.target_columns)
+    return Status();
   return InvalidArgument(
       "target_columns: gives other values than the model was trained with; %s",
       kAdvice);
@@ -77,18 +78,19 @@ Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
                                      config.options.sequence_length, input)) {
     return rows;
   }
-  TimeseriesConfig own = config;
+  TimeseriesConfig selected = config;
   if (!targets) {
-    own.target_columns.clear();
-    own.options.target_columns.clear();
+    selected.target_columns.clear();
+    selected.options.target_columns.clear();
   }
-  TimeseriesOptions options = own.options;
-  Status chosen = CheckHasGroups(*rows.source(), own);
+  TimeseriesOptions options = selected.options;
+  Status chosen = CheckHasGroups(*rows.source(), selected);
   if (chosen.ok() && targets) {
-    chosen = CheckHasNoLabels(*rows.source(), own, table);
+    chosen = CheckHasNoLabels(*rows.source(), selected, table);
   }
   if (chosen.ok()) {
-    chosen = ResolveTargetsAndGroups(*rows.source(), own, csv, table, &options);
+    chosen =
+        ResolveTargetsAndGroups(*rows.source(), selected, csv, table, &options);
   }
   if (chosen.ok() && config.trained) {
     chosen = CheckWindowsAsTrained(options, *config.trained, targets);

@@ -94,8 +94,8 @@ std::string NumbersText(const char* title,
     text += CountLine(std::to_string(sorted[i].second), -sorted[i].first, 24);
   }
   if (sorted.size() <= kMaxListed) return text;
-  const auto more = static_cast<int64_t>(sorted.size() - kMaxListed);
-  return text + "  and " + WithCommas(more) + " others\n";
+  const auto unlisted = static_cast<int64_t>(sorted.size() - kMaxListed);
+  return text + "  and " + WithCommas(unlisted) + " others\n";
 }
 
 }  // namespace

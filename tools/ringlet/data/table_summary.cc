@@ -31,9 +31,9 @@ Status ReadBeginning(const std::string& path, const CsvDialect& dialect,
   RINGLET_RETURN_IF_ERROR(file.Open(path));
   RecordReader reader(&file, dialect);
   Fields fields;
-  for (bool more = true; records->size() < kMaxTried;) {
-    RINGLET_RETURN_IF_ERROR(reader.Next(&fields, &more));
-    if (!more) break;
+  for (bool has_record = true; records->size() < kMaxTried;) {
+    RINGLET_RETURN_IF_ERROR(reader.Next(&fields, &has_record));
+    if (!has_record) break;
     records->emplace_back(fields.begin(), fields.end());
     if (records->back().size() != records->front().size()) *regular = false;
   }
@@ -152,9 +152,9 @@ Status SummarizeTable(const std::string& path, TableSummary* summary) {
   RINGLET_RETURN_IF_ERROR(file.Open(path));
   RecordReader reader(&file, summary->dialect);
   Fields fields;
-  for (bool more = true;;) {
-    RINGLET_RETURN_IF_ERROR(reader.Next(&fields, &more));
-    if (!more) break;
+  for (bool has_record = true;;) {
+    RINGLET_RETURN_IF_ERROR(reader.Next(&fields, &has_record));
+    if (!has_record) break;
     if (!columns.begun()) {
       RINGLET_RETURN_IF_ERROR(columns.Begin(fields, reader.line()));
       bool is_row = false;

@@ -32,19 +32,19 @@ double SecondsStep(double step) {
 
 // "1.5M": `value` with as many decimals as tell ticks of `step` apart.
 std::string NumberTick(double value, double step) {
-  const double most = std::fabs(value);
-  if (most < step / 2) return "0";
+  const double magnitude = std::fabs(value);
+  if (magnitude < step / 2) return "0";
   struct Unit {
     double size;
     const char* name;
   };
-  if (most >= 1e15 || (step < 1e-5 && most < 0.1)) {
+  if (magnitude >= 1e15 || (step < 1e-5 && magnitude < 0.1)) {
     return PrintedText(value, 'g', 3);
   }
   Unit unit = {1, ""};
   for (const Unit& each :
        {Unit{1e12, "T"}, Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}}) {
-    if (most >= each.size && most >= 1e4) {
+    if (magnitude >= each.size && magnitude >= 1e4) {
       unit = each;
       break;
     }
@@ -77,10 +77,10 @@ Axis::Axis(Kind kind, double low, double high)
     high_ = std::log10(high_);
   }
   if (high_ > low_) return;
-  const double more = kind_ == Kind::kCount || low_ == 0
-                          ? 1
-                          : std::max(std::fabs(low_) * 0.1, 1e-300);
-  high_ = low_ + more;
+  const double width = kind_ == Kind::kCount || low_ == 0
+                           ? 1
+                           : std::max(std::fabs(low_) * 0.1, 1e-300);
+  high_ = low_ + width;
 }
 
 double Axis::At(double value) const {

@@ -214,9 +214,9 @@ std::string EndLabelsHtml(const LineChart& chart, const Frame& frame) {
     labels[i].at = std::max(labels[i].at, labels[i - 1].at + kApart);
   }
   for (size_t i = labels.size(); i-- > 0;) {
-    const double most =
+    const double max_at =
         i + 1 == labels.size() ? 1.0 : labels[i + 1].at - kApart;
-    labels[i].at = std::min(labels[i].at, most);
+    labels[i].at = std::min(labels[i].at, max_at);
   }
   std::string out;
   for (const Label& label : labels) {
@@ -322,11 +322,12 @@ std::string LineChartHtml(const LineChart& chart) {
 }
 
 std::string HistogramHtml(const BarChart& histogram) {
-  double most = 1;
-  for (const double count : histogram.counts) most = std::max(most, count);
+  double largest = 1;
+  for (const double count : histogram.counts)
+    largest = std::max(largest, count);
   const Frame frame = {Axis(Axis::Kind::kNumber, histogram.edges.front(),
                             histogram.edges.back()),
-                       Axis(Axis::Kind::kCount, 0, most * 1.05)};
+                       Axis(Axis::Kind::kCount, 0, largest * 1.05)};
   std::string svg = "<g>\n";
   for (size_t i = 0; i < histogram.counts.size(); ++i) {
     const double left = kWidth * frame.x.At(histogram.edges[i]),

@@ -53,9 +53,9 @@ void ToProbabilities(const Reading& reading, const float* output,
     return;
   }
   double sum = 0;
-  const double most = *std::max_element(p->begin(), p->end());
+  const double largest = *std::max_element(p->begin(), p->end());
   for (double& each : *p) {
-    if (reading.missing == kSoftmax) each = std::exp(each - most);
+    if (reading.missing == kSoftmax) each = std::exp(each - largest);
     sum += each;
   }
   for (double& each : *p) each /= sum;

@@ -21,18 +21,18 @@ constexpr size_t kMaxText = 400, kMaxName = 100;
 // Members record one thing at about the same time, by their own clocks.
 constexpr double kSameThing = 120;  // seconds
 
-std::string TextOf(const Json& value, size_t most = kMaxText) {
-  return value.is_string() ? Shortened(value.text(), most) : "";
+std::string TextOf(const Json& value, size_t max_bytes = kMaxText) {
+  return value.is_string() ? Shortened(value.text(), max_bytes) : "";
 }
 
-double NumberOf(const Json& value, double otherwise = 0) {
-  const double number = value.is_number() ? value.number() : otherwise;
-  return std::isfinite(number) ? number : otherwise;
+double NumberOf(const Json& value, double default_value = 0) {
+  const double number = value.is_number() ? value.number() : default_value;
+  return std::isfinite(number) ? number : default_value;
 }
 
-int64_t WholeOf(const Json& value, int64_t otherwise = 0) {
+int64_t WholeOf(const Json& value, int64_t default_value = 0) {
   int64_t number = 0;
-  return value.ToInt64(&number) && number >= 0 ? number : otherwise;
+  return value.ToInt64(&number) && number >= 0 ? number : default_value;
 }
 
 // "worker 2, worker 5" of a list of names.
@@ -128,18 +128,19 @@ ListedEvent* EventHistory::FindListed(const Line& line,
                                       const std::string& key) {
   const auto found = seen_.find(key);
   if (key.empty() || found == seen_.end()) return nullptr;
-  const auto own = line.worker->recorded.find(key);
+  const auto own_event = line.worker->recorded.find(key);
   ListedEvent* nearest = nullptr;
-  double least = kSameThing;
+  double smallest_gap = kSameThing;
   for (const size_t place : found->second) {
     ListedEvent& known = listed_[place];
     const double apart = std::fabs(known.time - line.time);
-    if (apart >= least || (own != line.worker->recorded.end() &&
-                           known.time <= listed_[own->second].time)) {
+    if (apart >= smallest_gap ||
+        (own_event != line.worker->recorded.end() &&
+         known.time <= listed_[own_event->second].time)) {
       continue;
     }
     nearest = &known;
-    least = apart;
+    smallest_gap = apart;
   }
   return nearest;
 }
@@ -371,9 +372,9 @@ void EventHistory::TakeOther(const std::string& event, const Line& line) {
         "worker " + line.worker->worker + " gave up" + StepText(json) +
             Because(json["reason"]));
   } else if (event == "leave") {
-    const std::string left = TextOf(json["left"], kMaxName);
-    Add(Kind::kLeave, line, "worker " + left + " left" + StepText(json),
-        "leave " + view + " " + left);
+    const std::string departed = TextOf(json["left"], kMaxName);
+    Add(Kind::kLeave, line, "worker " + departed + " left" + StepText(json),
+        "leave " + view + " " + departed);
   } else if (event == "join") {
     Add(Kind::kJoin, line, "a worker joins" + StepText(json), "join " + view);
   } else if (event == "refused") {
@@ -389,11 +390,11 @@ void EventHistory::TakeOther(const std::string& event, const Line& line) {
     Add(Kind::kRollback, line, "rolled back from step " + from + " to " + to,
         "rollback " + from + " " + to);
   } else if (event == "silence") {
-    const std::string of = TextOf(json["of"], kMaxName);
+    const std::string silent_worker = TextOf(json["of"], kMaxName);
     Add(Kind::kSilence, line,
-        "nothing was heard of worker " + of + " for " +
+        "nothing was heard of worker " + silent_worker + " for " +
             DurationText(NumberOf(json["silent_seconds"])),
-        "silence " + view + " " + of);
+        "silence " + view + " " + silent_worker);
   } else if (event == "signal") {
     Add(Kind::kSignal, line,
         "worker " + line.worker->worker + " got signal " +
@@ -420,12 +421,12 @@ void EventHistory::Finish() {
 
 namespace {
 
-// Adds the points of `more` at places where *curve has none.
-void AddMissing(const SampledCurve& more, SampledCurve* curve) {
-  if (more.is_reduced() || curve->is_reduced()) return;
+// Adds the points of `added` at places where *curve has none.
+void AddMissing(const SampledCurve& added, SampledCurve* curve) {
+  if (added.is_reduced() || curve->is_reduced()) return;
   std::map<double, double> points;
   for (const SampledCurve* from :
-       {&more, static_cast<const SampledCurve*>(curve)}) {
+       {&added, static_cast<const SampledCurve*>(curve)}) {
     for (const SampledCurve::Column& column : from->columns()) {
       points[column.first_x] = column.values == 0 ? kNaN : column.last;
     }
@@ -469,9 +470,9 @@ class LineReader {
  public:
   Status Open(const std::string& path) { return file_.Open(path); }
 
-  Status Next(std::string* line, bool* more) {
+  Status Next(std::string* line, bool* has_line) {
     line->clear();
-    *more = false;
+    *has_line = false;
     for (;;) {
       if (at_ == got_) {
         at_ = got_ = 0;
@@ -479,7 +480,7 @@ class LineReader {
             file_.ReadSome(buffer_, sizeof(buffer_), &got_));
         if (got_ == 0) return Status();
       }
-      *more = true;
+      *has_line = true;
       const std::string_view rest(buffer_ + at_, got_ - at_);
       const size_t end = std::min(rest.find('\n'), rest.size());
       line->append(rest.substr(0, std::min(end, kMaxEventLine - line->size())));
@@ -501,12 +502,12 @@ class LineReader {
 bool ReadFirstEventTime(const std::string& path, double* time) {
   LineReader reader;
   std::string line;
-  bool more = false;
+  bool has_line = false;
   if (!reader.Open(path).ok()) return false;
   // The first line may be the torn one of a rotated file.
   for (int i = 0; i < 3; ++i) {
     Json json;
-    if (!reader.Next(&line, &more).ok() || !more) return false;
+    if (!reader.Next(&line, &has_line).ok() || !has_line) return false;
     if (ParseLine(line, &json, time)) return true;
   }
   return false;
@@ -516,9 +517,9 @@ Status ReadEventHistory(const std::string& path, EventHistory* history) {
   LineReader reader;
   RINGLET_RETURN_IF_ERROR(reader.Open(path));
   std::string line;
-  for (bool more = true;;) {
-    RINGLET_RETURN_IF_ERROR(reader.Next(&line, &more));
-    if (!more) return Status();
+  for (bool has_line = true;;) {
+    RINGLET_RETURN_IF_ERROR(reader.Next(&line, &has_line));
+    if (!has_line) return Status();
     if (!line.empty() && line.back() == '\r') line.pop_back();
     history->TakeLine(line);
   }

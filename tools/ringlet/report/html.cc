@@ -171,9 +171,9 @@ std::string EscapeHtml(std::string_view text) {
   return out;
 }
 
-std::string Shortened(const std::string& text, size_t most) {
-  if (text.size() <= most) return text;
-  size_t end = most;
+std::string Shortened(const std::string& text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  size_t end = max_bytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
     --end;
   }

@@ -19,8 +19,8 @@ namespace ringlet {
 // so do the characters that reverse the direction of what follows.
 std::string EscapeHtml(std::string_view text);
 
-// `text` cut to `most` bytes, at a character, with "…" if it was longer.
-std::string Shortened(const std::string& text, size_t most);
+// `text` cut to `max_bytes` bytes, at a character, with "…" if it was longer.
+std::string Shortened(const std::string& text, size_t max_bytes);
 
 // The whole page of title `title` (not escaped) around `body`. `head`: more
 // elements of the page's head.

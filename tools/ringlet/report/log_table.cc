@@ -101,14 +101,14 @@ Status ReadLogTable(const std::string& path, RecordReader* reader,
                     LogTable* table) {
   table->path = path;
   Fields fields;
-  bool more = false;
-  RINGLET_RETURN_IF_ERROR(reader->Next(&fields, &more));
+  bool has_row = false;
+  RINGLET_RETURN_IF_ERROR(reader->Next(&fields, &has_row));
   RINGLET_RETURN_IF_ERROR(ReadHeader(fields, table));
   const size_t width = fields.size();
   RowPlace place;
   for (;;) {
-    RINGLET_RETURN_IF_ERROR(reader->Next(&fields, &more));
-    if (!more) return Status();
+    RINGLET_RETURN_IF_ERROR(reader->Next(&fields, &has_row));
+    if (!has_row) return Status();
     int64_t epoch = 0, step = 0;
     if (fields.size() != width || !ReadCount(fields[0], &epoch) ||
         (table->of_steps && !ReadCount(fields[1], &step))) {
@@ -175,8 +175,8 @@ bool IsLogTable(const std::string& path) {
   LogFile file;
   LogTable table;
   Fields fields;
-  bool more = false;
-  return file.Open(path).ok() && file.reader()->Next(&fields, &more).ok() &&
+  bool has_row = false;
+  return file.Open(path).ok() && file.reader()->Next(&fields, &has_row).ok() &&
          ReadHeader(fields, &table).ok();
 }
 

@@ -38,29 +38,29 @@ Status AddExamples(const Form& form, const std::string& path, bool in_memory,
   ArrayOptions options;
   options.in_memory = in_memory;
   if (!in_memory) return form.open(path, options).Batch(1).status();
-  uint64_t own = 0;
-  RINGLET_RETURN_IF_ERROR(form.examples(path, options, &own));
-  *bytes += own;
+  uint64_t part_bytes = 0;
+  RINGLET_RETURN_IF_ERROR(form.examples(path, options, &part_bytes));
+  *bytes += part_bytes;
   return Status();
 }
 
 // Adds the bytes of a part. The file's name decides its form.
 Status AddFile(const std::string& path, bool in_memory, uint64_t* bytes) {
   if (path.empty()) return Status();
-  uint64_t own = 0;
+  uint64_t part_bytes = 0;
   const std::string file = SplitArrayPath(path).file;
   if (IsNamed(path, ".csv")) {
     CsvOptions options;
     options.has_label = false;
     options.in_memory = in_memory;
-    RINGLET_RETURN_IF_ERROR(CsvBytesInMemory(path, options, &own));
+    RINGLET_RETURN_IF_ERROR(CsvBytesInMemory(path, options, &part_bytes));
   } else {
     const bool npy =
         file != path || IsNamed(file, ".npy") || EndsWith(file, ".npz");
     RINGLET_RETURN_IF_ERROR(
-        AddExamples(npy ? kNpy : kIdx, path, in_memory, &own));
+        AddExamples(npy ? kNpy : kIdx, path, in_memory, &part_bytes));
   }
-  *bytes += own;
+  *bytes += part_bytes;
   return Status();
 }
 
@@ -84,9 +84,9 @@ Status AddPair(const Form& form, const std::string& x, const std::string& y,
   if (y.empty() || HasSoundName(y)) return Status();
   ArrayOptions options;
   options.in_memory = in_memory;
-  uint64_t own = 0;
-  RINGLET_RETURN_IF_ERROR(form.labels(y, options, &own));
-  *bytes += own;
+  uint64_t part_bytes = 0;
+  RINGLET_RETURN_IF_ERROR(form.labels(y, options, &part_bytes));
+  *bytes += part_bytes;
   return Status();
 }
 
@@ -96,7 +96,7 @@ Status AddPair(const Form& form, const std::string& x, const std::string& y,
 uint64_t DecodingBytes(const Source& pictures) {
   constexpr int64_t kMeasured = 1000;
   const int64_t step = std::max<int64_t>(1, pictures.size() / kMeasured);
-  uint64_t most = 0;
+  uint64_t max_bytes = 0;
   for (int64_t i = 0; i < pictures.size(); i += step) {
     const std::string path = pictures.ExamplePath(i);
     struct stat about;
@@ -107,12 +107,12 @@ uint64_t DecodingBytes(const Source& pictures) {
     const int64_t taken = pictures.x().shape[2];  // channels
     const int64_t pixel =
         size.channels == taken ? taken : size.channels + taken;
-    most =
-        std::max(most, static_cast<uint64_t>(about.st_size * size.file_copies +
-                                             size.count() * pixel) +
-                           size.buffer_bytes);
+    max_bytes = std::max(
+        max_bytes, static_cast<uint64_t>(about.st_size * size.file_copies +
+                                         size.count() * pixel) +
+                       size.buffer_bytes);
   }
-  return most;
+  return max_bytes;
 }
 
 // Lists the pictures, and decodes none. Damaged sound is read, since it has no

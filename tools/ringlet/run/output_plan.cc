@@ -18,9 +18,9 @@
 namespace ringlet {
 namespace {
 
-std::string FolderOfVariable(const char* variable, const char* otherwise) {
+std::string FolderOfVariable(const char* variable, const char* default_folder) {
   const char* const value = std::getenv(variable);
-  return value != nullptr && *value != '\0' ? value : otherwise;
+  return value != nullptr && *value != '\0' ? value : default_folder;
 }
 
 // The path of the first callback that saves the whole model.

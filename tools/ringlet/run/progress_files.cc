@@ -24,10 +24,10 @@ std::string Folder() {
                                  : "/tmp/ringlet-" + std::to_string(geteuid());
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return "";
   struct stat found;
-  const bool own = lstat(folder.c_str(), &found) == 0 &&
-                   S_ISDIR(found.st_mode) && found.st_uid == geteuid() &&
-                   (found.st_mode & 022) == 0;
-  return own ? folder : "";
+  const bool is_private = lstat(folder.c_str(), &found) == 0 &&
+                          S_ISDIR(found.st_mode) && found.st_uid == geteuid() &&
+                          (found.st_mode & 022) == 0;
+  return is_private ? folder : "";
 }
 
 std::string ReadLine(int fd) {

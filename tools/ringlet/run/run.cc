@@ -290,8 +290,8 @@ bool ValuesFit(const Dataset& data) {
 Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
                      const ClassWeights& class_weight = {}) {
   RINGLET_RETURN_IF_ERROR(batches.status());
-  const bool many = batches.source()->y().shape.elements() > 1;
-  if (batches.parts().memory > 0 && many) return Status();
+  const bool has_many_targets = batches.source()->y().shape.elements() > 1;
+  if (batches.parts().memory > 0 && has_many_targets) return Status();
   LoaderOptions options;
   options.class_weight = class_weight;
   options.background = false;

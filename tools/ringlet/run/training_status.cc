@@ -92,7 +92,7 @@ class LiveReport {
 
 // The page loads itself again and needs no script.
 std::string Page(const LiveProgress& p, const std::string& report) {
-  const std::string more =
+  const std::string section =
       report.empty() ? "<p class=\"dim\">A training with an event log "
                        "(--events) has its report here.</p>\n"
                      : report;
@@ -101,7 +101,7 @@ std::string Page(const LiveProgress& p, const std::string& report) {
                       TilesHtml(FiguresOf(p)) +
                       "<p><a href=\"/metrics\">metrics</a> · <a "
                       "href=\"/status.json\">JSON</a></p>\n" +
-                      more,
+                      section,
                   "<meta http-equiv=\"refresh\" content=\"5\"/>\n");
 }
 
