@@ -36,19 +36,19 @@ Status AllGatherNumbers(Collective* collective, const void* in,
   return Status();
 }
 
-Status ExchangeStatus(Collective* collective, const Status& own) {
-  if (collective->size() == 1) return own;
+Status ExchangeStatus(Collective* collective, const Status& status) {
+  if (collective->size() == 1) return status;
   std::vector<uint8_t> codes(static_cast<size_t>(collective->size()));
-  const auto code = static_cast<uint8_t>(own.code());
+  const auto code = static_cast<uint8_t>(status.code());
   RINGLET_RETURN_IF_ERROR(collective->AllGather(&code, 1, codes.data()));
   const auto failed = std::find_if(codes.begin(), codes.end(),
                                    [](uint8_t c) { return c != 0; });
   if (failed == codes.end()) return Status();
   const auto rank = static_cast<int>(failed - codes.begin());
   char text[400] = "";
-  std::snprintf(text, sizeof(text), "%s", own.message());
+  std::snprintf(text, sizeof(text), "%s", status.message());
   RINGLET_RETURN_IF_ERROR(collective->Broadcast(text, sizeof(text), rank));
-  if (!own.ok()) return own;
+  if (!status.ok()) return status;
   text[sizeof(text) - 1] = '\0';
   const auto last = static_cast<uint8_t>(kLastCode);
   return Error(static_cast<Code>(std::min(*failed, last)), "rank %d failed: %s",

@@ -51,11 +51,11 @@ size_t ValidUtf8Bytes(const std::string& text) {
   };
   for (size_t at = 0; at < size;) {
     const unsigned char first = byte(at);
-    const size_t more = first < 0x80                    ? 0
-                        : first >= 0xC2 && first < 0xE0 ? 1
-                        : first >= 0xE0 && first < 0xF0 ? 2
-                        : first >= 0xF0 && first < 0xF5 ? 3
-                                                        : 4;
+    const size_t continuation_bytes = first < 0x80                    ? 0
+                                      : first >= 0xC2 && first < 0xE0 ? 1
+                                      : first >= 0xE0 && first < 0xF0 ? 2
+                                      : first >= 0xF0 && first < 0xF5 ? 3
+                                                                      : 4;
     // The second byte's range excludes overlong forms, surrogates and numbers
     // beyond U+10FFFF.
     const unsigned char low = first == 0xE0   ? 0xA0
@@ -64,12 +64,13 @@ size_t ValidUtf8Bytes(const std::string& text) {
     const unsigned char high = first == 0xED   ? 0x9F
                                : first == 0xF4 ? 0x8F
                                                : 0xBF;
-    if (more > 3) return at;
-    if (more > 0 && (byte(at + 1) < low || byte(at + 1) > high)) return at;
-    for (size_t i = 2; i <= more; ++i) {
+    if (continuation_bytes > 3) return at;
+    if (continuation_bytes > 0 && (byte(at + 1) < low || byte(at + 1) > high))
+      return at;
+    for (size_t i = 2; i <= continuation_bytes; ++i) {
       if ((byte(at + i) & 0xC0) != 0x80) return at;
     }
-    at += more + 1;
+    at += continuation_bytes + 1;
   }
   return size;
 }

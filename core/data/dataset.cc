@@ -288,10 +288,10 @@ bool DatasetParts::HasReplicaStreams(int replicas) const {
 }
 
 int64_t DatasetParts::Remaining(const DataPosition& at, bool of_pass) const {
-  const int64_t left = size - at.used;
-  if (of_pass) return left;
+  const int64_t pass_remaining = size - at.used;
+  if (of_pass) return pass_remaining;
   if (passes < 0) return kEndless;
-  return left + (passes - 1 - at.pass % passes) * size;
+  return pass_remaining + (passes - 1 - at.pass % passes) * size;
 }
 
 int64_t DatasetParts::Steps(int replicas) const {
@@ -389,9 +389,9 @@ BatchPlan DatasetParts::Plan(const DataPosition& at, int replica,
   const int64_t remaining = Remaining(at, !batches_cross_passes);
   const int64_t after =
       remaining == kEndless ? kEndless : remaining - plan.global_count;
-  const bool over = after == 0 || (drop_remainder && after < batch);
-  plan.next = Advance(at, over ? remaining : plan.global_count);
-  plan.last = over && passes > 0 && plan.next.pass % passes == 0;
+  const bool ends_pass = after == 0 || (drop_remainder && after < batch);
+  plan.next = Advance(at, ends_pass ? remaining : plan.global_count);
+  plan.last = ends_pass && passes > 0 && plan.next.pass % passes == 0;
   return plan;
 }
 

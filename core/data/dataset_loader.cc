@@ -200,9 +200,9 @@ DatasetLoader::~DatasetLoader() {
 void DatasetLoader::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    for (bool more = buffer_ != nullptr; more && !stop_ && !wanted_;) {
+    for (bool reading = buffer_ != nullptr; reading && !stop_ && !wanted_;) {
       lock.unlock();
-      more = buffer_->ReadAhead();
+      reading = buffer_->ReadAhead();
       lock.lock();
     }
     changed_.wait(lock, [this] { return stop_ || wanted_; });

@@ -81,9 +81,9 @@ void ReplicaStreams::Piece(int64_t step, int replica, int64_t* first,
     if (data_.drop_remainder) length = 0;
     piece = (length + replicas_ - 1) / replicas_;
   }
-  const int64_t within = std::min(length, (step - batch * pieces) * piece);
-  *first = begin + within;
-  *count = std::min(piece, length - within);
+  const int64_t offset = std::min(length, (step - batch * pieces) * piece);
+  *first = begin + offset;
+  *count = std::min(piece, length - offset);
 }
 
 int64_t ReplicaStreams::ExampleAt(int64_t pass, int64_t i, int replica) const {
@@ -115,10 +115,12 @@ BatchPlan ReplicaStreams::Plan(const DataPosition& at, int replica) const {
   }
   const int64_t longest = StepsOfPass();
   RINGLET_CHECK(step < longest && plan.global_count > 0);
-  const bool over = step + 1 == longest;
-  plan.next = over ? DataPosition{at.pass + 1, 0}
-                   : DataPosition{at.pass, at.used + data_.FullPart(replicas_)};
-  plan.last = over && data_.passes > 0 && plan.next.pass % data_.passes == 0;
+  const bool is_last_step = step + 1 == longest;
+  plan.next = is_last_step
+                  ? DataPosition{at.pass + 1, 0}
+                  : DataPosition{at.pass, at.used + data_.FullPart(replicas_)};
+  plan.last =
+      is_last_step && data_.passes > 0 && plan.next.pass % data_.passes == 0;
   return plan;
 }
 

@@ -96,17 +96,18 @@ Status RunEvaluation(Model* model, const ReplicaAssignment& assignment,
   loading.background = evaluation.prefetch;
   loading.training = false;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
-  const int own = assignment.range(model->collective()->rank()).count;
+  const int num_replicas = assignment.range(model->collective()->rank()).count;
   // The sums of this rank's replicas, and of each one.
   std::vector<MetricState> sums(
       static_cast<size_t>(model->num_metric_states()));
-  std::vector<MetricState> rows(sums.size() * static_cast<size_t>(own));
+  std::vector<MetricState> rows(sums.size() *
+                                static_cast<size_t>(num_replicas));
   const int64_t steps = evaluation.steps;
   Logs running;
   Batch batch;
   for (*done = 0; (steps == 0 || *done < steps) && !batch.last; ++*done) {
     MetricState* row = rows.data();
-    for (int k = 0; k < own; ++k) {
+    for (int k = 0; k < num_replicas; ++k) {
       RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
       RINGLET_RETURN_IF_ERROR(model->TestStep(batch));
       AddMetrics(model->rank_metrics(), &sums);
@@ -286,9 +287,10 @@ Status PredictAll(Model* model, const ReplicaAssignment& assignment,
   RINGLET_RETURN_IF_ERROR(model->status());
   RINGLET_RETURN_IF_ERROR(CheckAssigned(*model, assignment));
   RINGLET_RETURN_IF_ERROR(data.status());
-  const bool own = !data.parts().own.empty();
+  const bool has_own_examples = !data.parts().own.empty();
   // An evaluation has each example once, in order, with any policy.
-  const Dataset dataset = own ? data : data.AutoShard(AutoShardPolicy::kData);
+  const Dataset dataset =
+      has_own_examples ? data : data.AutoShard(AutoShardPolicy::kData);
   if (dataset.parts().endless()) {
     return InvalidArgument("Predict: the dataset repeats without end");
   }
@@ -298,7 +300,8 @@ Status PredictAll(Model* model, const ReplicaAssignment& assignment,
   loading.training = false;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
   OutputValues by_output(static_cast<size_t>(model->num_outputs()));
-  RINGLET_RETURN_IF_ERROR(own ? PredictOwn(model, loader.get(), &by_output)
+  RINGLET_RETURN_IF_ERROR(has_own_examples
+                              ? PredictOwn(model, loader.get(), &by_output)
                               : PredictTogether(model, assignment, dataset,
                                                 loader.get(), &by_output));
   outputs->swap(by_output[0]);

@@ -32,12 +32,13 @@ Status FitPlan::Check() const {
   RINGLET_RETURN_IF_ERROR(dataset_.status());
   RINGLET_RETURN_IF_ERROR(
       CheckSampled(model_.local_updates(), model_.num_replicas()));
-  const size_t own = dataset_.parts().own.size();
-  if (own > 0 && own != static_cast<size_t>(model_.num_replicas())) {
+  const size_t num_workers = dataset_.parts().own.size();
+  if (num_workers > 0 &&
+      num_workers != static_cast<size_t>(model_.num_replicas())) {
     return InvalidArgument(
         "%s: the own examples of %zu workers for %d replica%s; give a number "
         "for each",
-        dataset_.source()->name().c_str(), own, model_.num_replicas(),
+        dataset_.source()->name().c_str(), num_workers, model_.num_replicas(),
         model_.num_replicas() == 1 ? "" : "s");
   }
   if (options_.epochs < 0 || options_.initial_epoch < 0) {
@@ -148,12 +149,12 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
   const auto add = [&](const char* name, const auto& value) {
     f->Add(std::string(name) + suffix, value);
   };
-  std::string own;
+  std::string counts;
   for (const int64_t count : dataset.parts().own) {
-    own += std::to_string(count) + " ";
+    counts += std::to_string(count) + " ";
   }
-  add("the workers' own examples", own);
-  if (own.empty()) add("the number of examples", dataset.size());
+  add("the workers' own examples", counts);
+  if (counts.empty()) add("the number of examples", dataset.size());
   add("the first example", dataset.parts().first);
   add("the stride of examples", dataset.parts().stride);
   add("the batch size", dataset.batch_size());
@@ -180,9 +181,9 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
       {"categories and means", TextsOf(data.encoding)},
       {"tokens", text ? text->vocabulary : std::vector<std::string>()}};
   for (const auto& [kind, names] : all) {
-    AddNames(kind, names, suffix, !own.empty(), f);
+    AddNames(kind, names, suffix, !counts.empty(), f);
   }
-  if (!own.empty()) return;  // other ranks do not have its weights either
+  if (!counts.empty()) return;  // other ranks do not have its weights either
   f->AddChecksum(std::string("sizes of the files") + suffix,
                  static_cast<uint64_t>(dataset.parts().FilesChecksum()));
   f->AddChecksum(std::string("sample weights") + suffix, ChecksumOf(dataset));
@@ -210,10 +211,12 @@ void AddValidation(const FitOptions& options,
 // With kFile and kOff the workers may have different examples.
 void FitPlan::ReadContent(const Dataset& dataset,
                           std::optional<uint64_t>* content) {
-  const bool own = dataset.parts().HasReplicaStreams(model_.num_replicas()) ||
-                   dataset.parts().policy == AutoShardPolicy::kOff ||
-                   !dataset.parts().own.empty();
-  if (content->has_value() || own || model_.collective()->size() == 1) return;
+  const bool may_differ =
+      dataset.parts().HasReplicaStreams(model_.num_replicas()) ||
+      dataset.parts().policy == AutoShardPolicy::kOff ||
+      !dataset.parts().own.empty();
+  if (content->has_value() || may_differ || model_.collective()->size() == 1)
+    return;
   *content = ContentChecksum(dataset);
 }
 

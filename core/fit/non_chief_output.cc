@@ -22,7 +22,8 @@ std::string NonChiefOutput::WorkerName() const {
          (address.empty() ? "" : " at " + address);
 }
 
-void NonChiefOutput::Begin(const FitState& fit, const ReplicaRange& own,
+void NonChiefOutput::Begin(const FitState& fit,
+                           const ReplicaRange& own_replicas,
                            const Dataset& dataset) {
   if (silent_ || begun_ || fit.chief) return;
   begun_ = true;
@@ -33,16 +34,17 @@ void NonChiefOutput::Begin(const FitState& fit, const ReplicaRange& own,
     return std::min(part * replica, dataset.batch_size());
   };
   const std::string chief = collective_.address(0);
-  PrintTo(out_,
-          "%s: trains %" PRId64 " of %" PRId64
-          " examples a step, %d replicas in %s, epochs %" PRId64 " to %" PRId64
-          "; the chief%s%s shows the progress",
-          WorkerName().c_str(), end(own.first + own.count) - end(own.first),
-          dataset.batch_size(), replicas,
-          fit.model->local_updates().enabled() ? "rounds of their own steps"
-                                               : "step",
-          fit.epoch + 1, fit.epochs, chief.empty() ? "" : " at ",
-          chief.c_str());
+  PrintTo(
+      out_,
+      "%s: trains %" PRId64 " of %" PRId64
+      " examples a step, %d replicas in %s, epochs %" PRId64 " to %" PRId64
+      "; the chief%s%s shows the progress",
+      WorkerName().c_str(),
+      end(own_replicas.first + own_replicas.count) - end(own_replicas.first),
+      dataset.batch_size(), replicas,
+      fit.model->local_updates().enabled() ? "rounds of their own steps"
+                                           : "step",
+      fit.epoch + 1, fit.epochs, chief.empty() ? "" : " at ", chief.c_str());
 }
 
 void NonChiefOutput::End(const Status& status, int64_t epochs, int64_t steps) {

@@ -24,9 +24,9 @@ class NonChiefOutput {
  public:
   NonChiefOutput(const Collective& collective, Verbose verbose, FILE* out);
 
-  // Prints its line once in a fit, also if workers are lost meanwhile. `own`:
-  // the replicas that this worker computes.
-  void Begin(const FitState& fit, const ReplicaRange& own,
+  // Prints its line once in a fit, also if workers are lost meanwhile.
+  // `own_replicas`: the replicas that this worker computes.
+  void Begin(const FitState& fit, const ReplicaRange& own_replicas,
              const Dataset& dataset);
   // `epochs` were completed; the model has made `steps` steps.
   void End(const Status& status, int64_t epochs, int64_t steps);

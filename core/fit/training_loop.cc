@@ -158,11 +158,11 @@ bool TrainingLoop::Recover(Status* status) {
         InvalidArgument("a training loop: it ended without a call of End");
   }
   m.failed = Status();
-  const bool again = m.fitter->Recover(status);
-  if (!again)
+  const bool continues = m.fitter->Recover(status);
+  if (!continues)
     m.fitter->CloseRun(*status, static_cast<int64_t>(m.epochs.size()));
-  m.state = again ? Impl::State::kMustBegin : Impl::State::kIdle;
-  return again;
+  m.state = continues ? Impl::State::kMustBegin : Impl::State::kIdle;
+  return continues;
 }
 
 const Logs& TrainingLoop::logs() const { return impl_->logs; }

@@ -165,8 +165,8 @@ double CategoricalHingeOfRow(const Loss&, const LossRow& row) {
   const double loss = largest - right + 1;
   for (int64_t j = 0; row.d != nullptr && j < row.width; ++j) {
     const double t = row.t[j];
-    const double up = wrong(j) == largest ? (1 - t) / equal : 0;
-    row.Set(j, loss >= 0 ? up - t : 0);
+    const double gradient = wrong(j) == largest ? (1 - t) / equal : 0;
+    row.Set(j, loss >= 0 ? gradient - t : 0);
   }
   return std::isnan(loss) ? loss : std::max(loss, 0.0);
 }

@@ -131,11 +131,11 @@ class DenseOp final : public Op {
       return Gemm(dy, w, /*add=*/false, dx.Cols(part.begin, part.end));
     }
     for (int64_t at = 0; at < rows; at += kSpaceRows) {
-      const int64_t some = std::min(kSpaceRows, rows - at);
-      Gemm(dy.Rows(at, at + some), w, /*add=*/false,
-           RowMajor(space, some, width));
+      const int64_t count = std::min(kSpaceRows, rows - at);
+      Gemm(dy.Rows(at, at + count), w, /*add=*/false,
+           RowMajor(space, count, width));
       float* x = call.dx[0] + at * inputs_ + part.begin;
-      for (int64_t i = 0; i < some; ++i, x += inputs_) {
+      for (int64_t i = 0; i < count; ++i, x += inputs_) {
         ActivationGradient(call.x_activation, x, 1, width, space + i * width);
         std::copy_n(space + i * width, width, x);
       }

@@ -88,11 +88,11 @@ class ConvOp final : public Op {
   void Forward(const OpCall& call) const override {
     PadKernel(call);
     call.pool->Run([&](int t) {
-      float* const own =
+      float* const scratch =
           call.scratch + PaddedKernelFloats() + t * ForwardThreadFloats();
       const Range range = Split(Units(call.batch), call.pool->threads(), t);
       for (int64_t u = range.begin; u < range.end; ++u) {
-        ForwardUnit(call, UnitOf(call, u), own);
+        ForwardUnit(call, UnitOf(call, u), scratch);
       }
     });
   }
@@ -267,13 +267,13 @@ class ConvOp final : public Op {
     }
   }
 
-  void ForwardUnit(const OpCall& call, const Unit& unit, float* own) const {
+  void ForwardUnit(const OpCall& call, const Unit& unit, float* scratch) const {
     const Activation activation =
         call.without_activation ? kLinear : activation_;
     const ConvPass& pass = forward_.passes[0];
-    const float* const x =
-        forward_.source.ImageOrCopy(call.x[0] + unit.x, own + PooledFloats());
-    float* const y = pool_ != nullptr ? own : call.y + unit.y;
+    const float* const x = forward_.source.ImageOrCopy(
+        call.x[0] + unit.x, scratch + PooledFloats());
+    float* const y = pool_ != nullptr ? scratch : call.y + unit.y;
     for (int64_t g = 0; g < groups_; ++g) {
       ConvForward c;
       c.in = Windows(forward_, pass, x + g * Channels(), unit);

@@ -83,9 +83,10 @@ class DepthwiseConvOp final : public Op {
     std::fill_n(call.d_weights[0], kernel, 0.0f);
     if (bias_) std::fill_n(call.d_weights[1], depthwise_.filters(), 0.0f);
     for (int64_t b = 0; b < blocks.count; ++b) {
-      const float* const own = sums + b * GradientFloats();
-      AddTo(own, kernel, call.d_weights[0]);
-      if (bias_) AddTo(own + kernel, depthwise_.filters(), call.d_weights[1]);
+      const float* const block_sums = sums + b * GradientFloats();
+      AddTo(block_sums, kernel, call.d_weights[0]);
+      if (bias_)
+        AddTo(block_sums + kernel, depthwise_.filters(), call.d_weights[1]);
     }
     call.sink->OnGradientsFinal(call.gradient_offset);
   }

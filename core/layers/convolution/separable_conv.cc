@@ -88,12 +88,13 @@ class SeparableConvOp final : public Op {
       float* const middle = call.scratch + t * ThreadFloats(call.batch);
       const Range range = Split(blocks.count, call.pool->threads(), t);
       for (int64_t b = range.begin; b < range.end; ++b) {
-        float* const own = sums + b * GradientFloats();
-        std::fill_n(own, GradientFloats(), 0.0f);
+        float* const block_sums = sums + b * GradientFloats();
+        std::fill_n(block_sums, GradientFloats(), 0.0f);
         const Range block = blocks[b];
         const int64_t group = GroupSize(call.batch);
         for (int64_t i = block.begin; i < block.end; i += group) {
-          BackwardGroup(call, {i, std::min(block.end, i + group)}, middle, own);
+          BackwardGroup(call, {i, std::min(block.end, i + group)}, middle,
+                        block_sums);
         }
       }
     });

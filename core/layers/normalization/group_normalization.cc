@@ -45,12 +45,12 @@ class GroupNormalizationOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     ForEachExample(
-        call, 2 * channels_ + 2 * groups_, [&](int64_t i, float* own) {
+        call, 2 * channels_ + 2 * groups_, [&](int64_t i, float* scratch) {
           float* const moments = call.training && call.saved != nullptr
                                      ? call.saved + 2 * i * groups_
-                                     : own + 2 * channels_;
+                                     : scratch + 2 * channels_;
           const float* const x = call.x[0] + i * rows_ * channels_;
-          Moments(x, reinterpret_cast<double*>(own), moments);
+          Moments(x, reinterpret_cast<double*>(scratch), moments);
           float* const y = call.y + i * rows_ * channels_;
           for (int64_t row = 0; row < rows_; ++row) {
             for (int64_t c = 0; c < channels_; ++c) {
@@ -70,8 +70,8 @@ class GroupNormalizationOp final : public Op {
     const bool trains = !frozen() && !weights_.empty();
     if (trains) WeightGradients(call);
     if (call.dx[0] != nullptr) {
-      ForEachExample(call, 4 * channels_, [&](int64_t i, float* own) {
-        InputGradient(call, i, reinterpret_cast<double*>(own));
+      ForEachExample(call, 4 * channels_, [&](int64_t i, float* scratch) {
+        InputGradient(call, i, reinterpret_cast<double*>(scratch));
       });
     }
     if (trains) call.sink->OnGradientsFinal(call.gradient_offset);

@@ -86,8 +86,8 @@ Status CheckForeignFields(const Layer& layer) {
   for (const LayerClass& other : AllLayers()) {
     if (!IsOfSound(other.kind)) continue;
     for (const LayerField& field : other.fields) {
-      const auto is_it = [&](const LayerField& own) {
-        return AreSame(own, field);
+      const auto is_it = [&](const LayerField& candidate) {
+        return AreSame(candidate, field);
       };
       if (std::any_of(row.fields.begin(), row.fields.end(), is_it) ||
           ValueText(field, layer) == ValueText(field, standard)) {
