@@ -339,8 +339,8 @@ DEFECTS = {
          ("io_export", "Int8FileTest.Text_AnyMachine_HasTheSameBytes")),
     "int8: the state of a recurrence has seven levels":
         ("io/export/int8/int8_sequences.cc",
-         "std::min<int64_t>(INT16_MAX, INT32_MAX / most)",
-         "std::min<int64_t>(3, INT32_MAX / most)",
+         "std::min<int64_t>(INT16_MAX, INT32_MAX / largest)",
+         "std::min<int64_t>(3, INT32_MAX / largest)",
          ("io_export", "Int8FileTest.Recurrences_AnyCell_AreWithinAStep")),
     "int8: a softmax that another layer reads is left out":
         ("io/export/int8/int8_plain_graph.cc",

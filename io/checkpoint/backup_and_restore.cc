@@ -175,9 +175,10 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
   // An error of a joining worker ends only this worker; the others do not wait.
-  static Status ExchangeUnlessJoining(const FitState& fit, const Status& own) {
-    if (fit.details->is_joining && !own.ok()) return own;
-    return ExchangeStatus(fit.model->collective(), own);
+  static Status ExchangeUnlessJoining(const FitState& fit,
+                                      const Status& status) {
+    if (fit.details->is_joining && !status.ok()) return status;
+    return ExchangeStatus(fit.model->collective(), status);
   }
 
   // True if the fit continues without backups: an elastic job has its state in

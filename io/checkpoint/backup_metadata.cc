@@ -33,13 +33,13 @@ constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
                kEpochKey[] = "epoch", kStepKey[] = "step",
                kLocalKey[] = "local_updates", kRoundKey[] = "local_steps";
 
-void WarnOfReplicas(const std::string& path, int saved, int here) {
-  if (saved == 0 || saved == here) return;
+void WarnOfReplicas(const std::string& path, int saved, int current) {
+  if (saved == 0 || saved == current) return;
   Notice(
       "warning: %s was saved by a run of %d replica%s, and this run has %d "
       "(strategy.replicas, StrategyOptions::replicas). Training continues from "
       "it, but not as it would have without the interruption",
-      path.c_str(), saved, saved == 1 ? "" : "s", here);
+      path.c_str(), saved, saved == 1 ? "" : "s", current);
 }
 
 // The state of each replica (docs/checkpoint_format.md) needs the same number
@@ -49,7 +49,7 @@ Status CheckSavedReplicas(const SafetensorsReader& file, int replicas,
   const LocalUpdates& local = model.local_updates();
   const struct {
     const char *prefix, *name;
-    bool here;
+    bool used;
   } kinds[] = {
       {kErrorPrefix, "sparse changes (strategy.delta)", local.sparse()},
       {kStartPrefix, "overlap (strategy.overlap)", local.overlaps()}};
@@ -60,7 +60,7 @@ Status CheckSavedReplicas(const SafetensorsReader& file, int replicas,
           return StartsWith(tensor.name, kind.prefix);
         });
     if (!has) continue;
-    if (!kind.here) {
+    if (!kind.used) {
       return InvalidArgument(
           "was saved by a run with %s, and this run is without; each replica "
           "keeps state for that: continue with it, or begin with the weights "
@@ -141,14 +141,14 @@ Metadata DescribeModelAndData(const FitState& fit) {
 }
 
 Status CheckOptimizer(const Metadata& saved, const Model& model) {
-  const std::string here = OptimizerFields(model);
+  const std::string current = OptimizerFields(model);
   const auto checksum = saved.find(kOptimizerKey);
-  if (checksum == saved.end() || checksum->second == ChecksumOf(here)) {
+  if (checksum == saved.end() || checksum->second == ChecksumOf(current)) {
     return Status();
   }
   const auto fields = saved.find(kOptimizerFieldsKey);
   std::string difference =
-      fields == saved.end() ? "" : FirstDifference(fields->second, here);
+      fields == saved.end() ? "" : FirstDifference(fields->second, current);
   if (!difference.empty()) difference = ": " + difference;
   return InvalidArgument(
       "was saved by a run with another optimizer%s; give the run that one, or "
@@ -158,12 +158,12 @@ Status CheckOptimizer(const Metadata& saved, const Model& model) {
 
 Status CheckSeed(const Metadata& saved, const Model& model) {
   const auto seed = saved.find(kRunSeedKey);
-  const std::string here = std::to_string(model.seed());
-  if (seed == saved.end() || seed->second == here) return Status();
+  const std::string current = std::to_string(model.seed());
+  if (seed == saved.end() || seed->second == current) return Status();
   return InvalidArgument(
       "was saved by a run with seed %s, and this run has %s; give the run that "
       "seed, or --continue-with seed (BackupAndRestoreOptions::other_seed)",
-      Printable(seed->second).c_str(), here.c_str());
+      Printable(seed->second).c_str(), current.c_str());
 }
 
 // The saved weights are trained for inputs that these statistics have made.
@@ -200,13 +200,13 @@ int SavedReplicas(const Metadata& saved) {
 }
 
 bool IsSameRun(const Metadata& saved, const FitState& fit) {
-  const Metadata here = DescribeModelAndData(fit);
+  const Metadata current = DescribeModelAndData(fit);
   const auto same = [&](const char* key) {
     const auto entry = saved.find(key);
-    return entry != saved.end() && entry->second == here.at(key);
+    return entry != saved.end() && entry->second == current.at(key);
   };
-  if (saved.count(kLocalKey) != here.count(kLocalKey)) return false;
-  if (here.count(kLocalKey) > 0 && !same(kLocalKey)) return false;
+  if (saved.count(kLocalKey) != current.count(kLocalKey)) return false;
+  if (current.count(kLocalKey) > 0 && !same(kLocalKey)) return false;
   for (const char* key : {kRunSeedKey, kReplicasKey, kLayersKey, kLossesKey,
                           kDataLineKey, kOptimizerKey}) {
     if (!same(key)) return false;
@@ -258,13 +258,13 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
   RINGLET_RETURN_IF_ERROR(CheckSavedReplicas(file, replicas, *fit.model)
                               .Annotate("%s", path.c_str()));
   const auto compare = [&](const char* key, const char* other,
-                           const std::string& here) {
+                           const std::string& current) {
     const auto saved = file.metadata().find(key);
-    if (saved == file.metadata().end() || saved->second == here) return;
+    if (saved == file.metadata().end() || saved->second == current) return;
     Notice(
         "warning: %s was saved with other %s: %s; this run: %s. Training "
         "continues from it, but not as it would have without the interruption",
-        path.c_str(), other, Printable(saved->second).c_str(), here.c_str());
+        path.c_str(), other, Printable(saved->second).c_str(), current.c_str());
   };
   compare(kLossesKey, "losses", LossesText(*fit.model));
   compare(kDataLineKey, "data or batches", DataText(fit));

@@ -205,20 +205,21 @@ Status CheckSaveModel(const Model& model, bool include_optimizer) {
         "them into a model that the program builds",
         layer.name.c_str(), WithArticle(ClassName(layer)).c_str());
   }
-  const char* own = nullptr;
+  const char* custom_name = nullptr;
   for (const OutputLoss& output : model.losses()) {
-    if (output.loss.custom != nullptr) own = output.loss.class_name();
+    if (output.loss.custom != nullptr) custom_name = output.loss.class_name();
   }
   for (const Metric& metric : model.metrics()) {
-    if (own == nullptr && metric.custom != nullptr) own = metric.name.c_str();
+    if (custom_name == nullptr && metric.custom != nullptr)
+      custom_name = metric.name.c_str();
   }
-  if (!include_optimizer || own == nullptr) return Status();
+  if (!include_optimizer || custom_name == nullptr) return Status();
   return InvalidArgument(
       "%s is a loss or metric of the program's own, with which no file can "
       "compile; save the weights (SaveWeights, save_weights_only), or the "
       "model "
       "without its optimizer (include_optimizer), and compile what is loaded",
-      own);
+      custom_name);
 }
 
 Status SaveModel(Model* model, const std::string& path,

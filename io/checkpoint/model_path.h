@@ -32,9 +32,9 @@ Status CheckReplaceable(FileSystem* files, const std::string& path);
 
 // The first name of "m.safetensors" (`path`), "m-1.safetensors",
 // "m-2.safetensors" and so on that is free. The name of a finished model's file
-// with all of `own` in its metadata counts as free.
+// with all of `own_metadata` in its metadata counts as free.
 std::string FirstFreePath(FileSystem* files, const std::string& path,
-                          const Metadata& own);
+                          const Metadata& own_metadata);
 
 }  // namespace ringlet
 

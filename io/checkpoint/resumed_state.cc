@@ -128,17 +128,17 @@ void ResumedState::MatchCallbacks(const SafetensorsReader& file) {
 void ResumedState::MatchClass(
     std::vector<std::string> current, std::vector<std::string> saved,
     const std::map<std::string, std::string>& saved_identities) {
-  for (std::string& own : current) {
+  for (std::string& path : current) {
     const auto same = std::find_if(
         saved.begin(), saved.end(), [&](const std::string& theirs) {
           const auto found = saved_identities.find(theirs);
           return found != saved_identities.end() &&
-                 found->second == identities_[own];
+                 found->second == identities_[path];
         });
     if (same == saved.end()) continue;
-    parts_[own] = *same;
+    parts_[path] = *same;
     saved.erase(same);
-    own.clear();
+    path.clear();
   }
   current.erase(std::remove(current.begin(), current.end(), ""), current.end());
   if (!saved_identities.empty() && !(current.empty() && saved.empty())) {

@@ -156,7 +156,7 @@ std::string DataText(const FitState& fit) {
   if (fit.dataset == nullptr) return "";
   const Dataset& data = *fit.dataset;
   int64_t examples = data.parts().own.empty() ? data.size() : 0;
-  for (const int64_t own : data.parts().own) examples += own;
+  for (const int64_t count : data.parts().own) examples += count;
   std::string text = std::to_string(examples) + " examples, ";
   text +=
       data.parts().shuffle_seed() < 0

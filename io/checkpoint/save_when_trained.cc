@@ -34,29 +34,31 @@ bool IsThere(FileSystem* files, const std::string& path) {
   return files->Open(path, &file).code() != Code::kNotFound;
 }
 
-bool IsOwn(FileSystem* files, const std::string& path, const Metadata& own) {
+bool IsOwn(FileSystem* files, const std::string& path,
+           const Metadata& own_metadata) {
   SafetensorsReader file;
   if (!file.Open(files, path).ok()) return false;
   const Metadata& metadata = file.metadata();
-  for (const auto& [key, value] : own) {
+  for (const auto& [key, value] : own_metadata) {
     const auto found = metadata.find(key);
     if (found == metadata.end() || found->second != value) return false;
   }
-  return !own.empty() && metadata.count(kInterruptedKey) == 0;
+  return !own_metadata.empty() && metadata.count(kInterruptedKey) == 0;
 }
 
 // Returns the first name for `path` from *number on (0: `path` itself) that is
-// free, or that IsOwn finds to be `own`'s (null: free only). Sets *number to
-// its number. Returns the last name tried if none can be checked, as in a
-// folder without permission.
+// free, or that IsOwn finds to be `own_metadata`'s (null: free only). Sets
+// *number to its number. Returns the last name tried if none can be checked, as
+// in a folder without permission.
 std::string FirstFree(FileSystem* files, const std::string& path,
-                      const Metadata* own, int* number) {
+                      const Metadata* own_metadata, int* number) {
   constexpr int kMax = 100000;
   for (;; ++*number) {
     const std::string name =
         *number == 0 ? path : WithSuffix(path, "-" + std::to_string(*number));
     if (*number >= kMax || !IsThere(files, name)) return name;
-    if (own != nullptr && IsOwn(files, name, *own)) return name;
+    if (own_metadata != nullptr && IsOwn(files, name, *own_metadata))
+      return name;
   }
 }
 
@@ -201,14 +203,15 @@ class SaveWhenTrainedCallback final : public Callback {
   // Saves at *path or, if another run's file is there, at the next name, and
   // sets *path to it. Another process may take the name at the same time, and
   // the name of a dangling link looks free.
-  Status SaveBeside(Model* model, const Metadata& metadata, const Metadata* own,
-                    std::string* path) const {
+  Status SaveBeside(Model* model, const Metadata& metadata,
+                    const Metadata* own_metadata, std::string* path) const {
     constexpr int kTries = 100;
     const std::string first = *path;
     Status saved;
     for (int i = 0, number = 0; i < kTries; ++i) {
-      *path = FirstFree(options_.files, first, own, &number);
-      const bool replace = own != nullptr && IsOwn(options_.files, *path, *own);
+      *path = FirstFree(options_.files, first, own_metadata, &number);
+      const bool replace = own_metadata != nullptr &&
+                           IsOwn(options_.files, *path, *own_metadata);
       saved = Save(model, *path, metadata, replace);
       if (saved.code() != Code::kAlreadyExists) break;
       // The file that is there now may be this run's own.
@@ -269,9 +272,9 @@ class SaveWhenTrainedCallback final : public Callback {
 }  // namespace
 
 std::string FirstFreePath(FileSystem* files, const std::string& path,
-                          const Metadata& own) {
+                          const Metadata& own_metadata) {
   int number = 0;
-  return FirstFree(files, path, &own, &number);
+  return FirstFree(files, path, &own_metadata, &number);
 }
 
 std::shared_ptr<Callback> SaveWhenTrained(

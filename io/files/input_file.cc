@@ -98,11 +98,11 @@ Status InputFile::ReadSome(void* data, size_t bytes, size_t* got) {
         return ResourceExhausted("%s: no memory to read it", path_.c_str());
       }
       // zlib's text begins with its name of the file and ": ".
-      const char* const behind = std::strstr(text, ": ");
+      const char* const separator = std::strstr(text, ": ");
       return Corruption("%s: damaged gzip data at offset %" PRId64
                         " of the content (%s); fetch the file again",
                         path_.c_str(), offset_,
-                        behind == nullptr ? text : behind + 2);
+                        separator == nullptr ? text : separator + 2);
     }
     *got += static_cast<size_t>(n);
     offset_ += n;
@@ -167,23 +167,23 @@ Status InputFile::CheckLength(uint64_t bytes) const {
   if (!compressed_ || static_cast<uint32_t>(end) == last_length_) {
     return Status();
   }
-  InputFile again;
-  RINGLET_RETURN_IF_ERROR(again.Open(path_));
+  InputFile reopened;
+  RINGLET_RETURN_IF_ERROR(reopened.Open(path_));
   std::vector<char> buffer(64 << 10);
   for (uint64_t at = 0; at < end;) {
     const size_t want =
         std::min<uint64_t>(buffer.size(), at < begin ? begin - at : end - at);
-    RINGLET_RETURN_IF_ERROR(again.Read(
+    RINGLET_RETURN_IF_ERROR(reopened.Read(
         buffer.data(), want, at < begin ? "its header" : "the elements"));
     at += want;
   }
-  return again.ExpectEnd();
+  return reopened.ExpectEnd();
 }
 
 Status InputFile::ExpectEnd() {
-  char more;
+  char byte;
   size_t got = 0;
-  RINGLET_RETURN_IF_ERROR(ReadSome(&more, 1, &got));
+  RINGLET_RETURN_IF_ERROR(ReadSome(&byte, 1, &got));
   if (got == 0) return Status();
   return Corruption("%s: more data than its header says, from offset %" PRId64,
                     path_.c_str(), offset_ - 1);

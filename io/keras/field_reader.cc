@@ -222,12 +222,13 @@ void FieldReader::Sizes(const char* key, int64_t low, int64_t high, int count,
   std::copy_n(sizes, count, value);
 }
 
-void FieldReader::List(const char* key, int64_t least, const std::string& takes,
+void FieldReader::List(const char* key, int64_t min_size,
+                       const std::string& takes,
                        const std::function<bool(const Json&)>& read_item) {
   if (!MarkOptional(key)) return;
   const Json json = Take(key, takes);
   if (!json) return;
-  bool good = json.is_array() && json.size() >= least;
+  bool good = json.is_array() && json.size() >= min_size;
   for (Json m = json.first(); m && good; m = m.next()) good = read_item(m);
   if (!good) MustBe(key, takes);
 }

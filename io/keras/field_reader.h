@@ -89,9 +89,9 @@ class FieldReader {
   // from `low` on.
   void Sizes(const char* key, int64_t low, int64_t high, int count,
              int64_t* value);
-  // Reads a list of `least` items or more; null is permitted. `read_item`
+  // Reads a list of `min_size` items or more; null is permitted. `read_item`
   // returns false for an item that is not permitted.
-  void List(const char* key, int64_t least, const std::string& takes,
+  void List(const char* key, int64_t min_size, const std::string& takes,
             const std::function<bool(const Json&)>& read_item);
   // A Keras object: a class with its config, or a name. False if there is none.
   bool Object(const char* key, const std::string& takes,

@@ -214,9 +214,9 @@ Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
     for (int user : graph.calls[next].users) {
       if (--missing[user] == 0) push(user);
     }
-    const size_t again = static_cast<size_t>(next) + 1;
-    if (again < graph.calls.size() && graph.calls[again].number > 0 &&
-        --missing[again] == 0) {
+    const size_t next_call = static_cast<size_t>(next) + 1;
+    if (next_call < graph.calls.size() && graph.calls[next_call].number > 0 &&
+        --missing[next_call] == 0) {
       push(next + 1);
     }
   }

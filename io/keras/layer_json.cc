@@ -140,8 +140,8 @@ struct ReadValue {
       if (fields->Take(field.name)) entry->layer.*member = 0;
       return;
     }
-    const int64_t least = field.allows_one_unknown_size ? -1 : 1;
-    fields->Int(field.name, least, kMaxLayerSize, &(entry->layer.*member));
+    const int64_t min_size = field.allows_one_unknown_size ? -1 : 1;
+    fields->Int(field.name, min_size, kMaxLayerSize, &(entry->layer.*member));
   }
   void operator()(int64_t (Layer::*member)[2]) const {
     const int axes = ClassOf(entry->layer).axes;

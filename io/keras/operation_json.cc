@@ -79,17 +79,19 @@ Status MakeMerge(Operation operation, const std::string& path, Layer* layer) {
   }
 }
 
-// Makes the layer over a tensor and numbers. `left`: the numbers come first.
-Status MakeRescaling(Operation operation, bool left, std::vector<float> numbers,
-                     const std::string& path, Layer* layer) {
-  if (operation == Operation::kDivide && left) {
+// Makes the layer over a tensor and numbers. `numbers_first`: the numbers come
+// first.
+Status MakeRescaling(Operation operation, bool numbers_first,
+                     std::vector<float> numbers, const std::string& path,
+                     Layer* layer) {
+  if (operation == Operation::kDivide && numbers_first) {
     return InvalidArgument(
         "%s: a number divided by a tensor is not supported; no layer has 1 / "
         "x: compute it in the data, or write a CustomLayer in C++",
         path.c_str());
   }
   for (float& number : numbers) {
-    if (operation == Operation::kSubtract && !left) number = -number;
+    if (operation == Operation::kSubtract && !numbers_first) number = -number;
     if (operation != Operation::kDivide) continue;
     if (number == 0) {
       return InvalidArgument("%s: divides by 0", path.c_str());
@@ -99,16 +101,16 @@ Status MakeRescaling(Operation operation, bool left, std::vector<float> numbers,
   if (operation == Operation::kMultiply || operation == Operation::kDivide) {
     *layer = Rescaling(numbers, {0});
   } else {
-    const bool negated = operation == Operation::kSubtract && left;
+    const bool negated = operation == Operation::kSubtract && numbers_first;
     *layer = Rescaling({negated ? -1.0f : 1.0f}, numbers);
   }
   return Status();
 }
 
 // Makes the layer over a tensor twice, for its square.
-Status MakeSquare(bool left, const std::vector<float>& numbers,
+Status MakeSquare(bool numbers_first, const std::vector<float>& numbers,
                   const std::string& path, Layer* layer) {
-  if (left || numbers.size() != 1 || numbers[0] != 2) {
+  if (numbers_first || numbers.size() != 1 || numbers[0] != 2) {
     return InvalidArgument(
         "%s: is not x ** 2, the only power that is read; for x ** 3 call the "
         "layer Multiply with [x, x, x]; for others write a CustomLayer in C++",

@@ -18,13 +18,13 @@ PictureFormat PictureFormatOf(std::string_view bytes) {
   if (StartsWith(bytes, "RIFF") && bytes.substr(8, 4) == "WEBP") {
     return PictureFormat::kWebp;
   }
-  const size_t behind =
+  const size_t after_blanks =
       std::min(bytes.find_first_not_of(" \t\r\n\v\f", 2), bytes.size());
-  const bool pnm =
-      behind < bytes.size() && bytes[0] == 'P' && bytes[1] >= '1' &&
-      bytes[1] <= '6' &&
-      (bytes[behind] == '#' ||
-       (behind > 2 && bytes[behind] >= '0' && bytes[behind] <= '9'));
+  const bool pnm = after_blanks < bytes.size() && bytes[0] == 'P' &&
+                   bytes[1] >= '1' && bytes[1] <= '6' &&
+                   (bytes[after_blanks] == '#' ||
+                    (after_blanks > 2 && bytes[after_blanks] >= '0' &&
+                     bytes[after_blanks] <= '9'));
   return pnm ? PictureFormat::kPnm : PictureFormat::kNone;
 }
 

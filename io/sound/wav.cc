@@ -83,16 +83,16 @@ Status ReadFormatChunk(File* file, const Chunk& chunk, WavFormat* format) {
   return Status();
 }
 
-// The bytes of the samples, of which `left` are in the file.
-Status SampleBytes(const Chunk& data, int64_t left, bool has_length,
+// The bytes of the samples, of which `available` are in the file.
+Status SampleBytes(const Chunk& data, int64_t available, bool has_length,
                    int64_t* bytes) {
   const bool unknown =
       data.bytes >= kUnknownLength || (data.bytes == 0 && !has_length);
-  *bytes = unknown ? left : int64_t{data.bytes};
-  if (*bytes <= left) return Status();
+  *bytes = unknown ? available : int64_t{data.bytes};
+  if (*bytes <= available) return Status();
   return Corruption("ends early: after %" PRId64 " of %" PRId64
                     " bytes of samples; take another copy of it",
-                    left, *bytes);
+                    available, *bytes);
 }
 
 // Finds the format and the samples, in any order.

@@ -32,11 +32,12 @@ uint64_t NameHash(uint64_t seed, const std::string& path) {
   return Mixed(hash.value());
 }
 
-// Keeps the `most` files that are first in their order.
-void KeepFirst(OrderedFile file, int64_t most, std::vector<OrderedFile>* heap) {
+// Keeps the `max_files` files that are first in their order.
+void KeepFirst(OrderedFile file, int64_t max_files,
+               std::vector<OrderedFile>* heap) {
   heap->push_back(std::move(file));
   std::push_heap(heap->begin(), heap->end());
-  if (heap->size() <= static_cast<size_t>(most)) return;
+  if (heap->size() <= static_cast<size_t>(max_files)) return;
   std::pop_heap(heap->begin(), heap->end());
   heap->pop_back();
 }

@@ -23,10 +23,10 @@ double Rounded(double x) { return std::floor(x + 0.5); }
 Int8Filter MakeFilter(const std::vector<double>& weights, double bias,
                       double x_scale) {
   Int8Filter filter;
-  double most = 0;
-  for (const double w : weights) most = std::max(most, std::fabs(w));
-  filter.step = most > 0
-                    ? most / 127
+  double largest = 0;
+  for (const double w : weights) largest = std::max(largest, std::fabs(w));
+  filter.step = largest > 0
+                    ? largest / 127
                     : std::max(std::fabs(bias) / x_scale / (1 << 20), 1e-30);
   for (;; filter.step *= 2) {
     const double sum = Rounded(bias / (x_scale * filter.step));
@@ -86,10 +86,11 @@ bool Int8Model::KeepsQuantization(const Primitive& p) {
 
 // The largest multiplier has 31 bits.
 Int8Model::Factors Int8Model::FactorsOf(const std::vector<double>& real) {
-  double most = 0;
-  for (const double factor : real) most = std::max(most, std::fabs(factor));
+  double largest = 0;
+  for (const double factor : real)
+    largest = std::max(largest, std::fabs(factor));
   int exponent = 0;
-  std::frexp(most, &exponent);
+  std::frexp(largest, &exponent);
   Factors factors;
   factors.shift = std::clamp(31 - exponent, 1, 62);
   for (const double factor : real) {

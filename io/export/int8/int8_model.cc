@@ -199,13 +199,13 @@ void Int8Model::ChooseQuantization() {
       if (p.kind == Kind::kAffine) quantization.scale *= double{p.scale[0]};
     } else {
       const Range& range = ranges_[static_cast<size_t>(node)];
-      const double least = double{range.least};
+      const double low = double{range.least};
       if (range.most > range.least) {
         quantization.scale =
-            std::max((double{range.most} - least) / 255, kLeastScale);
+            std::max((double{range.most} - low) / 255, kLeastScale);
       }
       quantization.zero_point =
-          static_cast<int>(std::floor(-128 - least / quantization.scale + 0.5));
+          static_cast<int>(std::floor(-128 - low / quantization.scale + 0.5));
     }
     quantizations_.push_back(quantization);
   }
@@ -265,13 +265,13 @@ Int8Memory Int8Model::NewMemory() const {
   return memory;
 }
 
-const float* Int8Model::InputFrom(int i, const float* given,
+const float* Int8Model::InputFrom(int i, const float* input,
                                   Int8Memory* memory) const {
   const PlainModel::FrontEnd* const front_end = FrontEndOf(i);
-  if (front_end == nullptr) return given;
+  if (front_end == nullptr) return input;
   OpCall call;
   call.batch = 1;
-  call.x = &given;
+  call.x = &input;
   call.scratch = memory->features.data();
   call.y = call.scratch + ScratchAt(*front_end);
   call.pool = memory->pool.get();

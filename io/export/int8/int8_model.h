@@ -127,8 +127,8 @@ class Int8Model {
     const auto found = plain_.front_ends.find(i);
     return found == plain_.front_ends.end() ? nullptr : &found->second;
   }
-  // Returns the numbers of input i: `given`, or their features.
-  const float* InputFrom(int i, const float* given, Int8Memory* memory) const;
+  // Returns the numbers of input i: `input`, or their features.
+  const float* InputFrom(int i, const float* input, Int8Memory* memory) const;
   // Floats for the features of an input, and of its front end's scratch in C.
   int64_t FeatureFloats() const;
   int64_t FrontEndFloats() const;  // the floats of all constants

@@ -78,11 +78,11 @@ void Int8Model::AddSlopes() {
   const float* const slopes = FloatsOf(p_->slopes);
   const int64_t count = p_->slopes->size();
   Quantization of_slopes;
-  double most = 0;
+  double largest = 0;
   for (int64_t i = 0; i < count; ++i) {
-    most = std::max(most, std::fabs(double{slopes[i]}));
+    largest = std::max(largest, std::fabs(double{slopes[i]}));
   }
-  if (most > 0) of_slopes.scale = most / 127;
+  if (largest > 0) of_slopes.scale = largest / 127;
   const Factors factors =
       FactorsOf({x.scale / y.scale, x.scale * of_slopes.scale / y.scale});
   Step step = NewStep(int8::kMerge);
@@ -175,16 +175,16 @@ void Int8Model::AddRecurrence() {
   AddRows(p_->recurrent_kernel, 1, &step.bytes2, &step.floats2);
   step.floats3 = AddFloats(p_->bias);
   const std::vector<int8_t>& r = bytes_[static_cast<size_t>(step.bytes2)];
-  int64_t most = 1;
+  int64_t largest = 1;
   for (size_t i = 0; i < r.size(); i += static_cast<size_t>(units)) {
     int64_t sum = 0;
     for (int64_t k = 0; k < units; ++k) {
       sum += std::abs(r[i + static_cast<size_t>(k)]);
     }
-    most = std::max(most, sum);
+    largest = std::max(largest, sum);
   }
   step.argument =
-      static_cast<int>(std::min<int64_t>(INT16_MAX, INT32_MAX / most));
+      static_cast<int>(std::min<int64_t>(INT16_MAX, INT32_MAX / largest));
   step.numbers =
       Ints({XShape()[0], features, states, p_->backwards, p_->all_steps,
             p_->reversed, x.zero_point, y.zero_point});

@@ -30,8 +30,8 @@ int OnnxConverter::AddCausalMask(int scores, float none) {
                                              places.data(), queries),
             value_places = graph_->AddFloats(name + "/values", {values},
                                              places.data(), values);
-  const int behind = builder_.Node("Less", {query_places, value_places});
-  return builder_.Node("Where", {behind, builder_.Scalar(none), scores});
+  const int is_later = builder_.Node("Less", {query_places, value_places});
+  return builder_.Node("Where", {is_later, builder_.Scalar(none), scores});
 }
 
 OnnxValue OnnxConverter::Attend() {

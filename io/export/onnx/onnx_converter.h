@@ -106,7 +106,7 @@ class OnnxConverter {
   int Weight(const Variable* weight, const OnnxInts& dims,
              const OnnxGraph::StridedLayout& order);
   int Weight(const Variable* weight, const OnnxInts& dims);  // Keras's order
-  int WeightOr(const Variable* weight, int64_t channels, float otherwise);
+  int WeightOr(const Variable* weight, int64_t channels, float default_value);
   int Bias() {
     return p_->bias == nullptr ? -1 : Weight(p_->bias, {p_->output.back()});
   }

@@ -33,19 +33,19 @@ int OnnxConverter::Weight(const Variable* weight, const OnnxInts& dims) {
 }
 
 int OnnxConverter::WeightOr(const Variable* weight, int64_t channels,
-                            float otherwise) {
+                            float default_value) {
   if (weight != nullptr) return Weight(weight, {channels});
   const OnnxGraph::StridedLayout order = {{1, 1, channels}, {0, 0, 1}};
   for (const AddedWeight& added : weights_) {
-    if (added.variable == nullptr && added.number == otherwise &&
+    if (added.variable == nullptr && added.number == default_value &&
         added.order.count[2] == channels) {
       return added.tensor;
     }
   }
-  const std::vector<float> values(static_cast<size_t>(channels), otherwise);
+  const std::vector<float> values(static_cast<size_t>(channels), default_value);
   const int tensor =
       graph_->AddFloats("numbers", {channels}, values.data(), channels);
-  weights_.push_back({nullptr, otherwise, 1, order, tensor});
+  weights_.push_back({nullptr, default_value, 1, order, tensor});
   return tensor;
 }
 
