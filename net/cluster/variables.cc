@@ -42,8 +42,8 @@ bool IsServiceLink(const std::string& text) {
 
 }  // namespace
 
-Status Variables::PortOr(int otherwise, int* port) const {
-  *port = otherwise;
+Status Variables::PortOr(int default_port, int* port) const {
+  *port = default_port;
   const char* const text = environment_.Get("RINGLET_PORT");
   if (text == nullptr || IsServiceLink(text)) return Status();
   return Int("RINGLET_PORT", 1, 65535, port);

@@ -30,7 +30,7 @@ class Variables {
   // RINGLET_PORT, or the default if it is not set or is the link of a
   // Kubernetes service.
   Status Port(int* port) const { return PortOr(8888, port); }
-  Status PortOr(int otherwise, int* port) const;
+  Status PortOr(int default_port, int* port) const;
   // Sets this process's rank among all, and the fields that follow from it.
   Status RankOfWorld(const char* rank_name, const char* size_name,
                      ClusterConfig* config) const;

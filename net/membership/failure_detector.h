@@ -136,8 +136,8 @@ class FailureDetector {
   // The worker that a peer waits for, by its report; -1 if there is none, or
   // if it is no member.
   int WaitsOn(const Peer& peer) const {
-    const int on = peer.activity.waiting_on;
-    return on >= 0 && Outside(static_cast<size_t>(on)) ? -1 : on;
+    const int awaited = peer.activity.waiting_on;
+    return awaited >= 0 && Outside(static_cast<size_t>(awaited)) ? -1 : awaited;
   }
   // The worker at the end of the chain of waiting ones, if nothing has changed
   // along the chain for too long; in a large ring only a neighbour.

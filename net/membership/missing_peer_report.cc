@@ -82,7 +82,7 @@ std::string MissingPeerReport::MissingText(int64_t now) const {
     return peers_[a].since < peers_[b].since;
   });
   const size_t named = std::min(missing.size(), kMaxNamed);
-  const size_t more = missing.size() - named;
+  const size_t unnamed = missing.size() - named;
   missing.resize(named);
   for (const size_t r : missing) {
     const Peer& peer = peers_[r];
@@ -90,7 +90,7 @@ std::string MissingPeerReport::MissingText(int64_t now) const {
             " (" + addresses_[r] + "), missing for " +
             SecondsText(now - peer.since) + ": " + peer.why;
   }
-  if (more > 0) text += "; and " + std::to_string(more) + " more";
+  if (unnamed > 0) text += "; and " + std::to_string(unnamed) + " more";
   if (missed_by_others_ >= 0 && !peers_[missed_by_others_].missing) {
     text += (text.empty() ? "worker " : "; worker ") +
             std::to_string(missed_by_others_) + " (" +

@@ -343,10 +343,10 @@ void Session::Advance() {
     owner_->OnCompleted(operations_.completed());
     SetLongWait({});
   }
-  const int on = operations_.waiting_on();
-  if (on >= 0 && members_.left(on)) {
+  const int awaited = operations_.waiting_on();
+  if (awaited >= 0 && members_.left(awaited)) {
     operations_.UpdateActivity(now_);
-    FailByLoss({on, LossCause::kLeft, 0}, "it ended before this rank");
+    FailByLoss({awaited, LossCause::kLeft, 0}, "it ended before this rank");
   }
 }
 
@@ -550,32 +550,32 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
     return strangers_.Reject(link, why, now,
                              {-1, /*final=*/false, /*quiet=*/true});
   }
-  const bool up = link->up();
+  const bool was_up = link->up();
   const bool by_tcp = !link->stream().is_local();
   // A connection that ends without a goodbye means an ended process, unless the
   // peer is not in this view yet, or has this worker's goodbye.
   const bool said_goodbye = state_.leaving() && !events_.recorded_end();
-  if (up && cause == LossCause::kExited && operations_.completed() > 0 &&
+  if (was_up && cause == LossCause::kExited && operations_.completed() > 0 &&
       !said_goodbye) {
     members_.SetEnded(peer);
   }
   // A running member gets the reason. Without it the closed connection would
   // look like this process's end.
-  const bool gets_reason = up && cause == LossCause::kProtocol &&
+  const bool gets_reason = was_up && cause == LossCause::kProtocol &&
                            members_.is_member(peer) && state_.running() &&
                            detector_.SelfStalled(now_).worker < 0;
   if (!gets_reason) {
     detector_.RemovePeer(peer);
     links_.Drop(peer);
   }
-  if (state_.starting() && state_.forms_first_ring() && !up && by_tcp &&
+  if (state_.starting() && state_.forms_first_ring() && !was_up && by_tcp &&
       other_version) {
     Fail(InvalidArgument("worker %d (%s): %s", peer,
                          options_.addresses[peer].c_str(), why.message()));
   } else {
-    const bool was_refused = !up && by_tcp && cause == LossCause::kExited &&
+    const bool was_refused = !was_up && by_tcp && cause == LossCause::kExited &&
                              options_.keys == nullptr;
-    OnLinkLost(peer, up, cause,
+    OnLinkLost(peer, was_up, cause,
                was_refused
                    ? why.Annotate("it may have a key (RINGLET_KEY_FILE), "
                                   "and this worker has none")

@@ -18,8 +18,8 @@ bool HasWorker(uint64_t workers, int worker) {
   return (workers >> worker & 1) != 0;
 }
 uint64_t MaskOf(int worker) { return uint64_t{1} << worker; }
-// True if all of `some` are in `all`.
-bool IsSubset(uint64_t some, uint64_t all) { return (some & ~all) == 0; }
+// True if all of `subset` are in `all`.
+bool IsSubset(uint64_t subset, uint64_t all) { return (subset & ~all) == 0; }
 
 }  // namespace
 
@@ -176,13 +176,13 @@ void ViewAgreement::Open() {
 
 void ViewAgreement::Propose(int64_t now) {
   const uint64_t group = WorkersHearingEachOther();
-  const int64_t again = options_.timeout / 2;
+  const int64_t retry_nanos = options_.timeout / 2;
   if (state_ == State::kProposed && group == view_.members &&
-      now - proposed_at_ < again) {
+      now - proposed_at_ < retry_nanos) {
     return;
   }
   Open();
-  if (group == refused_ && now - proposed_at_ < again) return;
+  if (group == refused_ && now - proposed_at_ < retry_nanos) return;
   if (group != AllWorkersMask(options_.size) &&
       !(HasAllAwaited(group) && HasMinWorkers(group))) {
     if (!HasMinWorkers(group) || !HasWaitedEnough(group, now)) {

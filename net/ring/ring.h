@@ -49,8 +49,8 @@ class Ring final : public RingCollective, private RingNode::Owner {
   // view.
   Status Form() {
     const Status status = Begin();
-    const bool again = elastic() && status.code() == Code::kPeerLost;
-    return again ? Reform() : status;
+    const bool reforms = elastic() && status.code() == Code::kPeerLost;
+    return reforms ? Reform() : status;
   }
 
   // Ends the ring after an error of Begin. True if another rank reported the
@@ -58,9 +58,9 @@ class Ring final : public RingCollective, private RingNode::Owner {
   bool EndAfterError();
 
   int rank() const override {
-    const auto own =
+    const auto own_place =
         std::lower_bound(workers_.begin(), workers_.end(), options_.worker);
-    return static_cast<int>(own - workers_.begin());
+    return static_cast<int>(own_place - workers_.begin());
   }
   int size() const override { return static_cast<int>(workers_.size()); }
   std::string address(int rank) const override {

@@ -39,15 +39,17 @@ Status Ring::Begin() {
   std::vector<Address> hosts;
   RINGLET_RETURN_IF_ERROR(CheckRingOptions(options_, &hosts));
   if (options_.size() == 1) return Status();
-  OwnAddresses own;  // empty in later generations: the node finds them
+  // Empty in later generations: the node finds them.
+  OwnAddresses own_addresses;
   if (options_.relay.empty() && generation_ == 1) {
     RINGLET_RETURN_IF_ERROR(FindOwnAddresses(hosts, options_.worker,
                                              options_.start_timeout_seconds,
-                                             &own, PrintLine));
+                                             &own_addresses, PrintLine));
   }
-  if (!own.warning.empty()) PrintLine("warning: " + own.warning);
+  if (!own_addresses.warning.empty())
+    PrintLine("warning: " + own_addresses.warning);
   RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
-  node_.reset(new RingNode(options_, std::move(hosts), std::move(own),
+  node_.reset(new RingNode(options_, std::move(hosts), std::move(own_addresses),
                            generation_, std::exchange(remaining_mask_, 0),
                            loop_.get(), this));
   loop_->Post([this] { node_->Begin(); });

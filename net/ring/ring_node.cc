@@ -54,7 +54,7 @@ bool UsesSharedMemory(const RingOptions& options) {
 }  // namespace
 
 RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
-                   OwnAddresses own, uint32_t generation,
+                   OwnAddresses own_addresses, uint32_t generation,
                    uint64_t remaining_mask, Loop* loop, Owner* owner)
     : options_(options),
       hosts_(std::move(hosts)),
@@ -64,7 +64,7 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       owner_(owner),
       handles_(loop),
       lookups_(hosts_.size()),
-      listeners_(options_, hosts_, std::move(own), &handles_, this),
+      listeners_(options_, hosts_, std::move(own_addresses), &handles_, this),
       forms_again_(generation > 1),
       admits_left_(kAdmitsAtOnce),
       session_(options, generation, RandomIncarnation(), this, owner, UvNanos(),

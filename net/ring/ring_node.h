@@ -39,11 +39,11 @@ class RingNode final : private Transport,
     ~Owner() = default;
   };
 
-  // `hosts` are the parsed addresses, `own` those where this worker listens.
-  // If `own` is empty, they are looked up.
+  // `hosts` are the parsed addresses, `own_addresses` those where this worker
+  // listens. If `own_addresses` is empty, they are looked up.
   RingNode(const RingOptions& options, std::vector<Address> hosts,
-           OwnAddresses own, uint32_t generation, uint64_t remaining_mask,
-           Loop* loop, Owner* owner);
+           OwnAddresses own_addresses, uint32_t generation,
+           uint64_t remaining_mask, Loop* loop, Owner* owner);
   RingNode(const RingNode&) = delete;
   RingNode& operator=(const RingNode&) = delete;
 

@@ -38,16 +38,18 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
   Status Start() {
     std::vector<Address> hosts;
     RINGLET_RETURN_IF_ERROR(CheckRingOptions(options_, &hosts));
-    OwnAddresses own;
-    own.addresses.resize(1);
-    own.complete = true;
-    if (!NumericAddress(hosts[options_.worker], &own.addresses[0]).ok()) {
-      own.addresses.clear();
+    OwnAddresses own_addresses;
+    own_addresses.addresses.resize(1);
+    own_addresses.complete = true;
+    if (!NumericAddress(hosts[options_.worker], &own_addresses.addresses[0])
+             .ok()) {
+      own_addresses.addresses.clear();
     }
     RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
     RingNode::Owner* owner = this;
-    node_ = std::make_unique<RingNode>(
-        options_, std::move(hosts), std::move(own), 1, 0, loop_.get(), owner);
+    node_ = std::make_unique<RingNode>(options_, std::move(hosts),
+                                       std::move(own_addresses), 1, 0,
+                                       loop_.get(), owner);
     loop_->Post([this] { node_->BeginWithdrawal(why_); });
     return Status();
   }

@@ -3,10 +3,10 @@
 namespace ringlet {
 namespace {
 
-bool IsActivity(uint8_t type, uint16_t on, int size) {
+bool IsActivity(uint8_t type, uint16_t awaited, int size) {
   return (type == static_cast<uint8_t>(FrameType::kHeartbeat) ||
           IsOperation(uint32_t{type})) &&
-         (on == kNoWorker || on < size);
+         (awaited == kNoWorker || awaited < size);
 }
 
 // OFFSET SIZE: 0 2 worker, 2 1 type, 3 1 0, 4 2 worker it waits for, 6 2 0,
@@ -27,14 +27,14 @@ void EncodeEnd(const ChainEnd& end, uint8_t* out) {
 
 bool DecodeEnd(const uint8_t* in, int size, ChainEnd* out) {
   const uint16_t worker = LoadLittle<uint16_t>(in);
-  const uint16_t on = LoadLittle<uint16_t>(in + 4);
-  if (worker >= size || !IsActivity(in[2], on, size) || in[3] != 0 ||
+  const uint16_t awaited = LoadLittle<uint16_t>(in + 4);
+  if (worker >= size || !IsActivity(in[2], awaited, size) || in[3] != 0 ||
       LoadLittle<uint16_t>(in + 6) != 0) {
     return false;
   }
   out->worker = worker;
   out->activity.type = static_cast<FrameType>(in[2]);
-  out->activity.waiting_on = on == kNoWorker ? -1 : on;
+  out->activity.waiting_on = awaited == kNoWorker ? -1 : awaited;
   out->activity.step = LoadLittle<uint64_t>(in + 8);
   out->activity.sequence = LoadLittle<uint64_t>(in + 16);
   out->reported_for_ms = LoadLittle<uint32_t>(in + 24);
@@ -69,12 +69,12 @@ Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
     return Corruption("a heartbeat of %lu bytes, not %zu",
                       static_cast<unsigned long>(bytes), kHeartbeatBytes);
   }
-  const uint16_t on = LoadLittle<uint16_t>(payload + 2);
-  if (payload[1] != 0 || !IsActivity(payload[0], on, size)) {
+  const uint16_t awaited = LoadLittle<uint16_t>(payload + 2);
+  if (payload[1] != 0 || !IsActivity(payload[0], awaited, size)) {
     return Corruption(
         "an invalid heartbeat: type %d, byte 1 is %d, waits for worker %d of "
         "%d",
-        int{payload[0]}, int{payload[1]}, int{on}, size);
+        int{payload[0]}, int{payload[1]}, int{awaited}, size);
   }
   if (with_end && !DecodeEnd(payload + kHeartbeatBytes, size, end)) {
     return Corruption(
@@ -84,7 +84,7 @@ Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
   out->step = header.step;
   out->sequence = header.sequence;
   out->type = static_cast<FrameType>(payload[0]);
-  out->waiting_on = on == kNoWorker ? -1 : on;
+  out->waiting_on = awaited == kNoWorker ? -1 : awaited;
   return Status();
 }
 
