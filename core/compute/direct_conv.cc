@@ -74,9 +74,9 @@ __attribute__((noinline)) void ForwardTile(const ConvForward& c, int64_t f,
   const float* w = c.w + f;
   Lanes total[kTall * kWide];
   int64_t block = c.in.first_block();
-  for (int64_t left = c.in.taps;; left -= block, block = kConvBlock) {
+  for (int64_t remaining = c.in.taps;; remaining -= block, block = kConvBlock) {
     Sums<kTall, kWide> s;
-    for (int64_t n = MinOf(left, block); n > 0; --n) {
+    for (int64_t n = MinOf(remaining, block); n > 0; --n) {
       const float* const p = x + *offset++;
       Lanes v[kWide];
 #pragma GCC unroll 2
@@ -92,8 +92,8 @@ __attribute__((noinline)) void ForwardTile(const ConvForward& c, int64_t f,
         }
       }
     }
-    if (left < c.in.taps) s.AddTo(total);
-    if (left <= block) return FinishTile(c, f, s, y + f);
+    if (remaining < c.in.taps) s.AddTo(total);
+    if (remaining <= block) return FinishTile(c, f, s, y + f);
     s.PutTo(total);
   }
 }
@@ -164,13 +164,13 @@ void DepthwiseTile(const ConvForward& c, int64_t f, const float* x, float* y) {
     }
   }
   const Lanes plus = c.bias != nullptr ? Load(c.bias + f) : Lanes{};
-  const PartialVector here(c.filters - f);
+  const PartialVector part(c.filters - f);
 #pragma GCC unroll 16
   for (int i = 0; i < kTall; ++i) {
     float* const to = y + f + i * c.y_step;
     Lanes z = c.bias != nullptr ? s[i] + plus : s[i];
     if (c.relu) z = Relu(z);
-    here.Store(z, to);
+    part.Store(z, to);
   }
 }
 
@@ -197,10 +197,10 @@ __attribute__((noinline)) void AddRows(const Lanes* sums, int64_t rows,
                                        float* to, int64_t step) {
   for (int64_t i = 0; i < rows; ++i, sums += wide, to += step) {
     for (int64_t j = 0; j < wide; ++j) {
-      const PartialVector here(n - j * kLanes);
+      const PartialVector part(n - j * kLanes);
       Lanes z = sums[j];
-      if (adds) z = here.Load(to + j * kLanes) + z;
-      here.Store(z, to + j * kLanes);
+      if (adds) z = part.Load(to + j * kLanes) + z;
+      part.Store(z, to + j * kLanes);
     }
   }
 }
@@ -240,14 +240,14 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
   }
   const float* d = c.dy + block.begin * c.dy_step + f;
   int64_t r = block.begin / positions, p = block.begin % positions;
-  for (int64_t left = block.end - block.begin; left > 0; ++r, p = 0) {
+  for (int64_t remaining = block.end - block.begin; remaining > 0; ++r, p = 0) {
     const float* const row =
         c.in.x + r * c.in.x_row + p * step + (kTaps == Taps::kOfEach ? f : 0);
     const float* x[kPlaces];
 #pragma GCC unroll 16
     for (int i = 0; i < kPlaces; ++i) x[i] = row + offset[i];
-    const int64_t n = MinOf(left, positions - p);
-    left -= n;
+    const int64_t n = MinOf(remaining, positions - p);
+    remaining -= n;
     for (int64_t at = 0; at < n * step; at += step, d += c.dy_step) {
       Lanes v[kWide];
 #pragma GCC unroll 2
@@ -301,10 +301,10 @@ inline int64_t RunFrom(const ConvWindows& in, int64_t k) {
 // tiles. Returns their number.
 template <int kWide>
 int64_t GradientOfAny(const ConvGradient& c, const Block& block, int64_t k,
-                      int64_t f, int64_t left) {
+                      int64_t f, int64_t remaining) {
   constexpr int kMax = kGradientTaps[kWide - 1];
-  const int64_t tiles = (left + kMax - 1) / kMax;
-  const int64_t each = (left + tiles - 1) / tiles;
+  const int64_t tiles = (remaining + kMax - 1) / kMax;
+  const int64_t each = (remaining + tiles - 1) / tiles;
   const auto compute_tile = [&](auto tile, int64_t taps) {
     tile(c, block, k, f);
     return taps;

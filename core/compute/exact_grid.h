@@ -52,12 +52,12 @@ class GridLayout {
     int64_t t = TensorOf(begin);
     while (begin < end) {
       while (t + 1 < tensors() && tensors_[t + 1].begin <= begin) ++t;
-      const int64_t within = (begin - tensors_[t].begin) / kGridBlock;
+      const int64_t block = (begin - tensors_[t].begin) / kGridBlock;
       const int64_t next = t + 1 < tensors() ? tensors_[t + 1].begin : numbers_;
-      int64_t last = tensors_[t].begin + (within + 1) * kGridBlock;
+      int64_t last = tensors_[t].begin + (block + 1) * kGridBlock;
       if (last > next) last = next;
       if (last > end) last = end;
-      part(tensors_[t].first_block + within, begin, last);
+      part(tensors_[t].first_block + block, begin, last);
       begin = last;
     }
   }

@@ -280,11 +280,11 @@ void AddBiasAndRelu(int64_t m, int64_t n, const float* bias, bool relu,
                     float* c, int64_t row_stride) {
   for (int64_t j = 0; j < n; j += kLanes) {
     const PartialVector part(n - j < kLanes ? n - j : kLanes);
-    const Lanes more = bias != nullptr ? part.Load(bias + j) : Lanes{};
+    const Lanes bias_lanes = bias != nullptr ? part.Load(bias + j) : Lanes{};
     for (int64_t i = 0; i < m; ++i) {
       float* const at = c + i * row_stride + j;
       Lanes v = part.Load(at);
-      if (bias != nullptr) v += more;
+      if (bias != nullptr) v += bias_lanes;
       part.Store(ReluIf(relu, v), at);
     }
   }

@@ -208,8 +208,9 @@ const KernelSet* chosen = nullptr;
 const KernelSet* FindKernelSet(const char* name) {
   const bool unfused = std::strcmp(name, kUnfused) == 0;
   for (const KernelSet& set : kSets) {
-    const bool is = unfused ? !set.fuses : std::strcmp(set.name, name) == 0;
-    if (set.runs() && is) return &set;
+    const bool matches =
+        unfused ? !set.fuses : std::strcmp(set.name, name) == 0;
+    if (set.runs() && matches) return &set;
   }
   return nullptr;
 }

@@ -46,8 +46,8 @@ inline Lanes SeparateTaps(Lanes v) {
 }
 
 // Returns the same lanes of the upper half.
-inline __mmask16 UpperLanes(__mmask16 here) {
-  return static_cast<__mmask16>(here << 8);
+inline __mmask16 UpperLanes(__mmask16 mask) {
+  return static_cast<__mmask16>(mask << 8);
 }
 
 // Up to kTall pairs of neighbouring taps in x, each from tap[i] on, for a block
@@ -64,19 +64,19 @@ struct TapPairs {
 __attribute__((noinline)) void AddPairs(const ConvGradient& c,
                                         const TapPairs& pairs,
                                         const Lanes* sums, bool adds) {
-  const __mmask16 here = FirstLanes(c.filters);
+  const __mmask16 mask = FirstLanes(c.filters);
   for (int64_t i = 0; i < pairs.count; ++i) {
     float* const first = c.dw + pairs.tap[i] * c.dw_stride;
     float* const second = first + c.dw_stride;
     Lanes z = SeparateTaps(sums[i]);
     if (adds) {
-      const Lanes a = _mm512_maskz_loadu_ps(here, first);
-      z = _mm512_add_ps(_mm512_mask_loadu_ps(a, UpperLanes(here), second - 8),
+      const Lanes a = _mm512_maskz_loadu_ps(mask, first);
+      z = _mm512_add_ps(_mm512_mask_loadu_ps(a, UpperLanes(mask), second - 8),
                         z);
     }
-    const __mmask16 first_mask = pairs.first[i] ? here : FirstLanes(0);
+    const __mmask16 first_mask = pairs.first[i] ? mask : FirstLanes(0);
     _mm512_mask_storeu_ps(first, first_mask, z);
-    _mm512_mask_storeu_ps(second - 8, UpperLanes(here), z);
+    _mm512_mask_storeu_ps(second - 8, UpperLanes(mask), z);
   }
 }
 
@@ -90,10 +90,10 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
   const __m256i lanes =
       _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(c.filters)),
                          _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  const __mmask16 here = FirstLanes(c.filters);
+  const __mmask16 mask = FirstLanes(c.filters);
   const bool adds_up = c.sums != nullptr && pairs.tap[0] == 0;
   Lanes dy_sums = _mm512_setzero_ps();
-  if (adds_up) dy_sums = RepeatEachLane(_mm512_maskz_loadu_ps(here, c.sums));
+  if (adds_up) dy_sums = RepeatEachLane(_mm512_maskz_loadu_ps(mask, c.sums));
   Lanes s[kTall], sums[kTall];
   int64_t offset[kTall];
 #pragma GCC unroll 16
@@ -103,13 +103,13 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
   }
   const float* d = c.dy + begin * c.dy_step;
   int64_t r = begin / positions, p = begin % positions;
-  for (int64_t left = end - begin; left > 0; ++r, p = 0) {
+  for (int64_t remaining = end - begin; remaining > 0; ++r, p = 0) {
     const float* const row = c.in.x + r * c.in.x_row + p * step;
     const float* x[kTall];
 #pragma GCC unroll 16
     for (int i = 0; i < kTall; ++i) x[i] = row + offset[i];
-    const int64_t n = MinOf(left, positions - p);
-    left -= n;
+    const int64_t n = MinOf(remaining, positions - p);
+    remaining -= n;
     for (int64_t at = 0; at < n * step; at += step, d += c.dy_step) {
       const Lanes v =
           RepeatEachLane(_mm512_castps256_ps512(_mm256_maskload_ps(d, lanes)));
@@ -123,7 +123,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
 #pragma GCC unroll 16
   for (int i = 0; i < kTall; ++i) sums[i] = s[i];
   AddPairs(c, pairs, sums, adds);
-  if (adds_up) _mm512_mask_storeu_ps(c.sums, here, SeparateTaps(dy_sums));
+  if (adds_up) _mm512_mask_storeu_ps(c.sums, mask, SeparateTaps(dy_sums));
 }
 
 // Makes pairs of the taps from k on. Returns the index of the first tap without

@@ -92,27 +92,27 @@ __attribute__((noinline)) void Tile(const ConvForward& c, const Place* places) {
   const int64_t* offset = c.in.offsets;
   const float* w = c.w;
   const float* x[kPlaces];
-  __mmask16 here[kPlaces];
+  __mmask16 masks[kPlaces];
 #pragma GCC unroll 4
   for (int j = 0; j < kPlaces; ++j) {
     x[j] = places[j].x;
-    here[j] = FirstLanes(places[j].count);
+    masks[j] = FirstLanes(places[j].count);
   }
   Lanes total[kPlaces][8];
   int64_t block = c.in.first_block();
-  for (int64_t left = c.in.taps;; left -= block, block = kConvBlock) {
+  for (int64_t remaining = c.in.taps;; remaining -= block, block = kConvBlock) {
     Lanes s[kFilters][kPlaces];
 #pragma GCC unroll 8
     for (int f = 0; f < kFilters; ++f) {
 #pragma GCC unroll 4
       for (int j = 0; j < kPlaces; ++j) s[f][j] = _mm512_setzero_ps();
     }
-    for (int64_t n = MinOf(left, block); n > 0; --n) {
+    for (int64_t n = MinOf(remaining, block); n > 0; --n) {
       const int64_t at = *offset++;
       Lanes v[kPlaces];
 #pragma GCC unroll 4
       for (int j = 0; j < kPlaces; ++j) {
-        v[j] = _mm512_maskz_loadu_ps(here[j], x[j] + at);
+        v[j] = _mm512_maskz_loadu_ps(masks[j], x[j] + at);
       }
 #pragma GCC unroll 8
       for (int f = 0; f < kFilters; ++f) {
@@ -128,11 +128,12 @@ __attribute__((noinline)) void Tile(const ConvForward& c, const Place* places) {
     for (int f = 0; f < kFilters; ++f) {
 #pragma GCC unroll 4
       for (int j = 0; j < kPlaces; ++j) {
-        total[j][f] =
-            left < c.in.taps ? _mm512_add_ps(total[j][f], s[f][j]) : s[f][j];
+        total[j][f] = remaining < c.in.taps
+                          ? _mm512_add_ps(total[j][f], s[f][j])
+                          : s[f][j];
       }
     }
-    if (left <= block) break;
+    if (remaining <= block) break;
   }
   for (int j = 0; j < kPlaces; ++j) {
     for (int f = kFilters; f < 8; ++f) total[j][f] = _mm512_setzero_ps();

@@ -66,22 +66,22 @@ inline RINGLET_INLINE void ForEachWindow(const PoolWindows& w, bool writes_next,
       for (; p < w.positions - last; ++p) body(p, c, Whole(), kLanes);
     }
     const int64_t count = MinOf(kLanes, w.channels - c);
-    const PartialVector here(count);
-    for (; p < w.positions; ++p) body(p, c, here, count);
+    const PartialVector part(count);
+    for (; p < w.positions; ++p) body(p, c, part, count);
   }
 }
 
 template <int kSide>
 void ComputeMaxima(const PoolWindows w, const float* x, float* y) {
   ForEachWindow(w, /*writes_next=*/true,
-                [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
+                [&](int64_t p, int64_t c, auto part, int64_t) RINGLET_INLINE {
                   const float* const from = x + p * w.step + c;
-                  Lanes max = here.Load(from);
+                  Lanes max = part.Load(from);
                   ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
-                    const Lanes v = here.Load(from + at);
+                    const Lanes v = part.Load(from + at);
                     max = ((v > max) | (v != v)) ? v : max;  // NOLINT: of NaN
                   });
-                  here.Store(max, y + p * w.channels + c);
+                  part.Store(max, y + p * w.channels + c);
                 });
 }
 
@@ -90,13 +90,13 @@ void ComputeGradient(const PoolWindows w, const float* x, const float* y,
                      const float* dy, float* dx) {
   const bool meets_next = w.step == w.width * w.channels;
   ForEachWindow(w, meets_next,
-                [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
+                [&](int64_t p, int64_t c, auto part, int64_t) RINGLET_INLINE {
                   const int64_t first = p * w.step + c;
-                  const Lanes max = here.Load(y + p * w.channels + c);
-                  Lanes rest = here.Load(dy + p * w.channels + c);
+                  const Lanes max = part.Load(y + p * w.channels + c);
+                  Lanes rest = part.Load(dy + p * w.channels + c);
                   ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
-                    const Lanes v = here.Load(x + first + at);
-                    here.Store(v == max ? rest : Lanes{}, dx + first + at);
+                    const Lanes v = part.Load(x + first + at);
+                    part.Store(v == max ? rest : Lanes{}, dx + first + at);
                     rest = v == max ? Lanes{} : rest;  // assigned
                   });
                 });
@@ -165,20 +165,20 @@ void ComputeIndexedMaxima(const PoolWindows w, const float* x, bool above_zero,
                           float* y, uint8_t* indices) {
   ForEachWindow(
       w, /*writes_next=*/true,
-      [&](int64_t p, int64_t c, auto here, int64_t count) RINGLET_INLINE {
+      [&](int64_t p, int64_t c, auto part, int64_t count) RINGLET_INLINE {
         const float* const from = x + p * w.step + c;
-        Lanes max = here.Load(from);
+        Lanes max = part.Load(from);
         Mask index = {};
         int32_t pixel = 0;
         ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
-          const Lanes v = here.Load(from + at);
+          const Lanes v = part.Load(from + at);
           const Mask wins = (v > max) | (v != v);  // NOLINT: of NaN
           max = wins ? v : max;
           index = wins ? pixel - Mask{} : index;
           ++pixel;
         });
         const Mask holds = above_zero ? max > 0.0f : max == max;  // NOLINT
-        here.Store(max, y + p * w.channels + c);
+        part.Store(max, y + p * w.channels + c);
         StoreIndices(holds ? index : kNoIndex - Mask{}, count,
                      indices + p * w.channels + c);
       });
@@ -190,13 +190,13 @@ void ComputeIndexedGradient(const PoolWindows w, const uint8_t* indices,
   const bool meets_next = w.step == w.width * w.channels;
   ForEachWindow(
       w, meets_next,
-      [&](int64_t p, int64_t c, auto here, int64_t count) RINGLET_INLINE {
+      [&](int64_t p, int64_t c, auto part, int64_t count) RINGLET_INLINE {
         const int64_t first = p * w.step + c, from = p * w.channels + c;
         const Mask index = LoadIndices(indices + from, count);
-        const Lanes d = here.Load(dy + from);
+        const Lanes d = part.Load(dy + from);
         int32_t pixel = 0;
         ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
-          here.Store(index == pixel ? d : Lanes{}, dx + first + at);
+          part.Store(index == pixel ? d : Lanes{}, dx + first + at);
           ++pixel;
         });
       });

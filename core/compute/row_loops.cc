@@ -138,12 +138,12 @@ void ColumnSums(const RowsOfFloats& r, const float* m, float* sums) {
   }
   for (; c + kLanes <= r.n; c += kLanes) AddDown<Lanes, 1>(r, m, c, sums);
   if (c == r.n) return;
-  const PartialVector here(r.n - c);
-  Lanes sum = here.Load(sums + c);
+  const PartialVector part(r.n - c);
+  Lanes sum = part.Load(sums + c);
   for (int64_t row = 0; row < r.rows; ++row) {
-    sum += here.Load(m + row * r.stride + c);
+    sum += part.Load(m + row * r.stride + c);
   }
-  here.Store(sum, sums + c);
+  part.Store(sum, sums + c);
 }
 
 void Sum(const RowsOfFloats& r, const float* x, const float* center,
@@ -381,10 +381,10 @@ void FirstUniform(uint64_t seed, uint64_t stream, int64_t n, float* to) {
     const auto first = static_cast<uint64_t>(position);
     PhiloxBlocks even(stream, first, 2), odd(stream, first + 1, 2);
     AllRounds(seed, &even, &odd);
-    const int64_t left = n - position;
-    float* const at = left < 2 * kBlocks ? space : to + position;
+    const int64_t remaining = n - position;
+    float* const at = remaining < 2 * kBlocks ? space : to + position;
     PhiloxBlocks::Put(PhiloxBlocks::Pairs(even.c[0], odd.c[0]), at);
-    for (int64_t i = 0; at == space && i < left; ++i)
+    for (int64_t i = 0; at == space && i < remaining; ++i)
       to[position + i] = space[i];
   }
 }

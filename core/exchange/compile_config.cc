@@ -45,12 +45,12 @@ Status FindOutput(const std::vector<OutputLoss>& output_losses, size_t at,
   if (name.empty()) return Status();
   std::string known;
   for (size_t k = 0; k < outputs.size(); ++k) {
-    const std::string own = graph.OutputName(k);
-    if (own == name) {
+    const std::string output_name = graph.OutputName(k);
+    if (output_name == name) {
       *number = k;
       return Status();
     }
-    known += (k == 0 ? "" : ", ") + own;
+    known += (k == 0 ? "" : ", ") + output_name;
   }
   return InvalidArgument("model '%s': has no output '%s'; it has %s",
                          graph.name().c_str(), name.c_str(), known.c_str());

@@ -14,8 +14,9 @@ Status JoiningMembers::ExchangeIncumbents(Collective* collective,
   std::vector<uint8_t> flags(static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(collective->AllGather(&own_flag, 1, flags.data()));
   const auto joiners = std::count(flags.begin(), flags.end(), 0);
-  const bool some = joiners > 0 && static_cast<size_t>(joiners) < flags.size();
-  if (some) incumbents_ = std::move(flags);
+  const bool some_join =
+      joiners > 0 && static_cast<size_t>(joiners) < flags.size();
+  if (some_join) incumbents_ = std::move(flags);
   return Status();
 }
 

@@ -61,7 +61,7 @@ bool ReplicaAssignment::Assign(const std::vector<int64_t>& nanos) {
   std::vector<int> counts(counts_.size(), 1);
   const int replicas = std::accumulate(counts_.begin(), counts_.end(), 0);
   const int max_count = 4 * ((replicas + workers() - 1) / workers());
-  for (int left = replicas - workers(); left > 0; --left) {
+  for (int remaining = replicas - workers(); remaining > 0; --remaining) {
     size_t best = counts.size();
     for (size_t r = 0; r < counts.size(); ++r) {
       if (counts[r] == max_count) continue;

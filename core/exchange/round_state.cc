@@ -44,8 +44,8 @@ Status RoundState::Gather() {
                             static_cast<size_t>(count), rank);
   };
   for (int rank = 0; rank < collective->size(); ++rank) {
-    const ReplicaRange own = config_.job_replicas.assignment().range(rank);
-    for (int r = own.first; r < own.first + own.count; ++r) {
+    const ReplicaRange range = config_.job_replicas.assignment().range(rank);
+    for (int r = range.first; r < range.first + range.count; ++r) {
       if (spans.errors != nullptr) {
         RINGLET_RETURN_IF_ERROR(
             give(spans.errors, graph_.num_trained(), r, rank));

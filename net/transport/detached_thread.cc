@@ -10,7 +10,7 @@ namespace ringlet {
 
 int StartDetachedThread(std::function<void()> body) {
   using Body = std::function<void()>;
-  auto own = std::make_unique<Body>(std::move(body));
+  auto owned_body = std::make_unique<Body>(std::move(body));
   pthread_attr_t detached;
   pthread_attr_init(&detached);
   pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
@@ -26,10 +26,11 @@ int StartDetachedThread(std::function<void()> body) {
         (*body)();
         return nullptr;
       },
-      own.get());
+      owned_body.get());
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&detached);
-  if (error == 0) static_cast<void>(own.release());  // the thread owns it now
+  if (error == 0)
+    static_cast<void>(owned_body.release());  // the thread owns it now
   return error;
 }
 

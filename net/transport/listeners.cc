@@ -126,11 +126,11 @@ Status Listeners::ListenOnAll(bool* may_succeed_later) {
 
 // Opens the local socket before the port: a worker that reaches the port must
 // find it.
-Status Listeners::ListenOn(const sockaddr_storage& own) {
+Status Listeners::ListenOn(const sockaddr_storage& address) {
   const size_t before = listeners_.size();
-  if (options_.local_sockets) ListenLocal(own);
+  if (options_.local_sockets) ListenLocal(address);
   const Status status =
-      Add()->ListenTcp(reinterpret_cast<const sockaddr*>(&own));
+      Add()->ListenTcp(reinterpret_cast<const sockaddr*>(&address));
   for (size_t i = before; !status.ok() && i < listeners_.size(); ++i) {
     listeners_[i]->Close();
   }
@@ -139,11 +139,11 @@ Status Listeners::ListenOn(const sockaddr_storage& own) {
 
 // Opens a local socket for each key. If another process has its name, TCP alone
 // is used.
-void Listeners::ListenLocal(const sockaddr_storage& own) {
+void Listeners::ListenLocal(const sockaddr_storage& address) {
   const JobKeys* const keys = options_.keys.get();
   for (int i = 0; i < (keys != nullptr ? keys->count : 1); ++i) {
     const JobKey* const key = keys != nullptr ? &keys->keys[i] : nullptr;
-    Add()->ListenLocal(LocalSocketName(own, key)).IgnoreError();
+    Add()->ListenLocal(LocalSocketName(address, key)).IgnoreError();
   }
 }
 

@@ -23,13 +23,14 @@ namespace ringlet {
 
 class Listeners {
  public:
-  // `own`: the addresses known so far; look them up if empty. The other
-  // arguments outlive this object.
+  // `own_addresses`: the addresses known so far; look them up if empty. The
+  // other arguments outlive this object.
   Listeners(const RingOptions& options, const std::vector<Address>& hosts,
-            OwnAddresses own, UvHandles* handles, UvListener::Owner* accepts)
+            OwnAddresses own_addresses, UvHandles* handles,
+            UvListener::Owner* accepts)
       : options_(options),
         hosts_(hosts),
-        own_(std::move(own)),
+        own_(std::move(own_addresses)),
         handles_(handles),
         accepts_(accepts),
         warned_(own_.warning) {}
@@ -52,8 +53,8 @@ class Listeners {
 
  private:
   UvListener* Add();
-  void ListenLocal(const sockaddr_storage& own);
-  Status ListenOn(const sockaddr_storage& own);
+  void ListenLocal(const sockaddr_storage& address);
+  Status ListenOn(const sockaddr_storage& address);
   // *may_succeed_later becomes true if a later try may succeed.
   Status ListenOnAll(bool* may_succeed_later);
   Status MakeError(const Status& why) const;

@@ -66,11 +66,11 @@ int FindRemoteWorker(const std::vector<Address>& hosts, int worker,
     lookups[r] = std::make_unique<NameLookup>(hosts[r]);
   }
   for (size_t r = 0; r < hosts.size(); ++r) {
-    const double left =
+    const double seconds_left =
         std::chrono::duration<double>(end - Clock::now()).count();
     if (lookups[r] == nullptr) continue;
     std::vector<sockaddr_storage> answers;
-    const bool done = lookups[r]->Wait(std::max(left, 0.0));
+    const bool done = lookups[r]->Wait(std::max(seconds_left, 0.0));
     if (!done || !lookups[r]->Answer(&answers).ok() || answers.empty()) {
       *all_known = false;
       continue;
@@ -102,9 +102,9 @@ bool WaitWithLines(const NameLookup& lookup, const Address& self, int worker,
 // uses to reach that host, if it has a route.
 void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
                      const std::vector<sockaddr_storage>& remote,
-                     OwnAddresses* own) {
+                     OwnAddresses* own_addresses) {
   const Address& self = hosts[worker];
-  const std::string loopback = AddressText(own->addresses.front());
+  const std::string loopback = AddressText(own_addresses->addresses.front());
   const std::string problem =
       "worker " + std::to_string(worker) + "'s own address " + ToString(self) +
       " is " + loopback + " on this host, where worker " +
@@ -112,8 +112,8 @@ void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
       ") on another host cannot reach it";
   sockaddr_storage numeric;
   if (NumericAddress(self, &numeric).ok()) {
-    own->complete = true;  // the user chose this address
-    own->warning =
+    own_addresses->complete = true;  // the user chose this address
+    own_addresses->warning =
         problem + ": put this host's address in the network in its place";
     return;
   }
@@ -124,16 +124,16 @@ void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
       ", or put numeric addresses into the configuration";
   sockaddr_storage route = {};
   // There may be no route to some of them, such as to IPv6 on a host without.
-  own->complete = std::any_of(
+  own_addresses->complete = std::any_of(
       remote.begin(), remote.end(),
       [&](const sockaddr_storage& to) { return route_finder(to, &route); });
-  if (!own->complete) {
-    own->warning = problem + ": " + remedy;
+  if (!own_addresses->complete) {
+    own_addresses->warning = problem + ": " + remedy;
     return;
   }
   SetPort(self.port, &route);
-  own->addresses.push_back(route);
-  own->warning =
+  own_addresses->addresses.push_back(route);
+  own_addresses->warning =
       problem + ", so it listens on " + AddressText(route) + " too: " + remedy;
 }
 
@@ -142,10 +142,10 @@ void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
 RouteFinder route_finder = FindRoute;
 
 Status FindOwnAddresses(const std::vector<Address>& hosts, int worker,
-                        double seconds, OwnAddresses* own,
+                        double seconds, OwnAddresses* own_addresses,
                         void (*print_line)(const std::string& line)) {
   const Address& self = hosts[worker];
-  *own = OwnAddresses();
+  *own_addresses = OwnAddresses();
   const NameLookup lookup(self);
   if (!WaitWithLines(lookup, self, worker, seconds, print_line)) {
     return Error(
@@ -153,17 +153,17 @@ Status FindOwnAddresses(const std::vector<Address>& hosts, int worker,
         "worker %d waited %g s for the resolver to find its own name %s",
         worker, seconds, self.host.c_str());
   }
-  const Status found = lookup.Answer(&own->addresses);
+  const Status found = lookup.Answer(&own_addresses->addresses);
   if (!found.ok()) {  // the name may resolve once the network is up
     return Error(Code::kUnavailable, "worker %d: %s", worker, found.message());
   }
-  own->complete = true;
-  if (!AllLoopback(own->addresses)) return Status();
+  own_addresses->complete = true;
+  if (!AllLoopback(own_addresses->addresses)) return Status();
   std::vector<sockaddr_storage> remote;
   const int other =
       FindRemoteWorker(hosts, worker, std::min(seconds / 2, kOthersSeconds),
-                       &remote, &own->complete);
-  if (other >= 0) AddRouteAddress(hosts, worker, other, remote, own);
+                       &remote, &own_addresses->complete);
+  if (other >= 0) AddRouteAddress(hosts, worker, other, remote, own_addresses);
   return Status();
 }
 
@@ -207,9 +207,9 @@ bool OwnAddressSearch::done() const {
   return state_->done;
 }
 
-Status OwnAddressSearch::Answer(OwnAddresses* own) const {
+Status OwnAddressSearch::Answer(OwnAddresses* own_addresses) const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  *own = state_->own;
+  *own_addresses = state_->own;
   return state_->status;
 }
 

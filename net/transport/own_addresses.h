@@ -33,7 +33,7 @@ struct OwnAddresses {
 // `seconds`, then kDeadlineExceeded; kUnavailable if the name has no address.
 // Calls `print_line` with a line after 1 s, and then every 10 s.
 Status FindOwnAddresses(const std::vector<Address>& hosts, int worker,
-                        double seconds, OwnAddresses* own,
+                        double seconds, OwnAddresses* own_addresses,
                         void (*print_line)(const std::string& line) = nullptr);
 
 // Runs FindOwnAddresses on a thread of its own, so that the caller never waits.
@@ -45,7 +45,7 @@ class OwnAddressSearch {
                    double seconds);
   bool done() const;
   // Call it only after done() is true.
-  Status Answer(OwnAddresses* own) const;
+  Status Answer(OwnAddresses* own_addresses) const;
 
  private:
   struct State;

@@ -26,9 +26,9 @@ constexpr uint8_t kAes = 1;  // records are of AES-256-GCM
 
 uint8_t Features() { return has_aes_gcm() ? kAes : 0; }
 
-bool HasPrefix(const uint8_t* data, size_t bytes, const uint8_t* with,
-               size_t with_bytes) {
-  return std::memcmp(data, with, std::min(bytes, with_bytes)) == 0;
+bool HasPrefix(const uint8_t* data, size_t bytes, const uint8_t* prefix,
+               size_t prefix_bytes) {
+  return std::memcmp(data, prefix, std::min(bytes, prefix_bytes)) == 0;
 }
 
 }  // namespace
@@ -200,15 +200,16 @@ size_t SealedStream::SealRecords(const Piece* pieces, int count) {
       SealRecord(Text(), std::exchange(n, 0));
       continue;
     }
-    const size_t more = std::min(rest, room);
+    const size_t part_bytes = std::min(rest, room);
     if (rest >= kLargePiece) {
-      SealRecord(pieces->data + skip, more);
+      SealRecord(pieces->data + skip, part_bytes);
     } else {
-      if (more > 0) std::memcpy(Text() + n, pieces->data + skip, more);
-      n += more;
+      if (part_bytes > 0)
+        std::memcpy(Text() + n, pieces->data + skip, part_bytes);
+      n += part_bytes;
     }
-    accepted += more;
-    skip += more;
+    accepted += part_bytes;
+    skip += part_bytes;
     if (skip < pieces->bytes) continue;
     skip = 0;
     ++pieces;

@@ -122,17 +122,17 @@ bool SharedStream::ReadPiece(int64_t now) {
 // Returns true if there were bytes.
 bool SharedStream::PollSegment(int64_t now, int polls_left) {
   ++depth_;
-  bool more = true;
+  bool has_bytes = true;
   const int max_polls = polls_left;
-  while (more && polls_left-- > 0 && below_ != nullptr) {
+  while (has_bytes && polls_left-- > 0 && below_ != nullptr) {
     if (blocked_ && !out_.PrepareToWaitForRoom(needs_wakeup_)) {
       blocked_ = false;
       owner_->OnWritable(now);
     }
     unfinished_ = polls_left == 0;  // set before the owner may read it
-    more = below_ != nullptr && input_shared_ && ReadPiece(now);
+    has_bytes = below_ != nullptr && input_shared_ && ReadPiece(now);
   }
-  unfinished_ = more;
+  unfinished_ = has_bytes;
   Leave();
   return max_polls - polls_left > 1;
 }

@@ -193,9 +193,9 @@ void UvStream::PeekOnce() {
 int64_t UvStream::WriteLater(const Piece* pieces, int count) {
   size_t n = 0;
   for (int i = 0; i < count && n < sizeof(later_); ++i) {
-    const size_t more = std::min(pieces[i].bytes, sizeof(later_) - n);
-    std::memcpy(later_ + n, pieces[i].data, more);
-    n += more;
+    const size_t copied = std::min(pieces[i].bytes, sizeof(later_) - n);
+    std::memcpy(later_ + n, pieces[i].data, copied);
+    n += copied;
   }
   const uv_buf_t buffer =
       uv_buf_init(reinterpret_cast<char*>(later_), static_cast<unsigned>(n));
