@@ -285,12 +285,12 @@ class ModulesByName {
   // Also tries the name with the prefix, unless another layer has this name.
   const Module* FindNamed(const std::string& name,
                           const std::string& role) const {
-    const std::string own = ModuleOf(name, role);
-    const Module* found = FindExactly(own);
-    if (found == nullptr) found = FindExactly(WithDots(own));
+    const std::string module_name = ModuleOf(name, role);
+    const Module* found = FindExactly(module_name);
+    if (found == nullptr) found = FindExactly(WithDots(module_name));
     const std::string other = prefix_ + WithDots(name);
     if (found == nullptr && paths_.count(other) == 0) {
-      found = FindExactly(prefix_ + WithDots(own));
+      found = FindExactly(prefix_ + WithDots(module_name));
     }
     return found;
   }
@@ -354,13 +354,13 @@ void FindInAttention(const Module& module, const std::string& keras_role,
 
 // Returns the module with a weight of a MultiHeadAttention, by name.
 const Module* FindAttention(const ModulesByName& by_names,
-                            const std::string& path, const std::string& own) {
+                            const std::string& path, const std::string& role) {
   const Module* const output =
       by_names.Find(path, std::string(kAttentionOutput) + "_kernel");
-  if (IsOfOutput(own) && output != nullptr) return output;
+  if (IsOfOutput(role) && output != nullptr) return output;
   const Module* const match = by_names.Find(path, "");
   if (match != nullptr && IsAttention(*match)) return match;
-  return by_names.Find(path, own.substr(0, own.rfind('_')) + "_kernel");
+  return by_names.Find(path, role.substr(0, role.rfind('_')) + "_kernel");
 }
 
 // True if a module has the name of a weight of the model.
@@ -430,41 +430,41 @@ class TorchMatcher {
       const Variable& variable = model_.variables()[weights->size()];
       const size_t slash = variable.path.rfind('/');
       if (variable.path.substr(0, slash) != layer.name) break;
-      const std::string own = variable.path.substr(slash + 1);
-      ChooseModule(node, own, first);
+      const std::string role = variable.path.substr(slash + 1);
+      ChooseModule(node, role, first);
       TorchWeight weight;
       weight.shape = variable.shape;
       if (module_ != nullptr) {
-        FindInModule(*module_, StepLayer(layer).kind, own, backward, &weight);
+        FindInModule(*module_, StepLayer(layer).kind, role, backward, &weight);
       }
       if (weight.tensor != nullptr) {
         weight.channels_last = file_.channels_last(*weight.tensor);
         weight.channels_first = file_.channels_first(*weight.tensor);
       }
       RINGLET_RETURN_IF_ERROR(
-          FindAxes(file_, model_, images_, node, own, &weight));
+          FindAxes(file_, model_, images_, node, role, &weight));
       weights->push_back(weight);
     }
     return Status();
   }
 
  private:
-  // Sets module_ for the variable `own` of the layer. `first`: it is the
+  // Sets module_ for the variable `role` of the layer. `first`: it is the
   // layer's first.
-  void ChooseModule(int node, const std::string& own, bool first) {
+  void ChooseModule(int node, const std::string& role, bool first) {
     const Layer::Kind kind = StepLayer(model_.layer(node)).kind;
     const bool attends = kind == Layer::Kind::kMultiHeadAttention;
     const bool may_differ =
-        first || (!IsRecurrent(kind) && EndsWith(own, "kernel"));
+        first || (!IsRecurrent(kind) && EndsWith(role, "kernel"));
     if (by_name_ && attends) {
-      module_ = FindAttention(by_names_, ModulePath(model_, node), own);
+      module_ = FindAttention(by_names_, ModulePath(model_, node), role);
       return;
     }
     // The module of an attention has query, key and value.
-    const bool again = attends && !first && !IsOfOutput(own) &&
+    const bool again = attends && !first && !IsOfOutput(role) &&
                        module_ != nullptr && IsAttention(*module_);
     if (!may_differ || again) return;
-    module_ = by_name_ ? by_names_.Find(model_, node, own) : NextModule(kind);
+    module_ = by_name_ ? by_names_.Find(model_, node, role) : NextModule(kind);
   }
 
   const Module* NextModule(Layer::Kind kind) {
