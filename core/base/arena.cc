@@ -32,8 +32,8 @@ uint64_t LifetimePlan::Place() {
 uint64_t LifetimePlan::Peak() const {
   int end = 0;
   for (const Buffer& b : buffers_) end = std::max(end, b.last + 1);
-  // The bytes that begin to live at each time, less those that end then. A sum
-  // from the beginning is never negative.
+  // The bytes that begin to live at each time, less the bytes that end then. A
+  // sum from the beginning is never negative.
   std::vector<uint64_t> change(static_cast<size_t>(end) + 1, 0);
   for (const Buffer& b : buffers_) {
     change[static_cast<size_t>(b.first)] += b.bytes;

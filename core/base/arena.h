@@ -23,7 +23,8 @@ class Arena {
  public:
   static constexpr size_t kAlignment = 64;  // bytes: a cache line
 
-  // Only counts: every allocation returns null and adds to used().
+  // An arena that only counts: every allocation returns null and adds to
+  // used().
   Arena() = default;
   // `memory` is aligned to kAlignment and outlives the allocations.
   Arena(void* memory, size_t bytes)

@@ -1,5 +1,5 @@
 // LongWait: a long wait of this process for other workers of its job, for
-// those that show the training (docs/status.md).
+// the pages that show the training (docs/status.md).
 
 #ifndef RINGLET_CORE_BASE_LONG_WAIT_H_
 #define RINGLET_CORE_BASE_LONG_WAIT_H_

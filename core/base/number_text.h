@@ -1,7 +1,7 @@
 // Numbers as text: the same on every machine and in every locale.
 //
-// The shortest texts are those of std::to_chars. Its tables need 111 kB of a
-// static program, so this code reads back printf's digits instead.
+// The shortest texts equal std::to_chars's. The tables of std::to_chars need
+// 111 kB of a static program, so this code reads back printf's digits instead.
 
 #ifndef RINGLET_CORE_BASE_NUMBER_TEXT_H_
 #define RINGLET_CORE_BASE_NUMBER_TEXT_H_

@@ -45,7 +45,7 @@ int64_t ParseWholeNumber(std::string_view text, int64_t max);
 // "1,234,567". `number` is not negative.
 std::string WithCommas(int64_t number);
 
-// As printf writes it.
+// Returns the text that printf would write.
 std::string FormatText(const char* format, ...) RINGLET_PRINTF(1, 2);
 
 // "1.5 GB", in powers of 1000.

@@ -14,7 +14,7 @@ void BytesToFloats(const unsigned char* from, int64_t n, float factor,
 bool ScaleFloats(const void* from, int64_t n, float factor, float offset,
                  float* to) {
   std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
-  // Not finite if all its bits are set.
+  // The number is not finite if all bits of its exponent are set.
   constexpr uint32_t kExponent = 0x7F800000;
   uint32_t found = 0;
   for (int64_t i = 0; i < n; ++i) {

@@ -86,8 +86,8 @@ extern const DirectConv kDirectConvAvx2;  // uses AVX2 and FMA
 extern const DirectConv kDirectConvAvx512;
 #endif
 
-// The kernels of the chosen set (gemm.h) for so many filters: those with the
-// narrowest vectors that hold them.
+// The kernels of the chosen set (gemm.h) for this number of filters: those with
+// the narrowest vectors that hold them.
 const DirectConv& BestDirectConv(int64_t filters);
 
 }  // namespace ringlet

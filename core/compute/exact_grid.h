@@ -85,10 +85,11 @@ enum class GridMode : uint8_t {
   kAdd   // added to the integers in other memory
 };
 
-// integers[i] = x[i] / 2^(scale - 126), or += that, for numbers of one block.
-// With kInPlace `integers` is x. *exponent becomes the maximum of itself and
-// the numbers' exponents. False if a finite number was clamped. Infinity and
-// NaN are treated as any number; the exponent shows them.
+// integers[i] = x[i] / 2^(scale - 126), for numbers of one block. With kAdd
+// this is added to integers[i]. With kInPlace `integers` is x. *exponent
+// becomes the maximum of itself and the numbers' exponents. False if a finite
+// number was clamped. Infinity and NaN are treated as any number. The exponent
+// shows whether there was one.
 bool ToGrid(GridMode mode, const float* x, int64_t count, uint8_t scale,
             float limit, void* integers, uint8_t* exponent);
 // x[i] = integers[i] * 2^(scale - 126), rounded once; `integers` may be x.

@@ -172,7 +172,7 @@ inline float Softplus(float x) {
 }
 
 // e^(-x^2 / 2), and the probability that a unit normal number is less than x.
-// In double, since x^2 has twice the digits of x.
+// x^2 has twice the digits of x, so it is computed in double.
 struct Normal {
   float bell, below;
 };

@@ -71,7 +71,7 @@ constexpr const GemmLoops* kPlainLoops = &kGemmLoops;
 constexpr const DirectConv* kPlainConv = &kDirectConv;
 #endif
 
-// In RINGLET_KERNELS, on any machine: the best set without fusing.
+// The name in RINGLET_KERNELS, on any machine, of the best set without fusing.
 constexpr char kUnfused[] = "unfused";
 
 // In each set a block of C has panels of both operands, kInnerBlock deep, that

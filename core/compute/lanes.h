@@ -69,7 +69,7 @@ class PartialVector {
         mask_(_mm256_cmpgt_epi32(_mm256_set1_epi32(count_),
                                  _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
   Lanes Load(const float* p) const { return _mm256_maskload_ps(p, mask_); }
-  // In pieces: AMD's processors need about 12 cycles for a masked store.
+  // Stored in pieces: AMD's processors need about 12 cycles for a masked store.
   void Store(Lanes v, float* p) const {
     if (count_ == kLanes) return ringlet::Store(v, p);
     __m128 rest = _mm256_castps256_ps128(v);

@@ -42,7 +42,7 @@ extern const PoolLoops kPoolLoopsAvx2;
 extern const PoolLoops kPoolLoopsAvx512;
 #endif
 
-// The loops of the chosen kernels for so many channels.
+// The loops of the chosen kernels for this number of channels.
 const PoolLoops& BestPoolLoops(int64_t channels);
 
 }  // namespace ringlet

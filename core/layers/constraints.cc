@@ -69,7 +69,7 @@ class AxisIterator {
 double FactorOf(const Constraint& c, double norm) {
   double desired = 1;
   if (c.kind != Constraint::Kind::kUnitNorm) {
-    // Not std::clamp: NaN stays NaN.
+    // NaN stays NaN, which std::clamp does not promise.
     const double high = norm > double{c.max_value} ? double{c.max_value} : norm;
     const double low = high < double{c.min_value} ? double{c.min_value} : high;
     const double rate = double{c.rate};

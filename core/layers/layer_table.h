@@ -101,19 +101,19 @@ struct LayerField {
   constexpr LayerField OrWindow() const {
     return WithMember(&LayerField::or_window, true);
   }
-  // For whole numbers: descriptions omit 1.
+  // A whole number that descriptions omit if it is 1.
   constexpr LayerField UnlessOne() const {
     return WithMember(&LayerField::unless_one, true);
   }
-  // For padding: "causal" is accepted too.
+  // A padding that may also be "causal".
   constexpr LayerField OrCausal() const {
     return WithMember(&LayerField::or_causal, true);
   }
-  // For a pair: a layer with one axis writes one number.
+  // A pair that a layer with one axis writes as one number.
   constexpr LayerField AsNumber() const {
     return WithMember(&LayerField::as_number, true);
   }
-  // For a shape: one size may be -1.
+  // A shape with at most one size of -1.
   constexpr LayerField AllowsOneUnknownSize() const {
     return WithMember(&LayerField::allows_one_unknown_size, true);
   }
@@ -132,7 +132,7 @@ struct LayerField {
   constexpr LayerField OrNull() const {
     return WithMember(&LayerField::or_null, true);
   }
-  // For a float: descriptions omit 0.
+  // A float that descriptions omit if it is 0.
   constexpr LayerField UnlessZero() const {
     return WithMember(&LayerField::unless_zero, true);
   }
@@ -152,7 +152,7 @@ struct LayerField {
   constexpr LayerField InRange(const Interval& interval) const {
     return WithMember(&LayerField::range, interval);
   }
-  // For a whole number: null means 0.
+  // A whole number for which null means 0.
   constexpr LayerField OrZero() const {
     return WithMember(&LayerField::or_zero, true);
   }
@@ -252,7 +252,8 @@ struct LayerClass {
   LayerInputs inputs;
   MaskRule mask;
   OpMaker* make_op;  // null for an Input, which has no op
-  // In the order of writing, without the fields that all layers have.
+  // The fields in the order of writing, without the fields that all layers
+  // have.
   LayerFields fields = {};
   // The output has the shape of its inputs, and their order of elements: that
   // of a flattened image stays that of PyTorch for the weights after the layer.

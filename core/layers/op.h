@@ -134,8 +134,8 @@ class Op {
   // The maxima that the op before this one may compute with its own output, if
   // no other op reads that output: it then writes y. Null for other layers.
   virtual const MaxPool* max_pool() const { return nullptr; }
-  // Makes the output and its gradient those of this pool, which outlives the
-  // op. False if the op cannot do it.
+  // Takes the memory of the output and its gradient from this pool, which
+  // outlives the op. False if the op cannot do it.
   virtual bool FusePool(const MaxPool&) { return false; }
   // True for a pool that the op before it computes; the pool is then a view.
   bool fused_into_previous() const { return fused_into_previous_; }
@@ -153,9 +153,9 @@ class Op {
   // Backward accepts dx[input] == dy, for one of the inputs.
   virtual bool dx_may_overwrite_dy(size_t /*input*/) const { return false; }
   virtual Recompute recompute() const { return Recompute::kNever; }
-  // Floats of scratch that suffice for every batch in 1..batch on so many
-  // threads, so never less for a larger batch. Memory is planned once, for the
-  // largest batch.
+  // Floats of scratch that suffice for every batch in 1..batch on this number
+  // of threads, so never less for a larger batch. Memory is planned once, for
+  // the largest batch.
   virtual uint64_t forward_scratch(int64_t, int) const { return 0; }
   virtual uint64_t backward_scratch(int64_t, int) const { return 0; }
   // Floats that Forward in training leaves for Backward besides input and

@@ -17,7 +17,7 @@ constexpr Named<MergeMode> kMergeModes[] = {{"concat", kMergeConcat},
                                             {"mul", kMergeMul},
                                             {"ave", kMergeAve}};
 
-// In image_dataset_from_directory.
+// Names in image_dataset_from_directory.
 constexpr Named<Interpolation> kImageInterpolations[] = {
     {"bilinear", Interpolation::kBilinear},
     {"nearest", Interpolation::kNearest},

@@ -1,8 +1,8 @@
 // The order of sums is fixed by the loops over pairs and blocks of queries,
 // and each thread has scratch of its own. Forward and Backward draw the same
 // dropout, by the number of the weight in the step. In Backward, `scores` has
-// first the dropped weights, then their gradient; the order of the products is
-// that of these uses.
+// first the dropped weights, then their gradient, and the products follow this
+// order.
 
 #include "attend.h"
 

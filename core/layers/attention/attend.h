@@ -50,9 +50,9 @@ class Attend {
   void Forward(const OpCall& call, float scale,
                const AttendSpans<const float>& x, float* context,
                float* scratch) const;
-  // Writes the gradients d; those of key and value may be one span, which gets
-  // the sum of both. Null if not needed. `d_scales` is null or the gradient of
-  // the scale in each pair of an example and a head.
+  // Writes the gradients d. The gradients of key and value may be one span,
+  // which gets the sum of both. Null if not needed. `d_scales` is null or the
+  // gradient of the scale in each pair of an example and a head.
   void Backward(const OpCall& call, float scale,
                 const AttendSpans<const float>& x, const float* d_context,
                 const AttendSpans<float>& d, float* d_scales,

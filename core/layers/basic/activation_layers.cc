@@ -148,7 +148,7 @@ struct ReluCurve {
     if (x != x) return x;
     return slope == 0 ? 0 : slope * (x - threshold);
   }
-  // `source`: the output or, if it reads_input, the input.
+  // `source` is the input if reads_input(), otherwise the output.
   float TimesSlope(float d, float source) const {
     if (reads_input()) {
       const bool relu6 = threshold == 0 && max == 6;
@@ -173,7 +173,7 @@ struct EluCurve {
   }
 };
 
-// For activations of single numbers, with parameters.
+// The op of activations of single numbers with parameters.
 template <typename Curve>
 class CurveOp final : public Op {
  public:

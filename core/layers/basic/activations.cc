@@ -1,6 +1,6 @@
 // Activations: each is a function of one number, with the factor of its
-// gradient. Except for those with GradientReadsInput the factor follows from
-// the output y, so that the input need not be kept. DispatchActivation()
+// gradient. Except for activations with GradientReadsInput the factor follows
+// from the output y, so that the input need not be kept. DispatchActivation()
 // instantiates the loops for each activation, without branches and calls, so
 // that they vectorize. NaN stays NaN.
 

@@ -142,8 +142,8 @@ class DenseOp final : public Op {
     }
   }
 
-  // The floats of Backward for exactly so many rows: each thread's block of dX,
-  // and that of dW.
+  // The floats that Backward needs for this number of rows: each thread's block
+  // of dX, and the block of dW.
   int64_t BackwardFloats(int64_t rows, int threads) const {
     const int64_t dw = frozen() ? 0 : units_;
     return threads * Block(rows) * (std::min(rows, kSpaceRows) + dw);

@@ -26,7 +26,7 @@ bool IsLoraMatrix(const std::string& path);
 
 // An error if the rank or alpha is out of range, if alpha is set without a
 // rank, or if W, the `matrix` of this name, has a constraint beside LoRA.
-// `rows`: the rows of x in one example.
+// `rows` is the number of rows of x in one example.
 Status CheckLora(const Layer& layer, int64_t rows, const char* matrix,
                  const Constraint& constraint);
 

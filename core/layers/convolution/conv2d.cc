@@ -428,7 +428,7 @@ class ConvOp final : public Op {
   const bool is_point_;
   const MaxPool* pool_ = nullptr;  // see FusePool
   const ConvPlan forward_, gradient_, backward_;
-  // For products with neighbouring filters, or channels.
+  // The kernel for products with neighbouring filters, or channels.
   const DirectConv &filter_kernels_, &channel_kernels_;
 };
 

@@ -1,8 +1,9 @@
 // Conv2DTranspose and Conv1DTranspose: a convolution from the output to the
 // input, in reverse. The sums are the sums of its gradients (conv2d.cc).
 // Forward is the gradient of the convolution's input. The gradient of x is a
-// convolution of dY. The gradient of the kernel is that of the convolution,
-// with x and dY exchanged. So the kernel is (height, width, filters, channels).
+// convolution of dY. The gradient of the kernel is the convolution's kernel
+// gradient, with x and dY exchanged. So the kernel is (height, width, filters,
+// channels).
 
 #include <algorithm>
 #include <memory>

@@ -22,7 +22,7 @@ namespace ringlet {
 class Depthwise {
  public:
   Depthwise() = default;
-  // For a layer with a depth_multiplier, and inputs of shape x.
+  // Places the windows of a layer with a depth_multiplier on inputs of shape x.
   static Status Place(const Layer& layer, const Shape& x, Depthwise* depthwise);
 
   const Window2D& window() const { return window_; }
@@ -65,7 +65,7 @@ struct ExampleBlocks {
       : batch(examples),
         size((examples + max_count - 1) / max_count),
         count((examples + size - 1) / size) {}
-  // At least the number of blocks of every batch up to this one.
+  // A number of blocks that suffices for every batch up to this one.
   static int64_t Most(int64_t batch) { return batch < kMax ? batch : kMax; }
   Range operator[](int64_t block) const {
     const int64_t begin = block * size;

@@ -50,7 +50,7 @@ class SeparableConvOp final : public Op {
   uint64_t forward_scratch(int64_t batch, int threads) const override {
     return static_cast<uint64_t>(threads * ThreadFloats(batch));
   }
-  // In addition, the sums of the gradients of each block.
+  // Backward also needs the sums of the gradients of each block.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     return static_cast<uint64_t>(threads * ThreadFloats(batch) +
                                  std::min(batch, MaxBlocks()) *
@@ -111,7 +111,7 @@ class SeparableConvOp final : public Op {
   }
 
  private:
-  // About so many rows of a product are a group, so that it stays in the
+  // About this number of rows of a product are a group, so that it stays in the
   // second-level cache.
   static constexpr int64_t kGroupRows = 2048;
   // Large kernels have few blocks, since their sums take memory.

@@ -55,7 +55,8 @@ Status FindImage(const Layer& layer, const Shape& x, Shape* image);
 Shape ShapeOf(const Layer& layer, const Shape& image);
 
 // The layer's window, strides, dilation and padding on images of shape x, or an
-// error that names what does not fit. `subject`: "kernel".
+// error that names what does not fit. `subject` names the window in the error,
+// such as "kernel".
 Status PlaceWindow(const Layer& layer, const Shape& x, const char* subject,
                    Window2D* window);
 

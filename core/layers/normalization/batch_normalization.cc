@@ -1,10 +1,10 @@
 // BatchNormalization over the last axis.
 //
-// The statistics are those of this replica's examples or, if the layer
-// synchronizes, of all replicas' examples. Each pass of such a layer sums over
-// all workers, and a worker without examples (a batch of 0) takes part. There
-// are two passes, the first relative to the first row. So a mean far from 0
-// loses no digits, and equal rows have no variance.
+// The statistics are of this replica's examples or, if the layer synchronizes,
+// of all replicas' examples. Each pass of such a layer sums over all workers,
+// and a worker without examples (a batch of 0) takes part. There are two
+// passes, the first relative to the first row. So a mean far from 0 loses no
+// digits, and equal rows have no variance.
 //
 // Forward leaves (mean, 1 / sqrt(variance + epsilon)) in OpCall::saved.
 // Backward then needs only the input. A repeated Forward (OpCall::is_recompute)
@@ -13,8 +13,8 @@
 // (OpCall::layer_state_changes). The output is affine in x for each channel,
 // with x - mean first: for a batch of equal rows it is exactly beta.
 //
-// With a mask the statistics are those of the rows that count, and 0 if none
-// does. The other rows are normalized with them too, as in Keras.
+// With a mask the statistics are of the rows that count, and 0 if none does.
+// The other rows are normalized with them too, as in Keras.
 
 #include <cmath>
 

@@ -57,8 +57,8 @@ void ForEachTile(ThreadPool* pool, int64_t rows, int64_t width,
   });
 }
 
-// to[c] = the sum over the tile's rows of term(offset, c). `offset` is that of
-// the element in the span, c counts the tile's channels from 0.
+// to[c] = the sum over the tile's rows of term(offset, c). `offset` is the
+// offset of the element in the span, c counts the tile's channels from 0.
 template <typename Term>
 void SumTile(const Tile& tile, int64_t width, const Term& term, float* to) {
   float sums[kTileWidth] = {};

@@ -3,8 +3,8 @@
 //
 // Forward in training leaves (mean, 1 / sqrt(variance + epsilon)) of each group
 // in OpCall::saved. Sums go over the rows of a channel, then over the channels
-// of a group; those of gamma and beta over tiles (channels.h). Neither depends
-// on the threads.
+// of a group; the gradients of gamma and beta over tiles (channels.h). Neither
+// depends on the threads.
 
 #include <cmath>
 
@@ -31,7 +31,7 @@ class GroupNormalizationOp final : public Op {
   uint64_t saved_floats(int64_t batch) const override {
     return static_cast<uint64_t>(2 * batch * groups_);
   }
-  // For each thread a double for each channel, and mean and inverse.
+  // Each thread has a double for each channel, a mean and an inverse.
   uint64_t forward_scratch(int64_t, int threads) const override {
     return static_cast<uint64_t>(threads * (2 * channels_ + 2 * groups_));
   }

@@ -91,7 +91,8 @@ Affine AffineOf(const Layer& layer, const Shape& image,
   }
 }
 
-// The pixel of n that is at place i, which may be outside; -1: the fill value.
+// The pixel, of n, that is shown at place i, which may be outside of the image.
+// -1 means the fill value.
 int64_t PixelAt(int64_t i, int64_t n, FillMode mode) {
   if (i >= 0 && i < n) return i;
   const auto modulo = [i](int64_t period) {
@@ -160,7 +161,7 @@ class WarpOp final : public Op {
 
  private:
   Tap TapAt(double place, int64_t n) const {
-    // Without std::floor and std::round, which are calls on some machines.
+    // std::floor and std::round are not used: they are calls on some machines.
     int64_t i = static_cast<int64_t>(place);
     double rest = place - static_cast<double>(i);
     if (nearest_) {

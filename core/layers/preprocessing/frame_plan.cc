@@ -10,8 +10,8 @@
 namespace ringlet {
 namespace {
 
-// The limit of a length that is no power of 2: its transform takes fft_length²
-// steps.
+// The limit of a length that is not a power of 2: its transform takes
+// fft_length² steps.
 constexpr int64_t kMaxDirectLength = 8192;
 
 bool IsOfSound(Layer::Kind kind) {

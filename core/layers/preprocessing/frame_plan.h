@@ -27,8 +27,8 @@ struct FramePlan {
   std::vector<double> cosines, sines;
 
   int64_t frequencies() const { return fft_length / 2 + 1; }
-  // True if the transform is that of fft_length / 2 complex numbers, a power of
-  // 2. Otherwise it is the sum by its definition.
+  // True if the transform has fft_length / 2 complex numbers, a power of 2.
+  // Otherwise it is the sum by its definition.
   bool is_fast() const {
     return fft_length >= 4 && (fft_length & (fft_length - 1)) == 0;
   }
@@ -49,8 +49,8 @@ struct FramePlan {
 Status CheckSoundField(const char* name, int64_t value, int64_t minimum,
                        int64_t maximum);
 Status CheckFftLength(const FramePlan& plan, int64_t length);
-// An error for a field of another layer of sound that the program has set. They
-// have no setters, which Op::Make would check.
+// Refuses a field that belongs to another sound layer. These fields have no
+// setters, so Op::Make does not find them.
 Status CheckForeignFields(const Layer& layer);
 int64_t NextPowerOf2(int64_t number);
 constexpr int64_t kMaxFftLength = 65536;

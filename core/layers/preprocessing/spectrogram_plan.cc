@@ -17,7 +17,7 @@ constexpr double kDecibels = 4.3429448190325182765;  // 10 / ln 10
 
 // --- the mel scale -----------------------------------------------------------
 
-// The mel scale of HTK, or that of Slaney, which is linear below 1000 Hz.
+// The mel scale of HTK, or Slaney's, which is linear below 1000 Hz.
 double MelOf(double hertz, bool htk) {
   if (htk) return 1127 * math::Log1p(hertz / 700);
   return hertz < 1000 ? hertz * 3 / 200
@@ -123,7 +123,7 @@ Status CheckFrequencies(const Layer& layer, double max_freq) {
 Status SetLengths(const Layer& layer, const Shape& input,
                   SpectrogramPlan* plan) {
   const bool mfcc = layer.kind == Layer::Kind::kMFCC;
-  // Without one of the two it is the other, or follows from it.
+  // If only one of the two is given, the other is equal, or follows from it.
   const bool is_transform = !mfcc && layer.sequence_length == 0;
   const int64_t length =
       is_transform ? layer.fft_length : layer.sequence_length;

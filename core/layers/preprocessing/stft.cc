@@ -116,7 +116,7 @@ class StftOp final : public Op {
                    });
   }
 
-  // `is_inner`: its frequency is neither the first nor the last.
+  // `is_inner` is false for the first and the last frequency.
   double Value(double real, double imag, bool is_inner) const {
     const double power = real * real + imag * imag;
     switch (plan_.mode) {

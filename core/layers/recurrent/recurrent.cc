@@ -1,7 +1,7 @@
 // Gates and states are in the order of Keras's weights. Scratch is laid out
 // three times, in ForwardFloats, BackwardFloats and the functions that use it:
-// they must agree. A step is one of the computation, s; its row in the data is
-// t, which runs backwards with go_backwards.
+// they must agree. A step s is a step of the computation. Its row in the data
+// is t, which runs backwards with go_backwards.
 
 #include "recurrent.h"
 

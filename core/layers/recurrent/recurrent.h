@@ -12,7 +12,8 @@
 // dropped. Its gates have no gradient.
 //
 // Masks of dropout are drawn again in Backward. As in Keras, with
-// recurrent_dropout each gate has masks of its own; else the gates share one.
+// recurrent_dropout each gate has masks of its own. Otherwise the gates share
+// one mask.
 
 #ifndef RINGLET_CORE_LAYERS_RECURRENT_RECURRENT_H_
 #define RINGLET_CORE_LAYERS_RECURRENT_RECURRENT_H_
