@@ -45,8 +45,8 @@ uint64_t ContentChecksum(const Dataset& dataset) {
       dataset.size(), std::clamp(static_cast<int64_t>(kSampledBytes / bytes),
                                  kMinSampled, kMaxSampled));
   std::vector<unsigned char> x_data(x.bytes()), y_data(y.bytes());
-  // The low bits of the digest begin the checksum of x, the high ones that of
-  // y.
+  // The low bits of the digest begin the checksum of x, and the high bits the
+  // checksum of y.
   const uint64_t augments = source->AugmentDigest();
   auto x_crc = static_cast<uint32_t>(augments),
        y_crc = static_cast<uint32_t>(augments >> 32);

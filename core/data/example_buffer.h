@@ -1,10 +1,10 @@
 // ExampleBuffer: reads the coming examples of a loader ahead.
 //
 // The loader names its coming examples group by group, in the order of their
-// use. While the examples of one group are used, those of the next are read
-// into the memory that becomes free. A group of a block shuffle is read in the
-// order of the source, so that a file is read in long pieces. The buffer
-// decides when an example is read, never which.
+// use. While the examples of one group are used, the next group is read into
+// the memory that becomes free. A group of a block shuffle is read in the order
+// of the source, so that a file is read in long pieces. The buffer decides when
+// an example is read, never which.
 //
 // Called by one thread at a time.
 
@@ -31,7 +31,8 @@ class ExampleBuffer {
     int64_t slots = 1;     // examples in the buffer
     int64_t block = 1;     // examples of a read
     bool by_index = true;  // a group is read in the order of the source
-    // With blocks of one example: threads that read at the same time.
+    // The number of threads that read at the same time, with blocks of one
+    // example.
     int threads = 1;
     // Appends the examples of the next group, at most `slots`. If it appends
     // none, the end of the data is near; it is asked again with `needed` when

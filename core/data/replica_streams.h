@@ -28,7 +28,7 @@ class ReplicaStreams {
   Status CheckOwnExamples(int replica, int parts) const;
   int64_t Size(int replica) const;  // examples of one pass
   int64_t StepsOfPass() const;      // steps of the longest pass
-  // As DatasetParts::Plan and ExampleAt; i is a number in the stream.
+  // Like DatasetParts::Plan and ExampleAt. i is a number in the stream.
   BatchPlan Plan(const DataPosition& at, int replica) const;
   int64_t ExampleAt(int64_t pass, int64_t i, int replica) const;
 

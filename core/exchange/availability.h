@@ -24,7 +24,7 @@ enum class Presence : uint8_t {
 // is present and no quorum is set, the round changes nothing.
 using Availability = std::function<Presence(int64_t step, int replica)>;
 
-// For tests: the next fits of `model` sample their rounds from these replicas.
+// For tests. The next fits of `model` sample their rounds from these replicas.
 class SimulatedReplicas {
  public:
   static void Set(Availability availability, Model* model);

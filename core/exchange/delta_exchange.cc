@@ -23,7 +23,8 @@ namespace {
 constexpr int kMaxOf8Bits = 18;     // replicas: at least 7 levels each way
 constexpr int kMaxOf16Bits = 1023;  // 32 levels
 
-// The layout of `integers_per_word` numbers in a word, for so many replicas.
+// The layout of `integers_per_word` numbers in a word, for this number of
+// replicas.
 struct Packing {
   Packing(int n, int replicas) : integers_per_word(n), bits(32 / n) {
     const auto max_in_word =

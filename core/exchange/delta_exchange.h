@@ -28,7 +28,7 @@ struct DeltaSpans {
   float* words = nullptr;  // has the length of `contribution`
   // Contributions of all but one of this worker's replicas.
   float* earlier = nullptr;
-  int64_t stride = 0;  // the distance from one of these to the next
+  int64_t stride = 0;  // the distance between two contributions
 };
 
 // IntegersPerWord is the number of integers in a word; not for sparse changes.

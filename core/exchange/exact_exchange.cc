@@ -6,7 +6,7 @@
 //
 // The last operation sums the flags: how many ranks had a clamped number, and
 // how many had a number that is not finite. If either is not 0, every rank
-// finds that in this sum alone. All ranks then gather the blocks' greatest
+// finds it in this sum alone. All ranks then gather the blocks' greatest
 // exponents, take the same coarser scales from them, and repeat all passes of
 // the step. The repeated passes give the same numbers, so nothing is clamped
 // then. If no scale is known, as in a first step, the exponents are gathered

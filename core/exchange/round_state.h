@@ -3,9 +3,9 @@
 // has a round's change that is not applied yet, and each replica's first
 // weights for the next round.
 //
-// Each worker has memory for the state of all replicas, and computes that of
-// its own; Gather collects the others'. As a Saveable it has all of it, by
-// replica and tensor, "optimizer/…".
+// Each worker has memory for the states of all replicas, and computes the
+// states of its own replicas. Gather collects the other states. As a Saveable
+// it has all states, by replica and tensor, "optimizer/…".
 
 #ifndef RINGLET_CORE_EXCHANGE_ROUND_STATE_H_
 #define RINGLET_CORE_EXCHANGE_ROUND_STATE_H_

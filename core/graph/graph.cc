@@ -29,7 +29,7 @@ namespace {
 constexpr int kMaxDepth = 16;
 constexpr int kMaxNodes = 4096;
 
-// `before`: the elements of the earlier inputs.
+// `before` is the number of elements of the earlier inputs.
 Status CheckInputShape(const Shape& shape, int64_t before) {
   const int64_t max_elements =
       std::max<int64_t>((int64_t{1} << 31) - before, 0);
@@ -75,7 +75,8 @@ Status Graph::CheckNewCall(const std::vector<int>& inputs) const {
   return Status();
 }
 
-// Returns the layer of a node, if that layer has several tensors; else null.
+// Returns the layer of a node if that layer has several tensors, otherwise
+// null.
 const Layer* Graph::LayerOfTensors(int node) const {
   if (call_of_node_[node] < 0) return nullptr;
   const Layer& layer = layers_[calls_[call_of_node_[node]].layer].layer;
@@ -180,7 +181,7 @@ Status Graph::CheckNewLayer(const Layer& layer, size_t inputs) const {
   return Status();
 }
 
-// Of a Bidirectional, a state is that of the layer within, and tensor 0 is the
+// Of a Bidirectional, a state is the inner layer's state, and tensor 0 is the
 // input itself.
 void Graph::TakeState(GraphNode* node) const {
   Layer& layer = node->layer;
@@ -189,7 +190,7 @@ void Graph::TakeState(GraphNode* node) const {
   }
   const GraphNode& source = nodes_[node->inputs[0]];
   const int parent = layers_[source.layer_index].parent;
-  // The state is that of the layer itself.
+  // The state belongs to the layer itself.
   if (source.layer.return_state) return;
   if (layer.tensor == 0 || parent < 0) {
     layer.kind = Layer::Kind::kActivation;

@@ -26,7 +26,7 @@ namespace ringlet {
 // of one are GraphLayers too, without a node.
 struct GraphLayer {
   Layer layer;  // it has its final name and its own `trainable`
-  // With the names of the models around it: "body/conv1".
+  // The name with the names of the models around it, such as "body/conv1".
   std::string path;
   bool trainable_next = true;  // layer.trainable after the next Complete
   bool trained_before = true;  // layer.trainable at the last Complete
@@ -87,8 +87,9 @@ class Graph {
   Status SetOutputs(const std::vector<int>& nodes);
   // Completes the graph: checks that there is a layer, and that every node has
   // a reader or is an output. No node can be added from here on. A second call
-  // applies SetTrainable. `losses`: which outputs have a loss (empty means
-  // all). A layer that leads to none of these is not trained.
+  // applies SetTrainable. `losses` has true for each output with a loss, and is
+  // empty if all have one. A layer that leads to no output with a loss is not
+  // trained.
   Status Complete(const std::vector<bool>& losses = {});
   // Restores the choice of trained layers before the last Complete, for which
   // the present memory was allocated.

@@ -98,7 +98,7 @@ Status Graph::SetNormalization(int node, const std::vector<float>& mean,
        {&layers_[normalization.layer_index].layer, &normalization.layer}) {
     layer->means = mean;
     layer->variances = variance;
-    layer->adapt = true;  // they are those of data, and others may follow
+    layer->adapt = true;  // they are of data, and other data may follow
   }
   return Status();
 }

@@ -82,7 +82,7 @@ bool Graph::IsInTimeDistributed(const GraphNode& node) const {
   return parent >= 0 && IsExpandedTimeDistributed(layers_[parent].layer);
 }
 
-// Finds the node that made the mask of these inputs; -1: all steps count.
+// Finds the node that made the mask of these inputs, or -1 if all steps count.
 Status Graph::FindMaskMaker(const Layer& layer, const std::vector<int>& inputs,
                             int* maker) const {
   *maker = -1;
@@ -142,9 +142,9 @@ Status Graph::AddMask(int maker, int* mask) {
   return Status();
 }
 
-// Gives a layer that takes masks those of its inputs; an Attention has no use
-// for that of its key. As in Keras, masked steps of a Bidirectional with
-// return_sequences are zeros.
+// Gives the masks of its inputs to a layer that takes masks. An Attention has
+// no use for the mask of its key. As in Keras, masked steps of a Bidirectional
+// with return_sequences are zeros.
 Status Graph::AddMaskInputs(GraphNode* node) {
   RINGLET_RETURN_IF_ERROR(
       FindMaskMaker(node->layer, node->inputs, &node->mask_maker));

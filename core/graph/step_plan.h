@@ -32,8 +32,8 @@ class StepPlan {
     std::vector<bool> dropped;  // see StepSchedule
     bool in_place = true;       // see StepValues
   };
-  // Indices of buffers; -1 for none. Outputs and gradients are those of the
-  // root of a chain of views. Values that share memory have the same index.
+  // Indices of buffers; -1 for none. Outputs and gradients are the buffers of
+  // the root of a chain of views. Values that share memory have the same index.
   struct NodeBuffers {
     int y = -1;  // the output in the forward pass
     // What is read after the loss: y, or computed again.
@@ -80,7 +80,7 @@ class StepPlan {
   // Adds the sizes of outputs, gradients and scratch, and the recomputation.
   void Count(MemoryPlan* sizes) const;
 
-  // For tests: choices for all later plans of the process.
+  // For tests. Choices for all later plans of the process.
   struct Forced {
     bool in_place = true;
     // If not zero, drops all that can be dropped except each n-th output.

@@ -1,7 +1,7 @@
 // StepValues: the values of a step, their lifetimes, and which share memory.
 //
 // A value is an output, the gradient of an output, or a part of such a gradient
-// before it is added. Outputs are those of the forward pass, or of its
+// before it is added. Outputs are the values of the forward pass, or of its
 // repetition for the backward pass. Values that share memory have the same
 // home: it lives from the first use of its first value to the last use of its
 // last.
@@ -26,8 +26,8 @@ struct StepValue {
 
 class StepValues {
  public:
-  // `in_place`: values overwrite others where they may. Without `training`
-  // there are only the values of the forward pass.
+  // If `in_place`, a value overwrites another one where this is permitted.
+  // Without `training` there are only the values of the forward pass.
   StepValues(const Graph& graph, const StepSchedule& schedule, bool training,
              bool in_place);
 

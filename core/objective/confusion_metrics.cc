@@ -39,7 +39,8 @@ bool IsPositive(const Metric& metric, const float* p, int64_t width,
   return p[j] > metric.threshold;
 }
 
-// The classes that the metric counts: one with a class_id, else all.
+// The classes that the metric counts: class_id alone if it is set, otherwise
+// all.
 struct ClassRange {
   int64_t begin, end;
 };

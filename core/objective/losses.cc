@@ -271,7 +271,7 @@ int64_t RowsOf(const Loss& loss, const Shape& output) {
 
 namespace {
 
-// Which rows of a batch have no loss: those of the ignored class, and those of
+// Which rows of a batch have no loss: rows of the ignored class, and rows of
 // masked steps.
 struct IgnoredRows {
   const int32_t* classes;  // null: no class is ignored
@@ -285,7 +285,7 @@ struct IgnoredRows {
   }
 };
 
-// The factor of the loss of a valid row, one that is not ignored: rows / valid
+// The factor of the loss of a valid row, which is not ignored: rows / valid
 // rows. The loss of an ignored row is 0, so the mean over all rows becomes the
 // mean over the valid ones, as in Keras.
 double ValidRowFactor(const Loss& loss, int64_t rows,

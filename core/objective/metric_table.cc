@@ -1,7 +1,8 @@
 // An argument of Keras that ringlet has with one value is an OnlyValue, so
 // JSON of Keras is read, and another value is refused by its name. The order
-// of the rows is that of docs/reference.md. A state of a metric is a number
-// that ranks add up, so a formula may use only what sums over examples give.
+// of the rows is the order of docs/reference.md. A state of a metric is a
+// number that ranks add up, so a formula may use only what sums over examples
+// give.
 
 #include "metric_table.h"
 

@@ -48,7 +48,8 @@ double MeanHingeOfRow(const LossRow& row, const Value& value) {
   });
 }
 
-// 1 / |v|, at most 1e7 as in Keras. `capped`: it was limited.
+// 1 / |v|, at most 1e7 as in Keras. *capped becomes true if this limit was
+// reached.
 double InverseNorm(const float* v, int64_t width, bool* capped) {
   double sum = 0;
   for (int64_t j = 0; j < width; ++j) sum += double{v[j]} * v[j];
