@@ -41,7 +41,7 @@ class CheckPace {
   }
   const CheckTimes& own_times() const { return own_times_; }
 
-  // Call it when a view has formed: the time of the loss is not that of a
+  // Call it when a view has formed: the time of the loss is not the time of a
   // step.
   void EnterView() { ended_ = 0; }
 

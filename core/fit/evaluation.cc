@@ -161,8 +161,8 @@ Status EvaluateAll(Model* model, const ReplicaAssignment& assignment,
 }
 
 // The layout of all ranks' predictions in `all`. The values of a replica are
-// `stride` floats after those of the previous one; those of a rank are
-// together.
+// `stride` floats after the values of the previous example. The values of a
+// rank are together.
 struct Predicted {
   const Model& model;
   const ReplicaAssignment& assignment;

@@ -1,7 +1,6 @@
-// Messages come from the chief alone, since their causes are those of all
-// ranks. The threads are those of one machine, so every process warns of them,
-// once. No decision of the fit may depend on a message: only one rank prints
-// it.
+// Messages come from the chief alone, since all ranks have the same causes.
+// Threads belong to one machine, so every process warns of them, once. No
+// decision of the fit may depend on a message: only one rank prints it.
 
 #include "fit_messages.h"
 

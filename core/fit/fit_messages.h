@@ -21,7 +21,7 @@ void WarnOfThreads(int threads);
 
 class FitMessages {
  public:
-  // All arguments outlive the FitMessages. `number`: see FitPlan.
+  // All arguments outlive the FitMessages. FitPlan explains `number`.
   FitMessages(const Model* model, int64_t number, const FitOptions* options)
       : model_(*model), number_(number), options_(*options) {}
 

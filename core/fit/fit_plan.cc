@@ -94,7 +94,7 @@ std::string TextOf(const ClassWeights& class_weight) {
   return text;
 }
 
-// `kind`: "classes" or "columns". The position of a name in the worker's own
+// `kind` is "classes" or "columns". The position of a name in the worker's own
 // file gives a class its number, and a value its place.
 void AddNames(const std::string& kind, const std::vector<std::string>& names,
               const std::string& suffix, bool own, Fingerprint* f) {

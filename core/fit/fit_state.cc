@@ -40,7 +40,8 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
 
 namespace {
 
-// `epoch` and `step` count from 1. `steps` is the number of steps; 0: unknown.
+// `epoch` and `step` count from 1. `steps` is the number of steps, or 0 if it
+// is not known.
 std::string StepText(int64_t epoch, int64_t step, int64_t steps) {
   std::string text =
       "epoch " + std::to_string(epoch) + ", step " + std::to_string(step);

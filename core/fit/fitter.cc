@@ -136,7 +136,7 @@ void Fitter::ReportToOthers(const Status& status) {
 }
 
 void Fitter::NotifyReturn(const Status& status) {
-  RecordSignal();  // one that came in the interrupted step
+  RecordSignal();  // a signal that came in the interrupted step
   for (const auto& callback : options_.callbacks) {
     const Status returned = CallFitReturn(callback.get(), fit_, status);
     if (returned.ok()) continue;
@@ -261,8 +261,8 @@ Status Fitter::End() {
   recovery_.OnWholeBoundary();
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainEnd, epoch_logs_));
   RINGLET_RETURN_IF_ERROR(fit_.save_error);
-  // No rank completes the fit before the others: an error of one rank in
-  // OnTrainEnd reaches the others here.
+  // No rank completes the fit before the other ranks: an error of one rank in
+  // OnTrainEnd reaches the other ranks here.
   return model_->collective()->Barrier();
 }
 

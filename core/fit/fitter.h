@@ -3,7 +3,7 @@
 // Events come in the order of Keras 3's trainer. Every rank makes the same
 // calls of the collective in the same order. Each decision about a call is the
 // same on all ranks (StopRequests, FitPlan::Agree), or is an error that Abort
-// reports to the others.
+// reports to the other ranks.
 
 #ifndef RINGLET_CORE_FIT_FITTER_H_
 #define RINGLET_CORE_FIT_FITTER_H_
@@ -57,7 +57,7 @@ class Fitter {
   Status EndEpoch(Progress* progress, Logs* logs);
   Status End();
   // True after a loss if the run continues; the workers have then formed a view
-  // again. Else *status is the result of the run.
+  // again. Otherwise *status is the result of the run.
   bool Recover(Status* status);
   // Ends the run after `epochs` completed epochs: its output and its record.
   void CloseRun(const Status& status, int64_t epochs);

@@ -51,7 +51,7 @@ Status Fitter::CheckReplicas() {
   return checks_by_time() ? ChooseCheckPace() : Status();
 }
 
-// Checks may come with every step: of those that agreed, one in 10 s is
+// Checks may come with every step: of the checks that agreed, one in 10 s is
 // recorded.
 void Fitter::RecordCheck(const Status& status) {
   const bool agreed = status.ok();

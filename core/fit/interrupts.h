@@ -19,7 +19,7 @@ namespace ringlet {
 // have one, and may destroy them in any order.
 class Interrupts {
  public:
-  // `prints`: the first signal prints a line on stderr.
+  // If `prints`, the first signal prints a line on stderr.
   explicit Interrupts(bool prints);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;

@@ -1,9 +1,9 @@
 // Progress: Keras's progress bar, and its one-line form.
 //
-// The output is that of Keras 3's utils/progbar.py: the bar redraws itself on a
-// terminal, the line is printed once in an epoch. Every drawing is flushed.
-// Nothing is allocated after the first call. An unfinished bar ends its line in
-// the destructor.
+// The output equals that of Keras 3's utils/progbar.py: the bar redraws itself
+// on a terminal, the line is printed once in an epoch. Every drawing is
+// flushed. Nothing is allocated after the first call. An unfinished bar ends
+// its line in the destructor.
 
 #ifndef RINGLET_CORE_FIT_PROGRESS_H_
 #define RINGLET_CORE_FIT_PROGRESS_H_

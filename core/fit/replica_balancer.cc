@@ -51,7 +51,7 @@ Status ReplicaBalancer::Rebalance(const FitState& fit, bool* moved) {
 
 // Other programs on a board make a step longer and never shorter, so the
 // shortest of the last steps shows the board's speed. A board that becomes slow
-// is found in five steps, one that becomes fast in one.
+// is found in five steps, a rank that becomes fast in one step.
 bool ReplicaBalancer::BalanceBySteps(ReplicaAssignment* next) {
   constexpr size_t kSteps = 5;
   CompileConfig& config = parts_.config();

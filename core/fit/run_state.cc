@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kCallbackPrefix = "callback/";
 
 // "callback/csv_logger", from the name of spans[first]. Empty if that span is
-// not that of a callback.
+// not the state of a callback.
 std::string KindOf(const std::vector<StateSpan>& spans, size_t first) {
   if (first >= spans.size()) return "";
   const std::string& name = spans[first].name;

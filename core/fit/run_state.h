@@ -20,8 +20,8 @@ namespace ringlet {
 // second callback of one kind is named "callback/<name>_1/...".
 class RunState final : public Saveable {
  public:
-  // `live`: includes Callback::AppendLiveState. `model`: includes the weights
-  // and the optimizer's slots.
+  // If `live`, the state includes Callback::AppendLiveState. If `model`, it
+  // includes the weights and the optimizer's slots.
   explicit RunState(FitState* fit, bool live = false, bool model = true)
       : fit_(fit), live_(live), model_(model) {}
   void AppendState(std::vector<StateSpan>* spans) override;

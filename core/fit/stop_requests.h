@@ -38,8 +38,9 @@ class StopRequests {
   // must form a new view (Collective::has_joiner).
   bool needs_new_view() const { return needs_new_view_; }
 
-  // `requests` has the requests of all ranks, and becomes that of the fit. A
-  // request that was made after they were sent waits for the next agreement.
+  // `requests` has the requests of all ranks, and becomes the request of the
+  // fit. A request that was made after they were sent waits for the next
+  // agreement.
   void Merge(const std::vector<unsigned char>& requests, FitState* fit);
   // Gathers the ranks' requests now. Every rank calls it.
   Status Agree(Collective* collective, FitState* fit);

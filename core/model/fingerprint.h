@@ -67,11 +67,11 @@ void AddLoss(const Loss& loss, const std::string& suffix,
              Fingerprint* fingerprint);
 std::string DescribeMetric(const Metric& metric);
 
-// kInvalidArgument on every rank if a rank's fingerprint differs from that of
-// most ranks, or from that of the chief if there is no majority. The message
-// names the first such rank and its first field. `subject` is "model
+// kInvalidArgument on every rank if a rank's fingerprint differs from the
+// fingerprint of most ranks, or from the chief's if there is no majority. The
+// message names the first such rank and its first field. `subject` is "model
 // 'sequential'". Equal fingerprints cost one small all-gather. If ranks join a
-// run (`joining`), their fingerprints must equal that of the run.
+// run (`joining`), their fingerprints must equal the run's.
 Status Agree(Collective* collective, const char* subject,
              const Fingerprint& fingerprint,
              const JoiningMembers& joining = {});

@@ -20,7 +20,7 @@ namespace ringlet {
 using CheckDigests = std::vector<int64_t>;
 
 struct Vote {
-  // The ranks with digests that differ from that of the majority. Without a
+  // The ranks with digests that differ from the majority's digest. Without a
   // majority: all ranks. None if all digests are equal.
   std::vector<int> faulty;
   bool has_majority = true;
@@ -31,8 +31,9 @@ struct Vote {
 Vote CountVotes(const std::vector<CheckDigests>& all);
 
 // The error of a failed check: kOutOfSync on the faulty ranks, kPeerLost on the
-// others, which continue without them. Without a majority all ranks are faulty.
-// `parts` names the part of each digest. `where` names the model and the step.
+// other ranks, which continue without them. Without a majority all ranks are
+// faulty. `parts` names the part of each digest. `where` names the model and
+// the step.
 Status MakeVoteError(const Collective& collective, const Vote& vote,
                      const std::vector<CheckDigests>& all,
                      const std::vector<const char*>& parts,

@@ -110,8 +110,7 @@ Status Model::Impl::CheckMayCompile() const {
       graph.name().c_str());
 }
 
-// The weights are those of the last Compile, those of SetInitialWeights, or
-// random.
+// The weights are from the last Compile, from SetInitialWeights, or random.
 Status Model::Impl::PlaceWeights() {
   ModelMemory::Options options;
   options.memory = config.options.memory;
@@ -223,7 +222,8 @@ Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses,
     if (result.ok()) {
       result = Compile(losses);
       if (result.ok()) result = Restore(model);
-      // Without the abort the others would wait for this rank's fingerprint.
+      // Without the abort the other workers would wait for this rank's
+      // fingerprint.
       if (!result.ok()) config.joining.AbortOthers(c, result);
     }
     if (result.ok()) result = consistency.Join(/*has_state=*/false);
@@ -259,8 +259,8 @@ Status Model::Impl::Rejoin(bool incumbent, bool has_state) {
   const Status agreed = config.AgreeReplicas(
       config.job_replicas.count(),
       config.job_replicas.throughput().NanosPerReplica(c->worker()));
-  // A lost peer is no error of the model: after it a new view forms, with a new
-  // assignment.
+  // A lost peer is not an error of the model: after it a new view forms, with a
+  // new assignment.
   if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);
   RINGLET_RETURN_IF_ERROR(agreed);
   ApplyReplicaAssignment();

@@ -61,8 +61,8 @@ struct Model::Impl {
   Status CompileTogether(const std::vector<OutputLoss>& losses, Model* model);
   // Calls CompileOptions::restore.
   Status Restore(Model* model);
-  // Forms a new view of the reachable workers after a loss. `incumbent`: this
-  // worker was in the run. `has_state`: the worker takes or gives a state
+  // Forms a new view of the reachable workers after a loss. `incumbent` is true
+  // if this worker was in the run, and `has_state` if it takes or gives a state
   // (Recovery::EnterView).
   Status Rejoin(bool incumbent, bool has_state);
   Status ExchangeIncumbents(bool incumbent);
@@ -78,7 +78,7 @@ struct Model::Impl {
   // For the first Compile, until it is complete; empty means random weights.
   std::vector<float> initial_weights;
   bool compiled = false;
-  // The weights are initial ones, not those of another rank, and untrained.
+  // The weights are untrained initial weights, and not from another rank.
   bool has_untrained_weights = false;
 
   // The order matters: members are destroyed from the last to the first. The

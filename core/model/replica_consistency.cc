@@ -1,6 +1,6 @@
 // The order of the collective calls in Join and Check is the same on every
-// rank, whatever each finds: a rank that returns early would leave the others
-// waiting. Floats are compared as little-endian bytes with one NaN, so
+// rank, whatever each finds: a rank that returns early would leave the other
+// ranks waiting. Floats are compared as little-endian bytes with one NaN, so
 // machines of both byte orders agree.
 
 #include "replica_consistency.h"
@@ -113,8 +113,8 @@ Fingerprint ReplicaConsistency::MakeFingerprint() const {
           DescribeMetric(config_.metrics[i]));
   }
   f.Add("the seed", std::to_string(config_.options.seed));
-  // A restarted worker is in its first Compile; the others may be in a later
-  // one.
+  // A restarted worker is in its first Compile; the other ranks may be in a
+  // later one.
   if (config_.collective->elastic()) {
     f.Add("the number of this Compile (workers are taken back in the first)",
           config_.number);

@@ -40,10 +40,10 @@ class ReplicaConsistency {
   // Compares the ranks' models. If no rank `has_state`, all ranks also get one
   // start: the state of rank 0, or of the lowest incumbent. If a rank has
   // loaded its start, all ranks must have the same start (kOutOfSync). If a
-  // rank has a state of the run, Recovery::EnterView sends it to the others.
+  // rank has a state of the run, Recovery::EnterView sends it to the other
+  // ranks.
   Status Join(bool has_state);
-  // The ranks form a new view, so the last check is not one of the present
-  // view.
+  // The ranks form a new view, so the last check was not in the present view.
   void LeaveView() {
     check_failed_ = false;
     passed_ = {-1, 0};

@@ -60,8 +60,8 @@ class Recovery {
   // trained, and none has a valid state) or kStart (none has trained).
   Status EnterView(RestoreSource* source);
   // Call it after every callback's OnTrainBegin. From here on a loss does not
-  // cost the other workers their training. `in_memory`: the source is kMemory,
-  // and no callback has restored a backup.
+  // cost the other workers their training. `in_memory` is true if the source is
+  // kMemory and no callback has restored a backup.
   Status Begin(bool in_memory);
 
   // --- while it runs
@@ -82,13 +82,13 @@ class Recovery {
   void PassCheck();
 
   // --- a worker is lost
-  // Call it before the callbacks' OnFitReturn. `overwritten`: a backup was
-  // written over the model, completely or in part, and no state of this fit
-  // belongs to it.
+  // Call it before the callbacks' OnFitReturn. `overwritten` is true if a
+  // backup was written over the model, completely or in part, and no state of
+  // this fit belongs to the backup.
   void OnLoss(bool overwritten);
   // Waits until all ranks have formed a ring again, also after further losses.
-  // An elastic job forms a view of the reachable workers. `joins`: this worker
-  // joins a run and has not begun.
+  // An elastic job forms a view of the reachable workers. `joins` is true if
+  // this worker joins a run and has not begun.
   Status Rejoin(int lost_rank, bool joins);
 
   bool verifies() const { return mode_ == RecoveryMode::kFromVerified; }

@@ -30,13 +30,13 @@ enum class OnViewAction : uint8_t {
 
 class RecoveryState {
  public:
-  // `verifies`: the members compare their replicas, so that contributors are
-  // counted and verified points kept. Without it a loss keeps the last
-  // boundary.
+  // If `verifies`, the members compare their replicas: contributors are
+  // counted, and verified points kept. Otherwise a loss keeps the state of the
+  // last boundary.
   explicit RecoveryState(bool verifies = false) : verifies_(verifies) {}
 
   // Call it when the worker starts with a state of `step` steps that counts as
-  // verified: the first state of the run, or that of a backup.
+  // verified: the first state of the run, or the state of a backup.
   void Start(int64_t step);
   // Call it when the weights and slots stop belonging to a boundary: a step has
   // changed them, or a transfer will.
@@ -45,7 +45,7 @@ class RecoveryState {
   // view have contributed.
   void ReachBoundary(int64_t step);
   // Call it when a transfer into this worker is complete: the state is
-  // that of the donor.
+  // the donor's.
   void EndTransfer(const StateProgress& donors);
 
   // Call it when a view has formed of the workers in the mask `members`, after

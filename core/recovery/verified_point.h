@@ -26,8 +26,8 @@ class VerifiedPoint {
 
   // Allocates the memory, once. kResourceExhausted if there is none.
   Status Reserve();
-  // Copies the state; `snapshot` has all but weights and slots. `digest`: that
-  // of weights and slots.
+  // Copies the state. `snapshot` has all but weights and slots, and `digest` is
+  // the digest of weights and slots.
   void Keep(const StepSnapshot& snapshot, int64_t epoch, int64_t digest);
   // Writes the copy to the state, and its snapshot to *snapshot.
   void Restore(StepSnapshot* snapshot);

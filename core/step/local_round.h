@@ -45,7 +45,7 @@ class LocalRound {
   void Scale(double scale);
   // Moves the weights by `mean`, the replicas' mean, which has the layout of
   // gradients and state changes. Null, with overlap: the weights return to
-  // those of Begin.
+  // Begin's.
   void Finish(const float* mean);
   // After Finish: writes to `start` the weights with which a replica begins the
   // next round. `contribution` is what EndReplica wrote for it, with this

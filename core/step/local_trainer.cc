@@ -126,7 +126,7 @@ void LocalTrainer::FinishRound() {
   round_.Finish(memory_.persistent().gradients);
 }
 
-// `begin`: the time at which the replica's steps begin.
+// `begin` is the time at which the replica's steps begin.
 int64_t LocalTrainer::Deadline(int64_t begin) const {
   const double seconds = config_.options.local.round_deadline_seconds;
   if (seconds <= 0) return INT64_MAX;
@@ -200,7 +200,7 @@ Status LocalTrainer::TrainReplicas(Batch* batch, int64_t steps,
 }
 
 // Trains the steps of one replica, and computes its change. A late replica, or
-// one that does not take part, only skips its data.
+// a replica that does not take part, only skips its data.
 Status LocalTrainer::TrainReplica(int k, Batch* batch, int64_t steps,
                                   BatchLoader* loader, bool waits) {
   Clock* const clock = config_.options.clock;

@@ -43,7 +43,7 @@ class LocalTrainer {
   // gives the others in order: for each replica all of the round. *last becomes
   // the last batch. *applied is false if another rank gave the round up.
   // After it participation() has the replicas that took part, and
-  // Stepper::report() those in the mean.
+  // Stepper::report() the replicas in the mean.
   Status TrainRound(const Batch& batch, int64_t steps, BatchLoader* loader,
                     Batch* last, bool* applied);
   // The time of a round in nanoseconds: all its steps on this rank, and the
@@ -70,7 +70,7 @@ class LocalTrainer {
   int late_replicas() const { return late_replicas_; }
 
  private:
-  // `waits`: also for late replicas.
+  // If `waits`, late replicas are trained too.
   Status TrainReplicas(Batch* batch, int64_t steps, BatchLoader* loader,
                        bool waits);
   Status TrainReplica(int k, Batch* batch, int64_t steps, BatchLoader* loader,

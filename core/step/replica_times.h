@@ -35,9 +35,9 @@ class ReplicaTimes {
     return nanos;
   }
   // A running average, for rounds; zero if not known. The time since the last
-  // call counts a quarter, the earlier average the rest. `soon`: few steps were
-  // measured. If the first average is from such a call, the next call replaces
-  // it.
+  // call counts a quarter, the earlier average the rest. `soon` means that few
+  // steps were measured. If the first average is from a call with `soon`, the
+  // next call replaces it.
   int64_t Average(bool soon) {
     const int64_t now = Take();
     if (now == 0) return average_;

@@ -1,6 +1,6 @@
-// StepReport: the report that each rank sends to the others in a step. It has a
-// row for each of the rank's replicas (loss and metrics), and the time of a
-// replica in the previous step. It also has the rank's request to give up the
+// StepReport: the report that each rank sends to the other ranks in a step. It
+// has a row for each of the rank's replicas (loss and metrics), and the time of
+// a replica in the previous step. It also has the rank's request to give up the
 // step (0 if there is none; see StopRequests).
 //
 // It is sent while the gradients are computed, with all states in each step. So

@@ -98,8 +98,8 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* applied) {
   return Status();
 }
 
-// Runs the passes of all replicas of this rank. `is_second_try`: the second
-// time in one step; the report of the first time stays.
+// Runs the passes of all replicas of this rank. `is_second_try` means the
+// second time in one step. The report of the first time stays.
 Status Stepper::TrainReplicas(bool is_second_try) {
   Batch batch = batch_;
   if (is_second_try && loader_ != nullptr &&

@@ -65,8 +65,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   void BeginStep();
   void WarnOfNothingToTrain() const;
 
-  // The parts of a step; see Model. `for_loss`: the output is left as the loss
-  // reads it.
+  // The parts of a step; see Model. If `for_loss`, the output is left as the
+  // loss reads it.
   Status Forward(const float* x, int64_t examples, bool training,
                  bool for_loss);
   Status ComputeLoss(const Batch& batch, double* loss);
@@ -141,7 +141,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   GradientExchange* active_exchange_ = nullptr;
 
   // The step under way.
-  int replica_ = 0;                // index of the present one of this rank
+  int replica_ = 0;                // index of this rank's present replica
   Batch batch_;                    // the first replica's batch
   BatchLoader* loader_ = nullptr;  // reads the batches of the other replicas
   int64_t last_examples_ = 0;      // the examples of all ranks in the last step

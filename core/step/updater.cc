@@ -64,8 +64,8 @@ float* Updater::AverageOf(int64_t from) const {
          from;
 }
 
-// Averages after every step, also one that only adds gradients, and takes the
-// weights themselves until the first update, as Keras does.
+// Averages after every step, also after a step that only adds gradients, and
+// takes the weights themselves until the first update, as Keras does.
 void Updater::Average(int64_t n, float* weights, float* average) const {
   const Optimizer& optimizer = config_.optimizer;
   const int64_t updates = optimizer.Updates(iterations_);
