@@ -1,7 +1,7 @@
 // BackgroundSaver: checkpoints written by another thread.
 //
 // The training thread waits only for the copy of the state. The next save waits
-// until the one in flight has finished.
+// until the save in flight has finished.
 
 #ifndef RINGLET_IO_CHECKPOINT_BACKGROUND_SAVER_H_
 #define RINGLET_IO_CHECKPOINT_BACKGROUND_SAVER_H_

@@ -174,7 +174,8 @@ class BackupAndRestoreCallback final : public Callback {
     Notice("warning: %s: %s", action, status.message());
   }
 
-  // An error of a joining worker ends only this worker; the others do not wait.
+  // An error of a joining worker ends only this worker; the other workers do
+  // not wait.
   static Status ExchangeUnlessJoining(const FitState& fit,
                                       const Status& status) {
     if (fit.details->is_joining && !status.ok()) return status;
@@ -183,7 +184,7 @@ class BackupAndRestoreCallback final : public Callback {
 
   // True if the fit continues without backups: an elastic job has its state in
   // memory. Another chief may have locked the folder, such as a stopped one or
-  // that of another partition. Or a new chief's disk cannot be used.
+  // the folder of another partition. Or a new chief's disk cannot be used.
   static bool MayContinueWithout(const FitState& fit, const Status& opened) {
     return fit.model->collective()->elastic() &&
            (fit.details->after_loss ||
@@ -216,7 +217,7 @@ class BackupAndRestoreCallback final : public Callback {
   // Removes the backup that this worker saved while it was the chief of an
   // elastic job. The chief also tries to remove the backup of an earlier chief
   // that kept the folder locked. A backup of another run stays, and so does
-  // that of the present chief in the same directory.
+  // the present chief's in the same directory.
   void RemoveLeft(const FitState& fit) const {
     SafetensorsReader file;
     Status status = OpenNewest(options_.files, directory_, &file);

@@ -1,8 +1,8 @@
 // The keys and the texts are part of the file format
-// (docs/checkpoint_format.md): a changed text makes every older backup one of
-// another run. A difference that state cannot follow is an error. A difference
-// that only changes the numbers from here on is a warning, and all errors come
-// before the first warning.
+// (docs/checkpoint_format.md): a changed text makes every older backup a backup
+// of another run. A difference that state cannot follow is an error. A
+// difference that only changes the numbers from here on is a warning, and all
+// errors come before the first warning.
 
 #include "backup_metadata.h"
 

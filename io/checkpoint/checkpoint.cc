@@ -109,7 +109,7 @@ Status Save(const std::string& path, const Saveables& state,
   return file.Commit(replaced, options.replace);
 }
 
-// Saves may come with every step: of those that succeed, one a second is
+// Saves may come with every step: of the saves that succeed, one a second is
 // recorded.
 void RecordSave(const std::string& path, uint64_t bytes, int64_t begin,
                 const Status& saved) {

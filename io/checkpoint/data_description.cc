@@ -78,7 +78,7 @@ using Role = TableColumn::Role;
 constexpr const char* kRoles[] = {"dropped", "value", "label", "weight"};
 
 // Neighbours of one role are one object. "columns" has the names of the values,
-// and "label" that of the label.
+// and "label" the column of the label.
 void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
   json->Key("table").BeginArray();
   std::vector<std::string> names;
@@ -321,8 +321,8 @@ void WriteWindows(const DataDescription& description, JsonWriter* json) {
   json->EndObject();
 }
 
-// `inputs`: the model's input values; each row has an equal part of them; 0:
-// unknown.
+// `inputs` is the number of the model's input values, or 0 if it is not known.
+// Each row has an equal part of them.
 Status ReadWindows(const Json& json, int64_t inputs,
                    DataDescription* description) {
   if (!json) return Status();

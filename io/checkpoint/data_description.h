@@ -26,7 +26,7 @@ bool CanBeSaved(const std::vector<std::string>& names,
                 size_t max_bytes = kMaxNamesBytes);
 
 // The most bytes of a vocabulary's tokens in a model file. A larger vocabulary,
-// or one with tokens that the file cannot have, is kept as a digest.
+// or a vocabulary with tokens that the file cannot have, is kept as a digest.
 constexpr size_t kMaxVocabularyBytes = 2 * kMaxNamesBytes;
 std::string VocabularyDigest(const std::vector<std::string>& vocabulary);
 

@@ -55,7 +55,7 @@ void SummarizeArray(const NpyArray& array, TensorInfo* info) {
 }
 
 struct ModelDescription {
-  std::string summary;   // "": there is no configuration, or a damaged one
+  std::string summary;   // "" if there is no configuration, or a damaged one
   std::string compiled;  // "": not compiled, or damaged; then no `arguments`
   CompileArguments arguments;
 };

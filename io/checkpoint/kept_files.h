@@ -3,8 +3,8 @@
 //
 // The list is part of the callback's state, and equal on all ranks. A file is
 // removed only if its name fits the callback's pattern and it has the bytes
-// that were written. The list alone is no proof: it may come from a backup, and
-// a worker that becomes the chief may have another disk.
+// that were written. The list alone is not a proof: it may come from a backup,
+// and a worker that becomes the chief may have another disk.
 
 #ifndef RINGLET_IO_CHECKPOINT_KEPT_FILES_H_
 #define RINGLET_IO_CHECKPOINT_KEPT_FILES_H_

@@ -161,8 +161,8 @@ class ModelCheckpointCallback final : public Callback {
  private:
   // The elements of unsaved_. The values of filepath_'s fields are last.
   enum : size_t {
-    kUnsavedEpoch,     // from 1 on; 0: the last save was written
-    kUnsavedBatch,     // from 1 on; 0: the save was of an epoch
+    kUnsavedEpoch,     // from 1 on, 0 if the last save was written
+    kUnsavedBatch,     // from 1 on, 0 if the save was of an epoch
     kUnsavedChecksum,  // a checksum of the weights that were to be saved
     kUnsavedBest,      // best_ after that save
     kUnsavedLogs,
@@ -354,8 +354,8 @@ class ModelCheckpointCallback final : public Callback {
     }
   }
 
-  // `epoch` counts from 1. `batch`, from 1, is the batch that has ended; 0: the
-  // epoch has ended.
+  // `epoch` counts from 1. `batch`, from 1, is the batch that has ended, or 0
+  // if the epoch has ended.
   Status MakePath(int64_t epoch, const Logs& logs, int64_t batch,
                   std::string* path) const {
     std::vector<PathField> fields;
@@ -454,7 +454,7 @@ class ModelCheckpointCallback final : public Callback {
     } else if (path == fit.details->saved.path) {
       fit.details->saved.path.clear();  // another callback's file, now replaced
     }
-    // A NaN is no best value yet.
+    // A NaN is not yet a best value.
     const bool is_best =
         options_.save_best_only && !std::isnan(best) && best != best_;
     best_ = best;

@@ -1,6 +1,6 @@
 // Files are not trusted. A configuration is first built without memory for
-// weights. Its sizes are compared with those of the tensors, which the length
-// of the file bounds. Only then is memory allocated.
+// weights. Its sizes are compared with the tensors' sizes, which the length of
+// the file bounds. Only then is memory allocated.
 
 #include "ringlet/checkpoint.h"
 
@@ -32,8 +32,8 @@ Status SeedFromText(const std::string& text, uint64_t* seed) {
                          Printable(text).c_str());
 }
 
-// A configuration may have any sizes. The length of the file bounds those of
-// its tensors, and memory is allocated only for these.
+// A configuration may have any sizes. The length of the file bounds the sizes
+// of its tensors, and memory is allocated only for these.
 Status CheckSizes(const SafetensorsReader& file, const Model& model) {
   for (const Variable& v : model.variables()) {
     const StoredTensor* tensor = file.Find(kWeightsPrefix + v.path);
@@ -86,9 +86,9 @@ class Progress final : public Saveable {
   Saveable& optimizer_;
 };
 
-// An optimizer with local updates does not have the slots of one without. If
-// only one of the file and the model has local updates, slots start at zero, as
-// in each round.
+// An optimizer with local updates does not have the slots of an optimizer
+// without them. If only one of the file and the model has local updates, slots
+// start at zero, as in each round.
 bool HasOtherSlots(const SafetensorsReader& file, Saveable* optimizer) {
   const auto is_outer = [](const auto& item) {
     return StartsWith(item.name, kOuterPrefix);
@@ -106,7 +106,7 @@ void WarnOfNotFinite(const std::string& path, const Model& model,
   if (!bad.empty()) Notice("warning: %s", bad.c_str());
 }
 
-// `compiled`: the file also has the state of an optimizer, which is ignored.
+// If `compiled`, the file also has the state of an optimizer, which is ignored.
 Status RestoreUncompiled(const std::string& path, bool compiled,
                          FileSystem* files, Model* model) {
   WeightsBuffer buffer(*model);

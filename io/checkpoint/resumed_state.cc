@@ -1,7 +1,7 @@
 // Match pairs the callbacks of this run with parts of the file: first by the
 // identity in the metadata, then by order. AppendState gives spans the names
-// of the file, and leaves out those without a part, so LoadCheckpoint need not
-// know of it. A part is loaded whole or not at all.
+// of the file, and leaves out tensors without a part, so LoadCheckpoint need
+// not know of it. A part is loaded whole or not at all.
 
 #include "resumed_state.h"
 

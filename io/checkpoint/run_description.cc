@@ -1,4 +1,4 @@
-// These texts are compared byte by byte with those of older files. A new
+// These texts are compared byte by byte with the texts of older files. A new
 // setting must add nothing to the text at its default; DescribeLayer keeps
 // older forms for this reason. A text is for a message too: a user reads the
 // first difference.

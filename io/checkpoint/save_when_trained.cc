@@ -194,7 +194,7 @@ class SaveWhenTrainedCallback final : public Callback {
     saving.metadata = metadata;
     saving.files = options_.files;
     const Status saved = SaveModel(model, path, saving);
-    // The folder was removed, which is no wrong input.
+    // The folder was removed, which does not mean that the input is wrong.
     return saved.code() == Code::kNotFound
                ? Error(Code::kIo, "%s", saved.message())
                : saved;
@@ -266,7 +266,7 @@ class SaveWhenTrainedCallback final : public Callback {
 
   const std::string path_;
   const SaveWhenTrainedOptions options_;
-  int64_t begun_at_ = -1;  // the model's steps before this fit; -1: not begun
+  int64_t begun_at_ = -1;  // the model's steps before this fit, -1 if not begun
 };
 
 }  // namespace

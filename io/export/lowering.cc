@@ -367,8 +367,8 @@ void LoweringBuilder::GlobalPool(Primitive* p, int max) {
   if (!masks.empty()) DivideByCount(p, masks[0]);
 }
 
-// A mean of the steps that count is that of the products with the mask, divided
-// by the mean of the mask.
+// A mean of the steps that count is the mean of the products with the mask,
+// divided by the mean of the mask.
 void LoweringBuilder::DivideByCount(Primitive* mean, int mask) {
   Primitive products = *mean, share = *mean;
   products.output = InputOf(*mean);
@@ -488,7 +488,8 @@ void LoweringBuilder::Masking(Primitive* p, int) {
   MultiplyByMask(p, Add(std::move(mask)));
 }
 
-// Removes the masks from the inputs. Returns the mask of each input; -1: none.
+// Removes the masks from the inputs. Returns the mask of each input, -1 for an
+// input without one.
 std::vector<int> LoweringBuilder::TakeMasks(Primitive* p) const {
   std::vector<int> masks;
   if (p->layer->masked_inputs == 0) return masks;
@@ -519,7 +520,7 @@ void LoweringBuilder::MultiplyByMask(Primitive* p, int mask) {
   p->inputs = {p->inputs[0], AddColumn(*p, mask)};
 }
 
-// `masks`: of queries, values and keys.
+// `masks` has the masks of queries, values and keys.
 void LoweringBuilder::MaskScores(Primitive* attend,
                                  const std::vector<int>& masks) {
   if (masks.empty()) return;
@@ -672,7 +673,7 @@ int LoweringBuilder::Project(const Primitive& layer, int input,
 
 // --- the layer of a TimeDistributed ------------------------------------------
 
-// The layer itself, or the one that it applies, with its name.
+// The layer itself, or the layer that it applies, with its name.
 const Layer& LoweringBuilder::AddStepLayer(const Layer& layer) {
   if (layer.kind != Is::kTimeDistributed) return layer;
   out_.layers.push_back(*layer.layer);

@@ -99,7 +99,7 @@ struct Primitive {
   std::vector<int> inputs;       // indices of primitives
   Shape output;
   // If not 0, the primitive is of a layer that a TimeDistributed applies. It is
-  // applied to each of so many steps, and shapes are those of one step. A
+  // applied to each of this number of steps, and shapes are of one step. A
   // kReshape begins and ends such primitives.
   int64_t steps = 0;
 
@@ -160,7 +160,7 @@ struct Lowering {
 Status Lower(Model* model, const char* target, Lowering* lowering);
 
 // The center, scale and offset of a kAffine or a kBatchNormalize. `weights` are
-// those of the model.
+// the model's.
 struct Affine {
   std::vector<float> center, scale, offset;
 };
@@ -171,8 +171,8 @@ int64_t GatesOf(Cell cell);
 // Numbers for each unit besides the gates: the state, and what else it needs.
 int64_t StatesOf(Cell cell);
 
-// The activation of a kRecurrence's gates, or that of its output if it has
-// none.
+// The activation of a kRecurrence's gates, or the activation of its output if
+// it has none.
 Activation GateOf(const Primitive& primitive);
 
 // True for kIdentity and kReshape.

@@ -1,6 +1,6 @@
 // The error of an autoencoder's output for an example.
 //
-// For io/export, and for the program's `predict`.
+// io/export and the program's `predict` use it.
 
 #ifndef RINGLET_IO_EXPORT_RECONSTRUCTION_H_
 #define RINGLET_IO_EXPORT_RECONSTRUCTION_H_

@@ -15,7 +15,8 @@ namespace ringlet {
 
 namespace {
 
-// Returns the metrics with the examples' weights, or those without.
+// Returns the metrics with the examples' weights, or the metrics without
+// weights.
 std::string ListOf(const std::vector<Metric>& metrics, bool weighted) {
   std::string text;
   for (const Metric& metric : metrics) {
@@ -70,7 +71,8 @@ std::string CompileArgumentsToJson(const Model& compiled) {
 
 namespace {
 
-// Reads a list, an object by names, or one value. `one`: an object is a value.
+// Reads a list, an object by names, or one value. With `one` an object is a
+// value.
 template <typename T, typename Read>
 Status ReadByOutput(const Json& json, const std::string& path, bool one,
                     const Read& read, ByOutput<T>* outputs) {

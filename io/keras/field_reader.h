@@ -96,8 +96,8 @@ class FieldReader {
   // A Keras object: a class with its config, or a name. False if there is none.
   bool Object(const char* key, const std::string& takes,
               const std::string& standard, KerasObject* object);
-  // Returns the present one of two names of a field; `name` if neither is
-  // present.
+  // Returns the name that is present, of two names of a field, or `name` if
+  // neither is present.
   const char* Either(const char* name, const char* older);
 
   // Finish() fails if the field is absent.

@@ -46,7 +46,7 @@ Status NameEntries(LayerGraph* graph) {
   return Status();
 }
 
-// Makes `reference` one to a RecurrentOutput, if its layer gives several
+// Makes `reference` refer to a RecurrentOutput, if its layer gives several
 // tensors. `output_names` are these references, and the names of their new
 // layers.
 Status ReferToOutput(const LayerGraph& graph, const std::string& path,
@@ -183,7 +183,7 @@ Status LinkCalls(LayerGraph* graph) {
 
 // Sorts the calls so that each comes after its inputs, and the calls of a layer
 // are in order of their numbers. If several orders are possible, it takes the
-// given one, or that of the file. A RecurrentOutput is directly after its
+// given name, or the name in the file. A RecurrentOutput is directly after its
 // layer. `first` are the calls of the model's inputs.
 Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
                  std::vector<int>* order) {
@@ -291,7 +291,7 @@ Status LinkGraph(LayerGraph* graph, FieldReader* fields,
   return CheckEnds(*graph);
 }
 
-// Compares a mask of the file with that of the model.
+// Compares a mask of the file with the model's mask.
 Status CheckMaskOf(const LayerGraph& graph, const LayerEntry& entry,
                    const MaskReference& mask,
                    const std::vector<Functional::Node>& node_of,

@@ -85,7 +85,7 @@ struct KerasObject {
   std::string path;         // the path of the name
   std::string config_path;  // the path of the config
 };
-// `more`: other fields beside those, which the caller reads.
+// `more` names the other fields, which the caller reads.
 Status ReadKerasObject(const Json& json, const std::string& path,
                        KerasObject* object,
                        std::initializer_list<const char*> more = {});

@@ -31,7 +31,7 @@ struct CallReference {
   int rank = 0;                // the rank of the numbers
 };
 
-// Arithmetic in a functional model that is no layer in Keras
+// Arithmetic in a functional model that is not a layer in Keras
 // (operation_json.h).
 enum class Operation : uint8_t {
   kNone,
@@ -101,8 +101,9 @@ Status ReadName(const Json& json, const KerasObject& object,
 
 Status CheckName(const std::string& name, const std::string& path);
 
-// `batch`: the first entry is the batch, and is null. `low`: the smallest
-// dimension; kOpenSize if sizes may be open. `sizes` describes these.
+// With `batch` the first entry is the batch, and is null. `low` is the smallest
+// permitted dimension, or kOpenSize if sizes may be open. `sizes` describes the
+// dimensions.
 constexpr int64_t kOpenSize = -1;
 void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
                Shape* shape, const char* sizes = "");

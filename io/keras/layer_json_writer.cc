@@ -1,6 +1,6 @@
-// Writes a layer as Keras's configuration JSON. Its fields are those of its row
-// in core/layers/layer_table.cc, and the type of a field's value decides how it
-// is written.
+// Writes a layer as Keras's configuration JSON. Its fields are the fields of
+// its row in core/layers/layer_table.cc, and the type of a field's value
+// decides how it is written.
 
 #include <cmath>
 #include <string>

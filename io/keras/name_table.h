@@ -23,7 +23,7 @@ class NameTable {
     for (const Named<T>& entry : table) Add(Words(entry.names));
   }
   void Add(const std::vector<std::string>& names) { rows_.push_back(names); }
-  // `aliases`: with a blank between them.
+  // `aliases` are separated by blanks.
   void Add(const char* name, const char* aliases);
   size_t size() const { return rows_.size(); }
   const std::vector<std::string>& Row(size_t i) const { return rows_[i]; }

@@ -12,7 +12,7 @@
 
 namespace ringlet {
 
-// True for an operation: an object that is no layer in Keras.
+// True for an operation: an object that is not a layer in Keras.
 bool IsOperation(const KerasObject& object);
 // Reads the operation's fields except its name.
 Status ReadOperation(const KerasObject& object, FieldReader* fields,

@@ -34,9 +34,10 @@ class CSlots {
   };
 
   // `primitives` outlive the CSlots, and have a kind each. `outputs` are the
-  // primitives of the model's outputs. `uses_in`, for each input, and
-  // `uses_out`: the caller has the memory; else the CSlots have a buffer for
-  // it. An output that is a view of an input has its slot, and is to be copied.
+  // primitives of the model's outputs. If uses_in[i], input i is in the
+  // caller's memory, otherwise in a buffer of the CSlots. `uses_out` says the
+  // same of the outputs. An output that is a view of an input has the input's
+  // slot, and the caller of CSlots must copy it.
   CSlots(const Primitives& primitives, std::vector<Kind> kinds,
          const std::vector<int>& outputs, const std::vector<bool>& uses_in,
          bool uses_out);
@@ -52,7 +53,7 @@ class CSlots {
   // Adds a buffer for this primitive only.
   int AddBuffer(int64_t elements, int index);
 
-  // Places elements of so many bytes. Returns the bytes of all buffers.
+  // Places elements of `element` bytes each. Returns the bytes of all buffers.
   size_t Place(size_t element);
   int num_buffers() const { return static_cast<int>(buffers_.size()); }
   int64_t elements(int buffer) const {

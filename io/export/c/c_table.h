@@ -25,7 +25,7 @@ class CTable {
   Status Make(const DataDescription& data, int64_t values);
 
   int64_t num_columns() const { return static_cast<int64_t>(columns_.size()); }
-  // The names of the columns, and the texts of those that have categories.
+  // The names of the columns, and the texts of columns with categories.
   // `prefix` begins the names of the functions.
   std::string Declarations(const std::string& prefix) const;
   std::string Definitions(const std::string& prefix) const;

@@ -145,7 +145,7 @@ Int8Model::Step Int8Model::NewStep(int8::Kernel kernel) const {
 
 // --- primitives --------------------------------------------------------------
 
-// Filters are the last axis of a kernel in Keras, or the last but one of a
+// Filters are the last axis of a kernel in Keras, or the second last axis of a
 // kConvTranspose. Here they are the first one.
 void Int8Model::AddProduct() {
   const Quantization& x = QuantizationOf(p_->inputs[0]);

@@ -82,8 +82,9 @@ class Int8Model {
   struct Range {
     float least = 0, most = 0;
   };
-  // The place of an input's tokens in the memory; the constants with its
-  // factors and shifts, in the steps of its int8 numbers; -1 if there is none.
+  // What a step knows of an input. `first_token` is the place of its tokens in
+  // the memory. `factors` and `shifts` are the numbers of the constants that
+  // convert its int8 numbers. Each is -1 if there is none.
   struct In {
     int64_t first_token = -1;
     int factors = -1, shifts = -1;
@@ -250,8 +251,9 @@ class Int8Model {
   std::string Entries(bool softmax, const CInterface& c) const;
 
   PlainModel plain_;
-  Lowering lowering_;          // the plain model's primitives
-  std::vector<Range> ranges_;  // the ranges of its primitives that are no views
+  Lowering lowering_;  // the plain model's primitives
+  std::vector<Range>
+      ranges_;  // the ranges of its primitives that are not views
   std::vector<Quantization> quantizations_;
   std::vector<CSlots::Kind> kinds_;
   std::unique_ptr<CSlots> slots_;

@@ -479,8 +479,8 @@ Status PlainModelBuilder::AddBatchNormalization() {
 
 // --- the model ---------------------------------------------------------------
 
-// An output is a node that computes, and no other output; else a Rescaling
-// follows.
+// An output is a node that computes, and is not also another output. Otherwise
+// a Rescaling follows.
 void PlainModelBuilder::AddOutputs() {
   std::set<int> taken;
   for (int k = 0; k < model_.num_outputs(); ++k) {

@@ -41,7 +41,7 @@ struct PlainModel {
   std::vector<Output> outputs;
 };
 
-// kInvalidArgument names a layer that cannot become one of these.
+// kInvalidArgument names a layer that cannot become such a primitive.
 Status MakePlain(Model* model, PlainModel* plain);
 
 }  // namespace ringlet

@@ -45,7 +45,7 @@ void PlainGraph::CountReads() {
 }
 
 // Sets *path to the primitives from this one's input back to an input of the
-// model, which is the last. False if one of them is no view, or is read by
+// model, which is the last. False if one of them is not a view, or is read by
 // other primitives too.
 bool PlainGraph::PathToInput(int index, std::vector<int>* path) const {
   path->clear();

@@ -29,7 +29,7 @@ class PlainGraph {
   bool IsInFrontEnd(int index) const {
     return in_front_end_[static_cast<size_t>(index)];
   }
-  // The primitive with this one's node: itself, if it has one of its own.
+  // The primitive with the node of this primitive: itself, if it has a node.
   int WithNode(int index) const;
   int WithNodeOfOutput(int k) const {
     const auto node = static_cast<size_t>(model_->output_node(k));

@@ -2,9 +2,9 @@
 // file.
 //
 // Tensors are indices, and get their names when they are made. -1 is an omitted
-// input of a node. Fields and numbers are those of onnx.proto (opset 13, IR 7).
-// A graph depends only on what was added, so the same model gives the same
-// bytes on every machine.
+// input of a node. Fields and numbers are from onnx.proto (opset 13, IR 7). A
+// graph depends only on what was added, so the same model gives the same bytes
+// on every machine.
 
 #ifndef RINGLET_IO_EXPORT_ONNX_ONNX_GRAPH_H_
 #define RINGLET_IO_EXPORT_ONNX_ONNX_GRAPH_H_
@@ -93,7 +93,7 @@ class OnnxGraph {
               int output = 0);
   // Returns output number `output` of the node that makes `tensor`.
   int OutputOfSameNode(int tensor, int output);
-  // `floats` outlive the graph, or are those of KeepFloats.
+  // `floats` outlive the graph, or are from KeepFloats.
   int AddWeight(const std::string& name, const OnnxInts& dims,
                 const float* floats, const StridedLayout& layout);
   int AddFloats(const std::string& name, const OnnxInts& dims,

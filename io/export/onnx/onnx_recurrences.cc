@@ -17,7 +17,7 @@
 namespace ringlet {
 namespace {
 
-// By value of Cell. `order`: Keras's gates in ONNX's order.
+// By value of Cell. `order` has the indices of Keras's gates in ONNX's order.
 constexpr struct {
   const char* op;
   int order[4];
@@ -152,7 +152,8 @@ int OnnxConverter::Reversed(int y, int axis) {
   return builder_.Node("Slice", {y, from, to, axis, by});
 }
 
-// The output of `recurrence` in Keras's order of axes, from that of its node.
+// The output of `recurrence` in Keras's order of axes, made from its node's
+// output.
 int OnnxConverter::WithoutDirection(int y, const Primitive& recurrence) {
   const bool all_steps = recurrence.all_steps;
   const int axis = builder_.Ints("/direction", {all_steps ? 1 : 0});
