@@ -27,7 +27,8 @@ class AtomicFile {
   ~AtomicFile();
   // Reserves `bytes`. Removes the temporary files of interrupted writers of
   // `path`, as far as this user may. If two write at the same time, the file of
-  // the last Commit stays. `is_private`: as FileSystem::CreatePrivate.
+  // the last Commit stays. With `is_private` the file is made by
+  // FileSystem::CreatePrivate.
   Status Open(FileSystem* files, const std::string& path, int64_t bytes,
               bool is_private = false);
   File* file() { return file_.get(); }

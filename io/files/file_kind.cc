@@ -40,7 +40,7 @@ uint64_t LoadLittleEndian(const std::string& text, size_t at, int bytes) {
 
 // --- archives ---------------------------------------------------------------
 
-// Decides by the names of its files: that of the first one, and those in the
+// Decides by the names of its files: the first name, and the names in the
 // directory at its end.
 Format ZipFormat(const std::string& head, const std::string& tail) {
   const std::string first =
@@ -303,7 +303,7 @@ void DescribeGzip(const std::string& head, const std::string& path,
 }  // namespace
 
 // A protocol buffer that begins with ir_version, followed by one of the strings
-// or the graph of an ONNX model. Zeros there are no field: they may be the
+// or the graph of an ONNX model. Zeros there are not a field: they may be the
 // length of a safetensors header of more than a MB.
 bool IsOnnx(const std::string& head) {
   const unsigned next = ByteAt(head, 2);

@@ -68,7 +68,7 @@ Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);
 // Returns `error`, the error of a reader that expected one of `expected`. If
 // the file is known to have another format: kInvalidArgument "m.keras: is a
 // model of Keras 3 (.keras), not safetensors or npz; <advice>". With kGzip in
-// `expected` the reader unpacks, so the format is that of the content.
+// `expected` the reader unpacks, so the format is the format of the content.
 Status WrongKindError(FileSystem* files, const std::string& path,
                       std::initializer_list<FileKind::Format> expected,
                       const Status& error);

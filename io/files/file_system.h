@@ -98,8 +98,8 @@ class FileSystem {
   // PosixFiles() does both in one step where the system can.
   virtual Status RenameNew(const std::string& from, const std::string& to);
   // Gives `path` the group and the permissions of the file `source`, if that
-  // exists and belongs to this user. kInvalidArgument if `source` is no plain
-  // file. The default does nothing.
+  // exists and belongs to this user. kInvalidArgument if `source` is not a
+  // plain file. The default does nothing.
   virtual Status CopyMode(const std::string& path, const std::string& source);
   // True if new files are sealed (SealedFiles).
   virtual bool seals() const { return false; }

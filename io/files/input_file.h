@@ -61,7 +61,7 @@ class InputFile {
 // kResourceExhausted, with the path, if there is no memory for `bytes`.
 Status CheckMemoryFor(const std::string& path, uint64_t bytes);
 
-// The CRC-32 of gzip and zip. `before`: the CRC-32 of the bytes before these.
+// The CRC-32 of gzip and zip. `before` is the CRC-32 of the bytes before these.
 uint32_t Crc32(const void* data, size_t bytes, uint32_t before = 0);
 
 // Computes the CRC-32 and the number of bytes of inflated raw deflate data,

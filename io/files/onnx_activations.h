@@ -8,9 +8,9 @@
 
 namespace ringlet {
 
-// A function is the activation if its numbers are `numbers`; a node that does
-// not give them has `defaults`. An export writes the first row of an
-// activation.
+// An ONNX function is this activation if its alpha and beta equal `numbers`. A
+// node without alpha and beta has `defaults`. An export writes the first row of
+// an activation.
 struct OnnxActivation {
   Activation activation;
   const char* name;

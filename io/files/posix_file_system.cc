@@ -226,7 +226,7 @@ class PosixFileLock final : public HeldLock {
   const Descriptor fd_;
 };
 
-// Never waits; false, with errno, if it cannot be locked.
+// Never waits. Returns false, with errno, if the file cannot be locked.
 bool TryLock(int fd) {
   return CallUninterrupted([&] { return flock(fd, LOCK_EX | LOCK_NB); }) == 0;
 }

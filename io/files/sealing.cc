@@ -94,7 +94,7 @@ class FileKey {
   unsigned char bytes_[crypto_aead_chacha20poly1305_ietf_KEYBYTES];
 };
 
-// Returns the size of the sealed file for so many bytes.
+// Returns the size of the sealed file for this number of bytes.
 int64_t SealedSize(int64_t bytes) {
   const int64_t piece = kPieceBytes, tag = kTagBytes;
   const int64_t pieces = std::max<int64_t>(1, (bytes + piece - 1) / piece);

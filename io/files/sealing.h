@@ -18,8 +18,8 @@ namespace ringlet {
 // Call it before the others. From any thread.
 Status BeginSealing();
 
-// Replaces the empty *file by one that seals what is written with the first of
-// `keys`.
+// Replaces the empty *file by a file that seals what is written with the first
+// of `keys`.
 Status SealNew(const JobKeys& keys, std::unique_ptr<File>* file);
 
 // Makes *file of the sealed file `below`. An error if it was sealed with none

@@ -32,7 +32,7 @@ constexpr int kTag = 1, kSimpleValue = 2, kHisto = 5;
 constexpr int kMin = 1, kMax = 2, kNum = 3, kSum = 4, kSumSquares = 5,
               kBucketLimit = 6, kBucket = 7;
 
-// As proto3 does: a field of value zero is left out, a sign counts.
+// Follows proto3: a field of value zero is left out, and -0 is not zero.
 void PutUnlessZero(std::string* out, int field, double value) {
   if (value != 0 || std::signbit(value)) PutDouble(out, field, value);
 }

@@ -31,7 +31,7 @@ namespace ringlet {
 
 class EventFile {
  public:
-  // As TensorBoard's own histograms.
+  // The histogram has the form of TensorBoard's own.
   static constexpr int kBuckets = 30;
   // Bytes that wait at most; records beyond them are refused.
   static constexpr size_t kMaxPending = size_t{1} << 20;

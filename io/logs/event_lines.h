@@ -28,8 +28,8 @@ bool IsEventLog(const std::string& head);
 // True for the binary format of earlier versions.
 bool IsTrail(const std::string& head);
 
-// False if `line` is no event of a log. *fields becomes its object, and *wall
-// its time in nanoseconds since 1970.
+// False if `line` is not an event of a log. *fields becomes its object, and
+// *wall its time in nanoseconds since 1970.
 bool ParseEventLine(const std::string& line, Json* fields, int64_t* wall);
 
 // A line as the report needs it. Numbers are -1, and texts empty, if the line
@@ -64,8 +64,8 @@ inline int64_t NanosBetween(int64_t from, int64_t to) {
   return to < from ? INT64_MIN : INT64_MAX;
 }
 
-// Parses any bytes. Lines that are no event are skipped and counted. The times
-// of a process are computed from its last reading of the wall clock.
+// Parses any bytes. Lines that are not events are skipped and counted. The
+// times of a process are computed from its last reading of the wall clock.
 EventLogContent ParseEventLog(const std::string& bytes);
 
 }  // namespace ringlet

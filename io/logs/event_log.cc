@@ -123,8 +123,8 @@ class FileEventLog final : public EventLog, private EventSink {
         static_cast<long long>(lost));
     Write(fields, static_cast<size_t>(bytes));
   }
-  // False if the file of this name is another one, as that of a second process
-  // after this one's was moved.
+  // False if this name belongs to another file, such as the file of a second
+  // process after this one's was moved.
   bool MoveToOld() const {
     struct stat own_file, named;
     if (lstat(path_.c_str(), &named) != 0) return errno == ENOENT;
@@ -132,7 +132,7 @@ class FileEventLog final : public EventLog, private EventSink {
            rename(path_.c_str(), old_path_.c_str()) == 0;
   }
   // The file becomes the old one. Other threads write to it until the
-  // descriptor is that of the new file. `pending`: the size of a line that
+  // descriptor belongs to the new file. `pending` is the size of the line that
   // follows.
   void Rotate(int64_t pending) {
     if (rotating_.test_and_set()) return;

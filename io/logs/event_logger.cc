@@ -62,7 +62,7 @@ class EventLoggerCallback final : public Callback {
   }
   Status OnTrainBatchBegin(FitState&) override {
     if (timed_) return Status();
-    // Times between epochs are no times of steps.
+    // Times between epochs are not times of steps.
     EventSink* const sink = g_events;
     if (sink == nullptr) return Status();
     for (auto& part : sink->parts) part = 0;

@@ -50,7 +50,7 @@ class ExampleLoggerCallback final : public RowLogger {
     }
     return RowLogger::OnSetup(fit);
   }
-  // The rows of a large batch, or of a round, are longer than those that a
+  // The rows of a large batch, or of a round, are longer than the rows that a
   // RowFile's state has.
   void AppendLiveState(std::vector<StateSpan>* spans) override {
     RowLogger::AppendLiveState(spans);

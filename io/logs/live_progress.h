@@ -54,8 +54,8 @@ const char* NameOf(LiveProgress::Phase phase);
 // "worker 2", "workers 1, 2"; empty without a wait.
 std::string AwaitedText(const LongWait& wait);
 
-// One line. `now`: of the monotonic clock. Numbers that are not finite are
-// null.
+// One line. `now` is a time of the monotonic clock. Numbers that are not finite
+// are null.
 std::string ToJson(const LiveProgress& progress, int64_t now);
 // In the text format of Prometheus, version 0.0.4.
 std::string ToPrometheus(const LiveProgress& progress, int64_t now);

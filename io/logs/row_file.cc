@@ -158,7 +158,7 @@ Status RowFile::CutAndKeepRows(int64_t end, int64_t size) {
 }
 
 // After a rollback training writes the same rows again. If the rows since then
-// are the first of those that were cut off, appends the others.
+// are the first of the rows that were cut off, appends the rest.
 void RowFile::WriteCutRows(int64_t size) {
   const std::string rows = std::exchange(cut_rows_, "");
   const int64_t written_again = size - cut_at_;

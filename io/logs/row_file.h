@@ -60,9 +60,9 @@ class RowFile {
   //     and a note reports it. The log may belong to another run.
   //   - It is a pipe: rows follow.
   //
-  // `in_memory`: the state is from another worker's memory, so its last row is
-  // known (AppendLiveState). `last`: this row, if it may be longer than the
-  // last row of a state.
+  // `in_memory` means that the state is from another worker's memory, so its
+  // last row is known (AppendLiveState). `last` is this row, if it may be
+  // longer than the last row of a state.
   //
   // If rank 0 fails, all ranks do. In an elastic job that continues from memory
   // it is a warning instead, and the rows of this writer are lost.
@@ -85,8 +85,8 @@ class RowFile {
     if (!pending_.empty()) Append(std::exchange(pending_, ""));
   }
 
-  // Closes the file. `keep_rows`: it may be opened again in this fit, so that
-  // rows which could not be written are kept until then.
+  // Closes the file. With `keep_rows` it may be opened again in this fit, and
+  // rows that could not be written are kept until then.
   void Close(bool keep_rows = false) {
     open_ = false;
     pending_.clear();

@@ -44,7 +44,7 @@ class RowLogger : public Callback {
   const char* const name_;
 
  protected:
-  // Called as the fit begins or continues. `last`: see RowFile::Open.
+  // Called as the fit begins or continues. RowFile::Open explains `last`.
   Status OpenFile(const FitState& fit, bool append,
                   const std::string& last = "") {
     // The restored state does not have this log, and has trained steps. Rows

@@ -29,9 +29,9 @@ class RowWriter {
   // to it meanwhile; then they are lost, with a warning.
   Status Open(const std::string& path);
   bool is_open() const { return file_ != nullptr; }
-  // Closes the log. `keep_rows`: rows that cannot be written wait for the next
-  // Open or Close. Otherwise they are lost, with a warning, after a wait for
-  // the reader of a pipe as long as it reads.
+  // Closes the log. With `keep_rows` rows that cannot be written wait for the
+  // next Open or Close. Otherwise they are lost, with a warning. If the log is
+  // a pipe, this waits as long as its reader reads.
   void Close(bool keep_rows);
 
   // Writes whole rows to the kernel. Rows that cannot be written are kept, with

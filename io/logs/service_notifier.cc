@@ -41,7 +41,7 @@ bool ServiceNotifier::MarkSentIfDue() {
 
 Status ServiceNotifier::OnTrainBatchEnd(FitState& fit, const Logs& logs) {
   if (!MarkSentIfDue()) return Status();
-  std::string text = fit.NextStep();  // the one that ends here
+  std::string text = fit.NextStep();  // the step that ends here
   if (const double* const loss = logs.Find("loss")) {
     text += FormatText(", loss %.4g", *loss);
   }

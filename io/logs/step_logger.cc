@@ -95,8 +95,8 @@ class StepLoggerCallback final : public RowLogger {
   const bool digests_;
   // True if the file's header has a column of digests.
   bool writes_digests_ = false;
-  // For each other column the number of the model's metric; -1: the model has
-  // no metric of that name.
+  // For each other column the number of the model's metric, or -1 if the model
+  // has no metric of that name.
   std::vector<int> columns_;
   std::string row_;
 };

@@ -187,8 +187,8 @@ class ProfilerCallback final : public Callback {
   }
 
  private:
-  // Estimates the events from those of the first step or round, and one more
-  // between two.
+  // Estimates the events from the number in the first step or round, and one
+  // more between two.
   void ReserveForAll(int64_t taken) {
     const size_t a_step = trace_.events() + 1;
     const auto steps = static_cast<uint64_t>((options_.steps - 1) / taken + 1);
@@ -211,7 +211,7 @@ class ProfilerCallback final : public Callback {
   Trace trace_;
   Tee tee_{&trace_};
   int64_t made_ = 0;    // steps
-  int64_t first_ = -1;  // steps before the traced ones; -1: not yet known
+  int64_t first_ = -1;  // steps before the traced ones, -1 if not yet known
   int64_t step_begin_ = 0, step_end_ = -1;
   bool tracing_ = false;
 };

@@ -1,6 +1,6 @@
 // Names that other programs have written are matched in steps: first equal
 // names, then names with equal ends. If two weights match one tensor, or two
-// tensors one weight, that is an error. There is no guess.
+// tensors one weight, that is an error. ringlet does not guess.
 
 #include "keras_layout.h"
 
@@ -94,7 +94,7 @@ bool AreUnnamed(const WeightsFile& file) {
 
 constexpr size_t kNormalizationArrays = 3;  // mean, variance, count
 
-// The arrays of model.get_weights(): those of variables, and the arrays of
+// The arrays of model.get_weights(): the variables, and the arrays of
 // Normalizations between them.
 struct ArrayOrder {
   std::vector<size_t> variables;
@@ -217,7 +217,8 @@ class KerasWeightFinder {
     return places;
   }
 
-  // Matches the arrays in order, without those of Normalizations (`others`).
+  // Matches the arrays in order, without the arrays of Normalizations
+  // (`others`).
   void MatchAround(const std::vector<size_t>& variables,
                    const std::map<std::string, size_t>& others) {
     std::set<size_t> skipped;
@@ -232,7 +233,7 @@ class KerasWeightFinder {
     }
   }
 
-  // The tensor's name as ringlet writes it; empty if it is not that of a
+  // The tensor's name as ringlet writes it; empty if it is not the name of a
   // weight.
   std::string NameOf(const StoredTensor& tensor) const {
     if (file_.is_from_ringlet()) {
@@ -345,7 +346,7 @@ bool IsRead(const StoredTensor* tensor) {
   return tensor != nullptr && tensor->unread.empty();
 }
 
-// Finds the tensor with this name, or else the only one that has groups in
+// Finds the tensor with this name, or else the only tensor that has groups in
 // front of it ("body/norm/mean" for "norm/mean").
 const StoredTensor* FindByPath(const WeightsFile& file,
                                const std::string& path) {

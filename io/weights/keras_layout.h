@@ -14,7 +14,7 @@
 namespace ringlet {
 
 // Sets one entry for each of model.variables(); null if missing. Shapes are not
-// compared. `parts`: there may be fewer or more arrays without names than
+// compared. With `parts` there may be fewer or more arrays without names than
 // weights. kInvalidArgument if two tensors match a weight, or two weights a
 // tensor.
 Status FindKerasWeights(const WeightsFile& file, const Model& model, bool parts,
@@ -29,7 +29,8 @@ struct StoredNormalization {
   const StoredTensor* count;  // may be null
 };
 
-// Not for a file of ringlet, which has them in the model's configuration.
+// Do not call it for a file of ringlet, which has them in the model's
+// configuration.
 std::vector<StoredNormalization> FindNormalizations(const WeightsFile& file,
                                                     const Model& model);
 

@@ -11,7 +11,7 @@
 
 namespace ringlet {
 
-// The paths of all layers that are no models, as "dense" or "body/dense".
+// The paths of all layers that are not models, as "dense" or "body/dense".
 std::vector<std::string> LayersInKerasOrder(const Model& model);
 
 }  // namespace ringlet

@@ -285,7 +285,7 @@ bool HasOtherAlphas(const std::vector<std::string>& mismatched) {
                      });
 }
 
-// `none`: no weight is loaded.
+// `none` is true if no weight is loaded.
 Status CheckReport(const WeightsFile& file, const LoadWeightsOptions& options,
                    bool none, const WeightsReport& report) {
   const bool others = !none && (options.by_name || options.skip_mismatch);

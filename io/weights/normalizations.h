@@ -1,5 +1,5 @@
 // The mean and variance of Normalizations, in the metadata of ringlet's files
-// with weights. They belong to the weights, and are no tensors.
+// with weights. They belong to the weights, and are not tensors.
 
 #ifndef RINGLET_IO_WEIGHTS_NORMALIZATIONS_H_
 #define RINGLET_IO_WEIGHTS_NORMALIZATIONS_H_
@@ -20,7 +20,7 @@ constexpr char kNormalizationsKey[] =
 // As JSON, by the layers' names; empty if the model has none, or too many for a
 // file's header.
 std::string NormalizationsToJson(const Model& model);
-// Prints a note if it has too many. `where`: the file or folder.
+// Prints a note if it has too many. `where` names the file or folder.
 void PrintNormalizationsLeftOut(const Model& model, const char* where);
 
 // Finds that JSON in the metadata of a file of weights, a backup or a model; ""

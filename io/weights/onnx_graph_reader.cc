@@ -141,7 +141,7 @@ constexpr Named<std::vector<float> Node::*> kFactors[] = {
 };
 
 // Reads one attribute of a node. *value becomes the attribute's tensor or
-// floats if its name is one that a Constant has.
+// floats if its name is a name that a Constant has.
 Status ReadAttribute(ProtobufReader reader, Node* node, ConstantValue* value) {
   Attribute a;
   RINGLET_RETURN_IF_ERROR(ReadAttributeFields(&reader, &a));
@@ -242,7 +242,7 @@ Status ReadExternalData(ProtobufReader reader, ExternalData* external) {
 }
 
 // Sets the place of a tensor with elements in another file. If no length is
-// given, it is that of the shape, so the shape must be set.
+// given, it is the length of the shape, so the shape must be set.
 Status PlaceOutside(const ExternalData& external, OnnxTensor* tensor) {
   tensor->elements = OnnxElements::kInOnePiece;
   tensor->location = external.location;
@@ -255,7 +255,7 @@ Status PlaceOutside(const ExternalData& external, OnnxTensor* tensor) {
                     Printable(tensor->name).c_str());
 }
 
-// Checks that `bytes`, the length of the tensor's data, is that of its
+// Checks that `bytes`, the length of the tensor's data, is the length of its
 // elements.
 Status CheckBytes(const OnnxTensor& tensor, int64_t bytes) {
   const bool read = tensor.unread.empty();
@@ -319,7 +319,7 @@ Status AddTensor(OnnxTensor tensor, OnnxFileGraph* graph) {
   return Corruption("two tensors are called '%s'", Printable(key).c_str());
 }
 
-// Reads a tensor. `name` is that of the node which gives it; empty if the
+// Reads a tensor. `name` is the name of the node which gives it; empty if the
 // tensor has a name of its own.
 Status ReadTensor(ProtobufReader reader, const std::string& name,
                   OnnxFileGraph* graph) {

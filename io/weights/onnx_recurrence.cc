@@ -1,7 +1,7 @@
 // An operator's attributes are compared with the layer's settings one by one.
 // One without a counterpart in Keras is refused, since the weights alone would
-// load and compute other outputs. Defaults are those of the ONNX operators: an
-// attribute may be absent.
+// load and compute other outputs. Defaults are the defaults of the ONNX
+// operators: an attribute may be absent.
 
 #include "onnx_recurrence.h"
 
@@ -78,8 +78,8 @@ Status RefusedAttribute(const Node& node, const std::string& attribute,
                attribute.c_str(), layers);
 }
 
-// The activations of one direction are those of the gates and of the state; an
-// LSTM has another for the cell state.
+// The activations of one direction are for the gates and for the state; an LSTM
+// has another for the cell state.
 Status ReadActivations(const Node& node, int gates, bool second,
                        OnnxRecurrence* recurrence) {
   const size_t count = gates == 4   ? 3

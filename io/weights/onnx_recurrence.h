@@ -20,14 +20,15 @@ struct OnnxRecurrence {
   // The steps may be in reverse order before the node.
   bool time_may_be_reversed = false;
   bool resets_before = false;  // a GRU, before the state's product
-  // The node's initial states are values of the graph. Else they are zeros.
+  // The node's initial states are values of the graph. Otherwise they are
+  // zeros.
   bool has_states = false;
   // Names of Keras, or of ONNX with their numbers: "tanh", "Elu(0.5, 0)".
   std::vector<std::string> activations;
 };
 
-// Fills in the node's attributes. `gates` are those of its operator. An error
-// names the node and an attribute that no layer has.
+// Fills in the node's attributes. `gates` are the gates of its operator. An
+// error names the node and an attribute that no layer has.
 Status ReadOnnxRecurrence(const OnnxFileGraph::Node& node, int gates,
                           bool backward, OnnxRecurrence* recurrence);
 

@@ -24,8 +24,8 @@ namespace {
 
 using Node = OnnxFileGraph::Node;
 
-// An operator with weights, or one that takes images. `roles` are the names of
-// a node's inputs from the second on, as parts of a module.
+// An operator with weights, or an operator that takes images. `roles` are the
+// names of a node's inputs from the second on, as parts of a module.
 constexpr struct OnnxOp {
   const char *op, *roles[4];
   bool takes_images = false;  // takes and gives images with channels first
@@ -47,7 +47,8 @@ constexpr struct OnnxOp {
     {"AveragePool", {}, true},
 };
 
-// A recurrent operator. `order`: the indices of PyTorch's gates in ONNX.
+// A recurrent operator. `order` has the indices of PyTorch's gates in ONNX's
+// order.
 constexpr struct RecurrentOperator {
   const char* op;
   int gates, order[4];
@@ -94,7 +95,7 @@ struct Value {
   const OnnxTensor* tensor = nullptr;
   std::vector<int> axes;  // see OnnxWeight::axes
   enum Order : uint8_t { kUnknown, kFirst, kLast } order = kUnknown;
-  // True if all elements are those of `sources`, or 0.
+  // True if each element is an element of `sources`, or 0.
   bool is_copy = false;
   std::vector<const OnnxTensor*> sources;
   bool time_may_be_reversed = false;  // true after a Slice or a ReverseSequence
@@ -103,9 +104,9 @@ struct Value {
   int module = -1;
 };
 
-// Changes *axes, those of a tensor of this rank, as a Transpose with `perm`
-// does. An empty `perm` reverses the axes. False if `perm` is no permutation of
-// the axes.
+// Changes *axes, the axes of a tensor of this rank, as a Transpose with `perm`
+// does. An empty `perm` reverses the axes. False if `perm` is not a permutation
+// of the axes.
 bool TransposeAxes(int rank, const std::vector<int64_t>& perm,
                    std::vector<int>* axes) {
   std::vector<int> before = *axes, sorted(static_cast<size_t>(rank));
@@ -164,13 +165,14 @@ class OnnxWeightFinder {
     return found == values_.end() ? Value() : found->second;
   }
 
-  // A node that copies elements copies those of its first inputs: this many.
+  // A node that copies elements copies the elements of this number of first
+  // inputs.
   static size_t CopiedInputs(const Node& node) {
     return node.op == "Concat" ? node.inputs.size() : 1;
   }
 
   // Finds the values that are copied to a recurrent operator's initial states:
-  // they are no weights.
+  // they are not weights.
   void FindInitialStates() {
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
@@ -415,7 +417,7 @@ class OnnxWeightFinder {
 
   Status AddModule(const Node& node, const OnnxOp& op, Value* y) {
     if (InputOf(node, 1).tensor == nullptr || !AddIfNew(node)) {
-      return Status();  // its weights are computed, or those of another node
+      return Status();  // its weights are computed, or belong to another node
     }
     if (node.trans_a || node.scales) {
       return Error(Code::kUnimplemented,
@@ -486,7 +488,7 @@ class OnnxWeightFinder {
     return taken_.insert(std::move(tensors)).second;
   }
 
-  // True if the product is that of query, key and value in PyTorch's
+  // True if the product makes query, key and value in PyTorch's
   // MultiheadAttention.
   bool HasPackedBias(const Node& node) const {
     const auto sum = sums_.find(node.output);
@@ -521,7 +523,8 @@ class OnnxWeightFinder {
   }
 
   // The module's name: "conv1" if one of its parts' names is "conv1.weight" or
-  // "conv1/kernel". Else it is the node's: "body.conv1" for "/body/conv1/Conv".
+  // "conv1/kernel". Otherwise it is the node's name: "body.conv1" for
+  // "/body/conv1/Conv".
   static std::string NameOf(const Node& node,
                             const std::vector<std::string>& names) {
     for (const std::string& name : names) {

@@ -23,7 +23,7 @@ class SafetensorsIndex : public TensorFile {
   // Opens every shard once. kCorruption or kNotFound names the shard and, if it
   // is about one, the tensor. The tensors are in the order of the index.
   Status Open(FileSystem* files, const std::string& path) override;
-  // As SafetensorsReader::Read.
+  // Like SafetensorsReader::Read.
   Status Read(const StoredTensor& tensor, void* elements) const override;
 
  private:

@@ -3,7 +3,7 @@
 // model.json has groups of weights (weightsManifest). The bytes of a group
 // follow one another in its shards, files in the folder of model.json. A weight
 // may begin in one shard and end in the next. Quantized weights are float32 in
-// memory. Files are not trusted: all sizes are compared with those of the
+// memory. Files are not trusted: all sizes are compared with the sizes of the
 // shards before memory is allocated.
 
 #ifndef RINGLET_IO_WEIGHTS_TFJS_WEIGHTS_H_

@@ -24,7 +24,7 @@ struct TorchWeight {
   bool channels_first = false;
   bool channels_last = false;
   // The units of a GRU, with the reset gate before the update gate: the first
-  // two blocks of so many are exchanged. Else 0.
+  // two blocks of this size are exchanged. Otherwise 0.
   int64_t exchanged_units = 0;
   // The tensor is `parts` blocks of this weight's size, one after another, and
   // block `part` is the weight.

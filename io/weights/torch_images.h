@@ -16,7 +16,7 @@ class TorchImages {
   explicit TorchImages(const Model& model);
 
   // The shape of `node`'s output as (height, width, channels); the height of
-  // (steps, channels) is 1. Rank 0 if the output is no image.
+  // (steps, channels) is 1. Rank 0 if the output is not an image.
   Shape Image(int node) const;
 
   // Sets the shape of the images that are flattened in `node`'s output. It has
@@ -44,8 +44,8 @@ class TorchImages {
     }
   };
 
-  // Adds the Output of the next node, from those of its inputs. `weighted`: its
-  // layer has weights.
+  // Adds the Output of the next node, made from the Outputs of its inputs.
+  // `weighted` is true if its layer has weights.
   void TrackNode(int node, bool weighted);
   // These set parts of the Output: for a layer that flattens, for a layer that
   // merges its inputs or keeps their order, and for the order of a Dense's

@@ -383,8 +383,8 @@ bool AnyHasName(const Model& model, const ModulesByName& by_names) {
   return false;
 }
 
-// Finds a weight of a layer of this kind in its module. `backward`: of the
-// backward direction.
+// Finds a weight of a layer of this kind in its module. With `backward` it is a
+// weight of the backward direction.
 void FindInModule(const Module& module, Layer::Kind kind,
                   const std::string& role, bool backward, TorchWeight* weight) {
   if (IsRecurrent(kind)) {

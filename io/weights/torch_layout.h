@@ -14,7 +14,7 @@
 
 namespace ringlet {
 
-// Sets one entry for each of model.variables(). `names_only`: modules are
+// Sets one entry for each of model.variables(). With `names_only` modules are
 // matched by name only, never by order. kInvalidArgument if the variable of a
 // tensor or its layout is ambiguous.
 Status FindTorchWeights(const WeightsFile& file, const Model& model,

@@ -25,10 +25,10 @@ namespace {
 
 constexpr size_t kMaxNpyHeaderBytes = (64 << 10) + 12;
 
-// Finds the format by the file's first six bytes: those of a zip archive, also
-// of an empty one, of an NPY file, of an ONNX model, or of JSON. Any other file
-// counts as safetensors. A safetensors file does not begin with these bytes: as
-// the length of its header they would be above the limit.
+// Finds the format by the file's first six bytes: the bytes of a zip archive,
+// also of an empty one, of an NPY file, of an ONNX model, or of JSON. Any other
+// file counts as safetensors. A safetensors file does not begin with these
+// bytes: as the length of its header they would be above the limit.
 Status FindFormat(FileSystem* files, const std::string& path,
                   WeightsFile::Format* format) {
   std::unique_ptr<File> file;
