@@ -18,7 +18,7 @@ struct BmpHeader {
   int bits = 0;
   uint32_t compression = 0;
   size_t color_bytes = 4;  // bytes of an entry of the palette
-  uint32_t colors = 0;     // the colors in the palette; 0: all
+  uint32_t colors = 0;     // the colors in the palette, 0 for all
   // The byte of each channel in a pixel of 32 bits; -1 if there is none.
   int channel_byte[4] = {2, 1, 0, -1};
 };

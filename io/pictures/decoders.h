@@ -24,8 +24,8 @@ Status DecodeJpeg(std::string_view file, bool size_only, bool gray,
 // Checks a header before any memory is allocated: both sizes are > 0, and the
 // pixels are at most kMaxPixels.
 Status CheckSize(uint64_t width, uint64_t height);
-// Allocates the pixels. `extra_bytes`: the decoder's own buffers, which must
-// fit into the memory together with the pixels.
+// Allocates the pixels. `extra_bytes` is the size of the decoder's own buffers,
+// which must fit into the memory together with the pixels.
 Status AllocatePixels(uint64_t extra_bytes, Picture* picture);
 // The error for a file that is shorter than its header requires.
 Status EndsEarly();

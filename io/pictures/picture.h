@@ -38,12 +38,12 @@ struct Picture {
 // False if the build is without libjpeg, so that JPEG files are refused.
 bool ReadsJpeg();
 
-// Makes the picture of a file's bytes. `channels` (1, 3 or 4) are those of the
-// picture: colours become gray by the luma of JPEG, and a missing alpha is 255.
-// An alpha is dropped unless `channels` is 4.
+// Makes the picture of a file's bytes. `channels` (1, 3 or 4) are the channels
+// of the picture: colours become gray by the luma of JPEG, and a missing alpha
+// is 255. An alpha is dropped unless `channels` is 4.
 //
-// kCorruption for a damaged file, kInvalidArgument for one of another format or
-// with too many pixels, kUnimplemented for a format that is not built in.
+// kCorruption for a damaged file, kInvalidArgument for a file of another format
+// or with too many pixels, kUnimplemented for a format that is not built in.
 Status DecodePicture(std::string_view bytes, int channels, Picture* picture);
 
 // Reads only the size, from the file's beginning, and the channels in it.

@@ -205,7 +205,7 @@ class PngReader {
     return inflated_bytes == raw->size() ? Status() : EndsEarly();
   }
 
-  // `rows`: each a byte for its filter, and its samples.
+  // Each of the `rows` has a byte for its filter, and then its samples.
   Status ReadPass(const Pass& pass, unsigned char* rows) {
     const uint32_t width = pass.Width(header_);
     const size_t bytes = header_.RowBytes(width);
@@ -321,7 +321,7 @@ class PngReader {
   Picture* const picture_;
   PngHeader header_;
   unsigned char palette_[256][3] = {};
-  std::string_view transparency_;  // tRNS; empty: none
+  std::string_view transparency_;  // of tRNS, empty without it
   std::string idat_;
 };
 

@@ -75,7 +75,7 @@ int64_t SumOf(const PixelWeights& pixels) {
   return sum;
 }
 
-// `in`: the first of the pixels' values. Only values of these pixels are read.
+// `in` is the first value of the pixels. Only values of these pixels are read.
 int64_t WeightedSum(const PixelWeights& row, const PixelWeights& column,
                     const unsigned char* in, size_t row_bytes,
                     size_t channels) {

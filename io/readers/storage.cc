@@ -101,7 +101,8 @@ int64_t StoredBytes(const Shape& shape, Storage storage) {
   bool is_empty = false;
   for (int i = 0; i < shape.rank(); ++i) {
     is_empty |= shape[i] == 0;
-    // Also sizes beside an axis of 0: their products are computed too.
+    // Sizes beside an axis of 0 are checked too, since their products are
+    // computed.
     const int64_t size = std::max<int64_t>(shape[i], 1);
     if (bytes > kLargest / size) return -1;
     bytes *= size;

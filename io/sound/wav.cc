@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kHeadBytes = 12;       // "RIFF", a length, "WAVE"
 constexpr size_t kMostFormatBytes = 40;  // the most bytes that are read
 constexpr int kMaxChunks = 4096;
-// A length from here on is that of a recorder that does not know it yet.
+// A recorder that does not know the length yet writes a length from here on.
 constexpr uint32_t kUnknownLength = 0x7FFFF000;
 constexpr uint32_t kIntegers = 1, kFloats = 3, kExtensible = 0xFFFE;
 
@@ -148,7 +148,7 @@ float SampleAt(const WavFormat& format, const char* bytes) {
                          : IntegerSample(bytes, format.bits);
 }
 
-// Writes a frame. False if a sample is no finite number.
+// Writes a frame. False if a sample is not a finite number.
 bool WriteFrame(const WavFormat& format, const char* frame, int64_t channels,
                 float* out) {
   const int bytes = format.bits / 8;

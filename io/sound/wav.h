@@ -35,7 +35,7 @@ bool LooksLikeWav(std::string_view bytes);
 bool HasSoundName(const std::string& path);
 
 // Reads the header. kCorruption for a damaged file, kInvalidArgument for one of
-// another format. A length of 0 or of more than a file can have is that of a
+// another format. A length of 0, or of more than a file can have, comes from a
 // recorder which could not write it: the samples then end with the file.
 Status ReadWavFormat(File* file, WavFormat* format);
 

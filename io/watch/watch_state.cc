@@ -22,7 +22,7 @@ namespace {
 constexpr char kWatchRoundKey[] = "watch_round", kWatchOpenKey[] = "watch_open",
                kWatchSettingsKey[] = "watch_settings",
                kWatchModelKey[] = "watch_model";
-// As many keys are kept in any case.
+// This number of keys is kept in any case.
 constexpr size_t kKeptKeys = 65536;
 constexpr char kWatchFreshName[] = "watch/new", kWatchSeenName[] = "watch/seen";
 

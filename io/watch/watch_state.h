@@ -20,7 +20,7 @@ namespace ringlet {
 // of 3e-8; the second would not be trained on.
 uint64_t ExampleKey(const std::string& path, int64_t bytes);
 
-// The file of the state, and the one that is locked while a process watches,
+// The file of the state, and the file that is locked while a process watches,
 // for the model in `model`.
 inline std::string WatchStatePath(const std::string& model) {
   return model + ".watch";
@@ -36,8 +36,8 @@ struct WatchState {
   bool is_open = false;  // that round has not ended
   // A model was installed, by a round or before the first one.
   bool has_model = false;
-  // Keys of examples, ascending. `fresh`: new in the open round; else empty.
-  // `seen`: new in a round that has ended.
+  // Keys of examples, ascending. `fresh` has the keys that are new in the open
+  // round, and `seen` the keys of rounds that have ended.
   std::vector<uint64_t> fresh, seen;
 
   bool IsFresh(uint64_t key) const;

@@ -109,8 +109,8 @@ void FolderScan::Add(const WatchedFile& file) {
                                               known_.last_scan.end(), stamp);
   if (!is_complete || is_damaged) return;
   ++complete_;
-  // The order is not that of NameHash itself: its smallest values are all held
-  // out.
+  // The order is not the order of NameHash itself: its smallest values are all
+  // held out.
   const OrderedFile ordered = {Mixed(NameHash(options_.seed, file.path)), file};
   KeepFirst(ordered, options_.round_examples, &first_);
   if (is_held_out) KeepFirst(ordered, 1, &first_held_out_);

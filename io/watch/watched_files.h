@@ -21,7 +21,7 @@ namespace ringlet {
 struct WatchOptions {
   uint64_t seed = 0;
   double validation_split = 0;  // the part of the examples that is held out
-  int64_t round_examples = 32;  // so many new examples begin a round
+  int64_t round_examples = 32;  // new examples that begin a round
   // After this time a round begins with fewer new examples. Zero means never.
   double round_seconds = 0;
   // The most examples of earlier rounds that a round trains on. It evaluates at
@@ -61,7 +61,7 @@ struct KnownFiles {
   // Stamps of the new files of the last scan, ascending. A file that has the
   // same in two scans is complete.
   std::vector<uint64_t> last_scan;
-  std::set<uint64_t> damaged;  // stamps of complete files that are no examples
+  std::set<uint64_t> damaged;  // stamps of complete files that are not examples
   bool IsDamaged(const WatchedFile& file) const;
 };
 
@@ -80,7 +80,7 @@ class FolderScan {
   // Up to round_examples of them, and among these one to hold out, if none of
   // the examples seen is one. Empty if there is none to hold out.
   std::vector<WatchedFile> Chosen() const;
-  // For WatchState::DropRemoved.
+  // WatchState::DropRemoved needs it.
   const std::vector<bool>& is_there() const { return is_there_; }
 
  private:

@@ -132,7 +132,7 @@ void Watcher::Plan(const FolderScan& scan) {
       NoteDamaged(file, status);
     }
   }
-  // Others may take the place of those that are no examples.
+  // Other files may take the place of files that are not examples.
   if (keys.size() < chosen.size()) return;
   noted_waiting_ = false;
   state_.DropRemoved(scan.is_there());

@@ -2,7 +2,7 @@
 // whether the new model replaces the last one.
 //
 // Pure: all effects are calls of a WatchEnvironment. A round goes through these
-// steps, and a restart continues with the one that its durable state names:
+// steps, and a restart continues with the round that its durable state names:
 //
 //   1. scan the folder until enough new files are complete
 //   2. save the state with the round's new examples: the round is open
@@ -54,7 +54,7 @@ class WatchEnvironment {
   // from *round the files that it leaves out: damaged ones, and those that are
   // gone. kNotFound if a model was installed and is gone.
   virtual Status Train(WatchRound* round, WatchScores* scores) = 0;
-  // Replaces the installed model by the one of the last Train. After an error
+  // Replaces the installed model by the model of the last Train. After an error
   // the installed model is whole, and Install can be called again.
   virtual Status Install(const WatchRound& round) = 0;
   virtual int64_t MonotonicNanos() = 0;
@@ -64,9 +64,9 @@ class WatchEnvironment {
 
 class Watcher {
  public:
-  // `state` is that of the file, or a new one with its settings. `installed` is
-  // the id in the installed model's file; empty if there is none. `environment`
-  // outlives the watcher.
+  // `state` is the state in the file, or a new state with its settings.
+  // `installed` is the id in the installed model's file; empty if there is
+  // none. `environment` outlives the watcher.
   Watcher(const WatchOptions& options, WatchState state,
           const std::string& installed, WatchEnvironment* environment);
 

@@ -25,8 +25,8 @@ namespace ringlet {
 class ArrayOnDisk {
  public:
   // The elements begin at `offset` of the file. `layout` has an axis of
-  // examples, and elements that are numbers. `version`: of the file as its
-  // header was read. kInvalidArgument for Fortran order.
+  // examples, and elements that are numbers. `version` is the version of the
+  // file that had this header. kInvalidArgument for Fortran order.
   static Status Open(const std::string& path, const FileVersion& version,
                      int64_t offset, const NpyLayout& layout,
                      std::shared_ptr<ArrayOnDisk>* array);

@@ -1,6 +1,6 @@
 // Both headers are read and compared before the first element, so that a wrong
 // pair costs no memory. Labels of text become numbers in the order of their
-// names, or in that of `classes`, the classes of the model. They are then
+// names, or in the order of `classes`, the classes of the model. They are then
 // always in memory.
 
 #include "ringlet/readers.h"

@@ -211,8 +211,8 @@ bool ParseField(const std::string& list, size_t* at, NpyField* field) {
          field->shape.elements() > 0 && skip(")");
 }
 
-// The bytes of an element of any type that is not an object; -1: not known.
-// Texts may be empty: '|S0'.
+// The bytes of an element of any type that is not an object, or -1 if the type
+// is not known. Texts may be empty: '|S0'.
 int64_t WidthOf(const std::string& descr) {
   if (descr.size() < 5 || descr[2] == 'O') return -1;
   const char kind = descr[2];

@@ -34,7 +34,7 @@ struct NpyLayout {
   // the file's type. u8 values above int64 are refused. Not for text.
   Storage storage() const;  // kF16 in the file is kFloat32 in memory
   DType dtype() const { return DTypeOf(storage()); }
-  // True if the file's bytes are those in memory.
+  // True if elements have the same bytes in the file and in memory.
   bool native() const;
   int64_t stored_bytes() const {
     return record > 0 ? shape.elements() / per_record * record
@@ -55,12 +55,12 @@ Status CheckNpyStart(const std::string& where, const unsigned char* start,
                      size_t* length_bytes);
 Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
                        size_t length_bytes, size_t* length);
-// The header's text in UTF-8. `start`: as in CheckNpyStart; before version 3
-// the header is in Latin-1.
+// The header's text in UTF-8. `start` is CheckNpyStart's. Before version 3 the
+// header is in Latin-1.
 std::string NpyHeaderText(const unsigned char* start,
                           const std::string& header);
-// `most_left`: the number of bytes that can follow the header. `field`: its
-// name in a structured array, or "".
+// At most `most_left` bytes can follow the header. `field` is the array's name
+// in a structured array, or "".
 Status ParseNpyDictionary(const std::string& where, const std::string& header,
                           int64_t most_left, NpyLayout* layout,
                           const std::string& field = "");

@@ -64,8 +64,8 @@ struct EntrySizes {
 };
 
 // Reads the sizes in a record of the directory, with its texts. Zip64 has those
-// beyond 32 bits in an extra field, in this order. A size beyond that of any
-// file is INT64_MAX.
+// beyond 32 bits in an extra field, in this order. A size beyond the size of
+// any file is INT64_MAX.
 EntrySizes SizesOf(const unsigned char* fields) {
   uint64_t sizes[] = {LoadLittle<uint32_t>(fields + 24),
                       LoadLittle<uint32_t>(fields + 20),
@@ -274,7 +274,7 @@ Status NpzReader::ReadNpyHeader(const std::string& where, StoredTensor* tensor,
 Status NpzReader::ReadDirectory(const std::vector<unsigned char>& directory,
                                 int64_t begin, int64_t count) {
   const int64_t bytes = static_cast<int64_t>(directory.size());
-  int64_t stored = 0;  // else entries with common data would have no limit
+  int64_t stored = 0;  // limits the entries with common data
   for (int64_t i = 0, at = 0; i < count; ++i) {
     const unsigned char* fields = directory.data() + at;
     if (at > bytes - kDirectoryBytes ||

@@ -41,7 +41,8 @@ Status UnknownClass(const std::string& where, const std::string& label,
 void PrintClassNames(const std::string& path,
                      const std::vector<std::string>& names);
 
-// Prints a note if the file has no example of a class. `is_there`: of each.
+// Prints a note if the file has no example of a class. `is_there` has true for
+// each class with an example.
 void PrintMissingClasses(const std::string& path,
                          const std::vector<std::string>& classes,
                          const std::vector<bool>& is_there);

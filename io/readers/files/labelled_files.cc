@@ -104,8 +104,8 @@ Status ReadLabels(const LabelledFilesOptions& options, const Dataset& rows,
   return SetLabels(options.label_mode, numbers, files);
 }
 
-// `learned`: the classes are the folders. Only one of two subsets prints the
-// notes.
+// `learned` is true if the classes are the folders. Only one of two subsets
+// prints the notes.
 void PrintClasses(const std::string& directory, bool learned,
                   const FileList& list) {
   if (list.classes.empty()) return;

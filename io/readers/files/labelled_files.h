@@ -34,7 +34,7 @@ struct LabelledFiles {
 // A file is decoded when it is read, or once at the start.
 class LabelledFilesSource : public Source {
  public:
-  // `noun`: "pictures", for messages.
+  // `noun` is a word for messages, such as "pictures".
   LabelledFilesSource(LabelledFiles files, const LabelledFilesOptions& options,
                       const char* noun)
       : files_(std::move(files)),
@@ -75,12 +75,13 @@ class LabelledFilesSource : public Source {
   const char* const noun_;
   // The bytes of all x; empty if read on request.
   std::vector<unsigned char> cache_;
-  // Without a cache: a hash of each file's size and time; zero if not read yet.
+  // If there is no cache, a hash of each file's size and time, or zero if the
+  // file has not been read yet.
   std::vector<std::atomic<uint64_t>> versions_;
 };
 
 // The files of a folder, or of a CSV's column of paths, with their labels. The
-// folder `except` in it is no class.
+// folder `except` in it is not a class.
 Status FilesOfDirectory(const MediaKind& kind, const std::string& directory,
                         const LabelledFilesOptions& options,
                         LabelledFiles* files, const std::string& except = "");
@@ -93,7 +94,7 @@ Status FilesOfPaths(const MediaKind& kind,
                     LabelledFiles* files);
 
 // The files of a list, with the labels of the list in the mode of the options.
-// `name` is that of their folder.
+// `name` is the name of their folder.
 Status FilesOfList(const FileList& list, const std::string& name,
                    const LabelledFilesOptions& options, LabelledFiles* files);
 Dataset ImageDatasetOfList(const FileList& list, const std::string& name,

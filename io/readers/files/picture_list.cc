@@ -1,6 +1,6 @@
-// The order of classes and files is that of Keras's
-// image_dataset_from_directory: sorted by bytes, folder by folder. No link to
-// a folder is followed, so a tree without an end cannot be listed.
+// The order of classes and files is the order of Keras's
+// image_dataset_from_directory: sorted by bytes, folder by folder. No link to a
+// folder is followed, so a tree without an end cannot be listed.
 
 #include "picture_list.h"
 
@@ -146,7 +146,7 @@ Status ListFilesOrClasses(const MediaKind& kind, const std::string& directory,
 
 namespace {
 
-// `is_one`: of the first bytes of a file.
+// `is_one` decides it by the first bytes of a file.
 bool HasFiles(const MediaKind& kind, const std::string& path,
               bool (*is_one)(std::string_view)) {
   if (IsFolder(path)) {

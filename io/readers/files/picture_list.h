@@ -35,16 +35,17 @@ Status ForEachFile(const MediaKind& kind, const std::string& folder,
 
 // Lists the files in `directory` and below it, by their names, as Keras's
 // index_directory. With `labelled` each folder in `directory`, but not the
-// folder `except`, is a class. `classes`: the permitted names in the order of
-// their numbers; if it is empty, the folders' sorted names. A hidden folder in
-// `directory` is no class. Links to folders below a class are not followed.
+// folder `except`, is a class. `classes` has the permitted names in the order
+// of their numbers. If it is empty, the classes are the folders' sorted names.
+// A hidden folder in `directory` is not a class. Links to folders below a class
+// are not followed.
 //
 // kInvalidArgument if there is no such file.
 Status ListFiles(const MediaKind& kind, const std::string& directory,
                  bool labelled, const std::vector<std::string>& classes,
                  FileList* list, const std::string& except = "");
 
-// With labels if there are folders with such files, else without.
+// There are labels if there are folders with such files.
 Status ListFilesOrClasses(const MediaKind& kind, const std::string& directory,
                           FileList* list);
 

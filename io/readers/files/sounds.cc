@@ -155,7 +155,7 @@ Status FindRate(const LabelledFiles& files, AudioOptions* options) {
 
 Dataset MakeDataset(AudioOptions options, Status status, LabelledFiles files) {
   if (status.ok()) status = CheckLength(options);
-  // The rate is that of all files, so the subsets have the same.
+  // All files have one rate, so the subsets have the same rate.
   if (status.ok() && options.sampling_rate == 0) {
     status = FindRate(files, &options);
   }

@@ -34,7 +34,7 @@ Status ReadTable(const std::string& path, const CsvOptions& options,
     if (reader.has_weights()) weights->push_back(row.weight);
     if (pass != nullptr) pass->take(row.text);
   }));
-  // A vector of bytes is aligned as one of floats.
+  // A vector of bytes is aligned as a vector of floats.
   reader.Renumber(reinterpret_cast<float*>(cells.data()),
                   reinterpret_cast<int32_t*>(labels.data()));
   Table table = reader.Describe();

@@ -80,7 +80,7 @@ void CsvColumns::AddValue(size_t column, int64_t value) {
 }
 
 // Gives each column its role, and each value its place in an example. `names`
-// are the columns' names; null: they have none.
+// are the columns' names, or null if they have none.
 Status CsvColumns::AssignColumns(const Fields* names) {
   Clear(names);
   if (named_ && !trained_.ValueNames().empty()) {
@@ -457,7 +457,8 @@ Status CsvColumns::CheckHasLabel(size_t dropped) {
       label_is_given() ? ", which --label or the RUN.json names" : "");
 }
 
-// Makes values of all columns but the label, the weight and those to drop.
+// Makes values of all columns but the label, the weight and the dropped
+// columns.
 Status CsvColumns::AssignRemainingColumns() {
   std::set<size_t> dropped;
   for (const std::string& key : options_.drop) {

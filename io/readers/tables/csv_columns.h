@@ -53,7 +53,7 @@ class CsvColumns {
   int64_t num_values() const { return num_values_; }
 
   // Finds a column by name or, if no column has that name, by number. Negative
-  // numbers count from the end. `key`: the field of RUN.json, for errors.
+  // numbers count from the end. `key` is the field of RUN.json, for errors.
   Status Find(const char* key, const std::string& column, size_t* found) const;
   // "column 2 ('age')".
   std::string Describe(size_t column) const;

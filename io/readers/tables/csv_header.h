@@ -43,7 +43,7 @@ class CsvHeader {
   Status Begin(const Fields& first, int64_t line);
   bool HasNames(const Fields& first, const Assigned& assigned) const;
   // True if the first record, so far a row, has names after all: its label is a
-  // text, and that of the second record a number.
+  // text, and the field of the second record a number.
   bool SecondShowsNames(const Fields& first, const Fields& second,
                         int64_t label) const;
   void PrintIsRow() const;

@@ -114,7 +114,7 @@ bool RecordReader::ReadSeparator(std::string_view line, char* separator) {
   return true;
 }
 
-// True for a blank line, and for one of a comment alone.
+// True for a blank line, and for a line with only a comment.
 bool RecordReader::IsSkipped() const {
   const std::string_view text = Trim(record_);
   return text.empty() ||

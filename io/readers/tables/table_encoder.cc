@@ -1,7 +1,7 @@
 // A file is read once. So a category gets the number of its first row, and
-// Finish and Renumber turn it into that of the sorted texts, which does not
-// depend on the order of rows. Rows that are left out add no category and no
-// mean. What it learns becomes the model's TableEncoding, and its size is
+// Finish and Renumber turn it into the order of the sorted texts, which does
+// not depend on the order of rows. Rows that are left out add no category and
+// no mean. What it learns becomes the model's TableEncoding, and its size is
 // bounded by CheckSize.
 
 #include "table_encoder.h"

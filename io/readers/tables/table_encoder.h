@@ -70,7 +70,7 @@ class TableEncoder {
     // For each number before Finish: 0 if a row has this category. Finish sets
     // the index among the sorted categories. -1 if no row has the category.
     std::vector<int32_t> sorted;
-    // For a mean: the sum and the count of the values that are not missing.
+    // For a mean, the sum and the count of the values that are not missing.
     double sum = 0;
     int64_t known = 0;
   };
@@ -98,8 +98,8 @@ class TableEncoder {
   const CsvOptions& options_;
   const CsvColumns& columns_;
   TableEncoding encoding_;
-  // All texts that mean a missing value, those that the options name, and the
-  // numbers among the latter.
+  // All texts that mean a missing value, the texts that the options name, and
+  // the numbers among the latter.
   std::set<std::string, std::less<>> na_values_, given_;
   std::set<float> na_numbers_;
   std::vector<Rule> rules_;       // the rule of each place

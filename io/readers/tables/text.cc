@@ -1,4 +1,4 @@
-// The rows and labels are those of a CsvDataset with the column of text as its
+// The rows and labels are as in a CsvDataset with the column of text as its
 // only value, which is not used.
 
 #include <algorithm>
@@ -49,7 +49,8 @@ std::string Standardized(const TextVectorization& v, const std::string& text) {
   return result;
 }
 
-// The bytes of the first character; a byte that begins none is one of its own.
+// The bytes of the first character; a byte that begins none is a character by
+// itself.
 size_t CharacterBytes(const std::string& text, size_t at) {
   const auto byte = [&](size_t i) {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;
@@ -242,7 +243,7 @@ std::vector<std::string> LinesOf(const std::string& text, bool strips) {
   return lines;
 }
 
-// `before`: the lines before the first token.
+// `before` is the number of lines before the first token.
 Status CheckTokens(const std::string& path,
                    const std::vector<std::string>& tokens, size_t before) {
   std::set<std::string_view> seen;
