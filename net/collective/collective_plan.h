@@ -40,8 +40,8 @@ struct CollectivePlan {
   bool integers = false;     // the elements of a sum: int32, not floats
   bool needs_ready = false;  // receivers send kReady before data moves
   // If true, a rank sends kReady to its source once all its receivers have sent
-  // theirs, so that of the root is the last. Otherwise, in a broadcast every
-  // rank sends it to all.
+  // theirs, so the root's is the last. Otherwise, in a broadcast every rank
+  // sends it to all.
   bool ready_by_tree = false;
   std::vector<Step> steps;
   // For each step the last receiving step before it; -1 if there is none. The

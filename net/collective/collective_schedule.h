@@ -7,9 +7,9 @@
 // Long vectors are moved in segments directly from and to the caller's memory.
 // A receiver first sends kReady: it has memory for them. Short vectors are sent
 // immediately. A frame that arrives before its operation has begun is kept, at
-// most one of kEagerBytes for each operation and peer. No operation completes
-// on a rank before every rank has begun it. So a peer is never more than
-// kWindow operations ahead, and a later frame is a protocol error.
+// most one message of kEagerBytes for each operation and peer. No operation
+// completes on a rank before every rank has begun it. So a peer is never more
+// than kWindow operations ahead, and a later frame is a protocol error.
 //
 // Every frame of an operation has the arguments of its sender's call (type,
 // root, bytes), and the receiver compares them.

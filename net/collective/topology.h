@@ -18,7 +18,8 @@ constexpr int kMaxFullyConnected = 16;
 
 inline bool IsFullyConnected(int size) { return size <= kMaxFullyConnected; }
 bool AreLinked(int size, int a, int b);
-// In ascending order, without `rank` itself. `all`: of an elastic ring.
+// In ascending order, without `rank` itself. With `all` they are the links of
+// an elastic ring.
 std::vector<int> LinksOf(int rank, int size, bool all = false);
 
 }  // namespace ringlet

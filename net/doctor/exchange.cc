@@ -199,7 +199,7 @@ void DoctorExchange::OnAccepted(StreamPtr stream, int64_t now) {
 }
 
 void DoctorExchange::Refuse(FramedLink* link, const std::string& why) {
-  // Without the port, which is another one each time.
+  // The text has no port, since the port differs each time.
   const std::string& remote = link->stream().remote();
   const std::string line =
       remote.substr(0, remote.rfind(':')) + ": " + Ascii(why);
@@ -303,8 +303,8 @@ void DoctorExchange::BeginData(Dial* dial) {
   SendData(dial);
 }
 
-// The first frame is alone, so that a slow link is not taken for one that moves
-// nothing.
+// The first frame is alone, so that a slow link is not taken for a link that
+// moves nothing.
 void DoctorExchange::SendData(Dial* dial) {
   const bool time_left = now_ - dial->first_sent < kDataNanos;
   const uint64_t window = dial->acked == 0 ? 1 : kWindow;

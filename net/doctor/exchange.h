@@ -84,7 +84,7 @@ class DoctorExchange final : private FramedLink::Owner {
     bool listens = true;
   };
 
-  // `clock`: for the time of day.
+  // `clock` gives the time of day.
   DoctorExchange(const Options& options, Transport* transport, Clock* clock);
   ~DoctorExchange();
   DoctorExchange(const DoctorExchange&) = delete;

@@ -28,7 +28,7 @@ struct NameFacts {
   // Its first address, without the port; empty if there is none.
   std::string address;
 };
-// `self`: this worker. `seconds`: the limit.
+// `self` is this worker. A lookup should take at most `seconds`.
 void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
                 Findings* out);
 
@@ -70,16 +70,16 @@ struct DiskFacts {
 };
 void CheckDisk(const DiskFacts& disk, Findings* out);
 
-// The files of the data. `bytes`: of memory that they take.
+// The files of the data. They take `bytes` of memory.
 struct DataFacts {
   Status status;  // the result of reading their sizes
   uint64_t bytes = 0;
 };
 
-// `spare`: descriptors that this process may still open, of `limit`.
+// This process may still open `spare` descriptors, of `limit`.
 void CheckDescriptors(int spare, int needed, int64_t limit, Findings* out);
 
-// `seconds`: the time of day, since 1970.
+// `seconds` is the time of day, in seconds since 1970.
 void CheckDate(int64_t seconds, Findings* out);
 
 // Reads the bytes that the control group of this process may still take,

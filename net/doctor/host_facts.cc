@@ -54,7 +54,7 @@ uint64_t AddressSpaceLeft() {
   return limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, used);
 }
 
-// A file without a name, or one that loses its name immediately.
+// A file without a name, or a file that loses its name immediately.
 int OpenTestFile(const std::string& folder) {
 #ifdef O_TMPFILE
   const int fd = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);

@@ -26,7 +26,7 @@ namespace ringlet {
 class LinkChecks final : private DoctorExchange::Transport,
                          private UvListener::Owner {
  public:
-  // `hosts`: the parsed addresses of `ring`, which CheckRingOptions accepts.
+  // `hosts` are the parsed addresses of `ring`, which CheckRingOptions accepts.
   // `context` lacks what the host decides: listens, packet_bytes.
   LinkChecks(const RingOptions& ring, std::vector<Address> hosts,
              PeerContext context);
@@ -38,7 +38,7 @@ class LinkChecks final : private DoctorExchange::Transport,
   Status Start(double seconds);
   // Waits until all is done, at most `seconds`, and ends.
   void Finish(double seconds);
-  // After Finish. `name_seconds`: how long names were waited for.
+  // Call it after Finish. `name_seconds` is how long the lookup of names took.
   void AddFindings(double name_seconds, Findings* out) const;
   // A worker of this job has this worker's port.
   bool holds_job() const;

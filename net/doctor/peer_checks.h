@@ -24,7 +24,7 @@ struct WorkerFacts {
   int64_t packet_bytes = 0;   // its network's largest packet, or zero
 };
 std::string EncodeFacts(const WorkerFacts& facts);
-// Any bytes. A missing field, or one with another form, keeps its default.
+// Any bytes. A missing field, or a field with another form, keeps its default.
 WorkerFacts DecodeFacts(const std::string& text);
 
 // The first difference of two texts of lines "name\tvalue\n":

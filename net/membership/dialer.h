@@ -36,7 +36,8 @@ class Dialer {
     return peers_[peer].endpoints.empty() && now < peers_[peer].rests_until;
   }
   void Dial(int peer, int64_t now);
-  // `why`: the error of the last endpoint; empty if it is not worth a message.
+  // `why` is the error of the last endpoint, or empty if it is not worth a
+  // message.
   void Redial(int peer, const std::string& why, int64_t now);
   // The link to the peer is up.
   void RecordSuccess(int peer);

@@ -123,7 +123,8 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
 FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
   // The limit is longer than the limit of silence, so that a silent worker is
   // found as silent first, by this worker or by another. A worker that no
-  // longer receives anything may still be heard by the others for up to T/4.
+  // longer receives anything may still be heard by the other workers for up to
+  // T/4.
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
   if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
   if (!fully_connected()) {
@@ -144,7 +145,8 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
     at = next;
   }
   // A worker in the middle may just have begun the operation, and its report
-  // may not have reached the others. Their standstill then proves nothing.
+  // may not have reached the other workers. Their standstill then proves
+  // nothing.
   const int64_t still = now - last_change;
   if (still <= limit) return Suspect();
   return {at, LossCause::kStalled, static_cast<double>(still) / 1e9};

@@ -10,8 +10,8 @@
 // ended without a goodbye. It is also suspected if the operation has moved no
 // byte for 1.5 T. A slow member that sends heartbeats and has not begun the
 // operation is not suspected. A member that hears none of two or more others
-// assumes that it is isolated. If the others still hear it, it reports that
-// before they look for the cause of the standstill.
+// assumes that it is isolated. If the other workers still hear it, it reports
+// that before they look for the cause of the standstill.
 
 #ifndef RINGLET_NET_MEMBERSHIP_FAILURE_DETECTOR_H_
 #define RINGLET_NET_MEMBERSHIP_FAILURE_DETECTOR_H_
@@ -52,12 +52,12 @@ class FailureDetector {
   void SetRanks(const std::vector<int>& ranks) { ranks_ = ranks; }
   void AddPeer(int peer, int64_t now);
   void RecordHeard(int peer, int64_t now);
-  // Reads a heartbeat; writes that of this worker, of kHeartbeatBytes and
-  // kChainEndBytes at most.
+  // Reads a heartbeat, and writes this worker's heartbeat, of kHeartbeatBytes
+  // and kChainEndBytes at most.
   Status OnHeartbeatFrame(int peer, const FrameHeader& header,
                           const uint8_t* payload, int64_t now);
   void MakeHeartbeat(int64_t now, FrameHeader* header, uint8_t* payload) const;
-  // Takes a heartbeat. `end`: its chain's end, in a large ring.
+  // Takes a heartbeat. `end` is the end of its chain, in a large ring.
   void OnHeartbeat(int peer, const Activity& activity, int64_t now,
                    const ChainEnd& end = ChainEnd());
   void RemovePeer(int peer);  // no longer watched: the peer left or was lost
@@ -79,12 +79,12 @@ class FailureDetector {
     double seconds = 0;  // how long the silence or the standstill lasted
   };
   // Call it every tick_nanos(). *beat becomes true if heartbeats are due. After
-  // a late tick this worker waits longer for the others, by the same time. If
-  // the tick is late by more than T, the suspect is this worker.
+  // a late tick this worker waits longer for the other workers, by the same
+  // time. If the tick is late by more than T, the suspect is this worker.
   Suspect Tick(int64_t now, bool* beat);
   // The suspect when a connection ends without a goodbye. It is this worker if
-  // it was itself stalled for more than T/2 until now, for then the others will
-  // have continued without it. Otherwise there is none.
+  // it was itself stalled for more than T/2 until now, for then the other
+  // workers will have continued without it. Otherwise there is none.
   Suspect SelfStalled(int64_t now) const;
 
   struct AwaitedWorker {
@@ -101,8 +101,8 @@ class FailureDetector {
   ChainEnd EndOfChain(int64_t now) const;
 
   // A wait of a second, or half of a shorter timeout, for the last worker of
-  // those that wait in turn. Without one `workers` is empty. `goes_on`: the
-  // last call returned a wait.
+  // the workers that wait in turn. Without such a wait `workers` is empty.
+  // `goes_on` is true if the last call returned a wait.
   LongWait CurrentLongWait(int64_t now, bool goes_on) const;
 
   // The time at which this worker last moved a byte or began an operation.
@@ -131,10 +131,10 @@ class FailureDetector {
   bool Outside(size_t worker) const {
     return !ranks_.empty() && ranks_[worker] < 0;
   }
-  // For messages: see RingMembers::NameOf.
+  // Names workers in messages: see RingMembers::NameOf.
   std::string NameOf(int worker) const;
   // The worker that a peer waits for, by its report; -1 if there is none, or
-  // if it is no member.
+  // if it is not a member.
   int WaitsOn(const Peer& peer) const {
     const int awaited = peer.activity.waiting_on;
     return awaited >= 0 && Outside(static_cast<size_t>(awaited)) ? -1 : awaited;

@@ -66,28 +66,30 @@ class FormationBarrier {
 // this rank's report get each change of it.
 class Formation {
  public:
-  // `fully_connected`: every pair of ranks is linked, and none sends reports.
+  // `fully_connected` is true if every pair of ranks is linked, and none sends
+  // reports.
   Formation(int rank, int size, uint32_t proposal, bool fully_connected,
             PeerTable* links);
 
   void AddLink(int peer, uint32_t proposal);
   void RemoveLink(int peer) { barrier_.RemoveLink(peer); }
-  // Reads a report; an error is one of the link.
+  // Reads a report; an error means that the link is not usable.
   Status Decode(int peer, const FrameHeader& header, const uint8_t* payload,
                 FormationReport* out) const;
   void SetReport(int peer, const FormationReport& report) {
     barrier_.SetReport(peer, report);
   }
   // True if the peer reports that it is not in this rank's ring any more, or
-  // that it is in one of another generation.
+  // that it is in a ring of another generation.
   bool HasDeparted(int peer) const { return barrier_.HasDeparted(peer); }
   bool InOther(const FormationReport& report, uint32_t generation) const {
     return report.level == barrier_.highest() &&
            report.generation != generation;
   }
 
-  // Reports what has changed. `lowered`: why this rank's level may be lower
-  // than before; null if it is not. Returns true if all ranks are connected.
+  // Reports what has changed. `lowered` says why this rank's level may be lower
+  // than before, and is null if it is not lower. Returns true if all ranks are
+  // connected.
   bool Update(const AbortNotice* lowered);
   // The missing rank may change often: it is reported with the heartbeats.
   void UpdateMissing();

@@ -168,7 +168,7 @@ bool Handshakes::Accepts(int peer) const {
 // A process with the peer's number is connected already. It may have ended
 // unnoticed, or two processes have the same number. Both run only if the first
 // one is still heard. If it is not, this worker may have been stalled, or may
-// have lost the first one without forming a ring since then.
+// have lost the first link without forming a ring since then.
 void Handshakes::RefuseDuplicate(FramedLink* link, const Identity& peer,
                                  int64_t now) {
   const int64_t since =

@@ -1,4 +1,4 @@
-// Handshakes: the greetings by which a link becomes that of a worker.
+// Handshakes: the greetings by which a link becomes the link of a worker.
 //
 // It owns the record of duplicate workers. The Session gives it the links that
 // have connected, and their kHello, kWelcome and kReject frames. It calls
@@ -84,8 +84,8 @@ class Handshakes {
                    const uint8_t* payload, int64_t now);
   Status OnReject(FramedLink* link, const FrameHeader& header,
                   const uint8_t* payload, int64_t now);
-  // `informed`: in a kWelcome that answers kWithdraw, the workers to which this
-  // worker sends the reason.
+  // In a kWelcome that answers kWithdraw, `informed` has the workers to which
+  // this worker sends the reason.
   void SendIdentity(FramedLink* link, FrameType type, uint64_t informed = 0,
                     uint32_t features = 0);
   // Call it after a stall of this worker, which may have missed the end of a

@@ -1,4 +1,4 @@
-// MissingPeerReport: the messages of a worker that waits for the others.
+// MissingPeerReport: the messages of a worker that waits for the other workers.
 //
 // It owns the reasons why each worker is missing, and which lines were printed.
 // The Session, Dialer, Strangers and Withdrawals report connections and
@@ -27,8 +27,8 @@ class MissingPeerReport {
   static constexpr int64_t kFirst = 1 * kSecond;
   static constexpr int64_t kEvery = 10 * kSecond;
 
-  // `deadline_seconds`: the longest wait, for the lines. `enough`: the number
-  // of workers that suffice; zero if all are needed.
+  // `deadline_seconds` is the longest wait, for the lines. `enough` workers
+  // suffice, or zero if all are needed.
   MissingPeerReport(int worker, std::vector<std::string> addresses,
                     double deadline_seconds, int enough = 0);
 

@@ -60,7 +60,8 @@ class Operations final : private CollectiveSchedule::Wire {
   }
   // The number of operations completed since the session's start.
   uint64_t completed() const { return completed_; }
-  // True if one is under way that a worker with so many completed is part of.
+  // True if a worker that has completed `completed` operations takes part in
+  // the one under way.
   bool NeedFrom(uint64_t completed) const {
     return !schedule_.idle() && schedule_.started() > completed;
   }

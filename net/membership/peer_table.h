@@ -1,7 +1,7 @@
 // PeerTable: the links of a session.
 //
-// It owns every link: those of the linked workers, up or in their handshake,
-// those without an accepted handshake, and closed ones. The Session and its
+// It owns every link: links of the linked workers, up or in their handshake,
+// links without an accepted handshake, and closed links. The Session and its
 // parts open, look up and drop links here, and send by them. A link is closed
 // but not deleted during its own events. Each frame has this worker's number
 // and step, and the ring's generation.
@@ -18,8 +18,8 @@ namespace ringlet {
 
 class PeerTable {
  public:
-  // `linked`: the workers that this one has links with, ascending. `owner` gets
-  // the events of all links.
+  // `linked` has the workers that this one has links with, in ascending order.
+  // `owner` gets the events of all links.
   PeerTable(int worker, int size, std::vector<int> linked,
             FramedLink::Owner* owner);
 
@@ -28,7 +28,7 @@ class PeerTable {
   void LinkAll();
   // A linked worker's link, up or in its handshake; null if there is none.
   FramedLink* link(int peer) const { return peers_[peer].link.get(); }
-  // A linked worker's link if it is up; else null.
+  // A linked worker's link if it is up, otherwise null.
   FramedLink* up_link(int peer) const;
   // True if the peer is another worker, and its link is not up.
   bool IsMissing(int peer) const {

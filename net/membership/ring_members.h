@@ -43,7 +43,8 @@ class RingMembers {
   uint32_t formed() const { return formed_; }
   // True if a worker's frame is of another ring, and must be ignored. A frame
   // of generation 0 that is not of an operation is accepted: its sender may not
-  // have formed the ring yet. `lingering`: this worker's ring has ended.
+  // have formed the ring yet. `lingering` is true if this worker's ring has
+  // ended.
   bool IsStale(int worker, const FrameHeader& header, bool lingering) const;
 
   // The members, by rank.
@@ -54,7 +55,7 @@ class RingMembers {
   const std::vector<int>& ranks() const { return ranks_; }
   int rank(int worker) const { return ranks_[static_cast<size_t>(worker)]; }
   bool is_member(int worker) const { return rank(worker) >= 0; }
-  // For messages: "rank R" of a member, "worker N" of another worker.
+  // A name for messages: "rank R" of a member, "worker N" of another worker.
   std::string NameOf(int worker) const {
     return RankOrWorkerName(rank(worker), worker);
   }
@@ -73,12 +74,12 @@ class RingMembers {
   bool ended(int worker) const {
     return any_ended_ && (ended_ & Bit(worker)) != 0;
   }
-  // In an elastic ring: records that a worker has connected. `joins`: it waits
-  // for the next view.
+  // In an elastic ring: records that a worker has connected. `joins` is true if
+  // the worker waits for the next view.
   void SetConnected(int worker, bool joins);
   // Records the loss of a joining worker.
   void SetLost(int worker) { joining_ &= ~Bit(worker); }
-  // Records whether the others have continued without this worker.
+  // Records whether the other workers have continued without this worker.
   void SetLeftBehind(bool left_behind) { left_behind_ = left_behind; }
   // If a process has ended: the other members and the joining workers, as bits.
   // Returns 0 if none has ended, or if this worker is left behind.

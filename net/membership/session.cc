@@ -398,7 +398,7 @@ Status Session::OnHeader(FramedLink* link, const FrameHeader& header,
   const Status status =
       operations_.OnHeader(link->peer, header, receive_target);
   if (status.code() != Code::kInvalidArgument) return status;
-  // Differing calls are no protocol error. The link stays, so that the abort
+  // Differing calls are not a protocol error. The link stays, so that the abort
   // can be sent.
   receive_target->mode = ReceiveTarget::kDiscard;
   Fail(status);
@@ -499,8 +499,8 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   link->SetPhase(LinkPhase::kLeft);
   // completed == 0: the peer left before its ring had formed. Its process may
   // connect again and wait for this rank, so this rank's ring has ended.
-  // `needed`: the peer left within an operation, and the frames that wait for
-  // it may be of that operation. Otherwise they are heartbeats.
+  // `needed` is true if the peer left within an operation. Then the frames that
+  // wait for the peer may be of that operation. Otherwise they are heartbeats.
   const bool needed = operations_.NeedFrom(completed) && !link->drained();
   if (state_.running() && (completed == 0 || needed)) {
     operations_.UpdateActivity(now_);
@@ -632,8 +632,9 @@ void Session::Abort(const Status& reason, int64_t now) {
 
 void Session::Fail(const Status& status, int origin) {
   if (!state_.live()) return;
-  // While a ring forms, the others get only errors that a wait cannot end, and
-  // the abort of another rank. Any other error concerns this rank alone.
+  // While a ring forms, the other workers get only errors that a wait cannot
+  // end, and the abort of another rank. Any other error concerns this rank
+  // alone.
   const bool ran = state_.running();
   const bool sends_abort = ran || reported_by_other_ || IsPermanent(status);
   events_.RecordAbort(status.message());

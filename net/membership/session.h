@@ -62,8 +62,9 @@ class Session final : private FramedLink::Owner,
     virtual void OnCompleted(uint64_t sequence) = 0;
     // Called once. The session no longer uses the memory of any call.
     virtual void OnFailed(const Status& status) = 0;
-    // After Abort: the transport has taken the messages to the others. After
-    // BeginWithdrawal: all others have the reason, or the time has passed.
+    // After Abort: the transport has taken the messages to the other workers.
+    // After BeginWithdrawal: all other workers have the reason, or the time has
+    // passed.
     virtual void OnDelivered() = 0;
     // If true, a joining worker of a running elastic ring waits for the next
     // view.
@@ -81,7 +82,7 @@ class Session final : private FramedLink::Owner,
 
   // The ring's generation becomes the greatest that any worker proposes.
   // `incarnation` is random, so two processes of one worker have different
-  // ones. `remaining_mask`: remaining_workers() of this worker's previous
+  // ones. `remaining_mask` is remaining_workers() of this worker's previous
   // session.
   Session(const RingOptions& options, uint32_t generation, uint64_t incarnation,
           Transport* transport, Owner* owner, int64_t now,
@@ -91,16 +92,17 @@ class Session final : private FramedLink::Owner,
 
   // Listens and begins to connect; an error is given to OnFailed.
   void Begin(int64_t now);
-  // Instead of Begin: sends all others the reason why this worker cannot take
-  // part, for options.start_timeout_seconds.
+  // Instead of Begin: sends all other workers the reason why this worker cannot
+  // take part, for options.start_timeout_seconds.
   void BeginWithdrawal(const Status& why, int64_t now);
 
   // Events of the transport.
   void OnAccepted(StreamPtr stream, int64_t now);
   void Tick(int64_t now);
   void RunTurn(int64_t now);
-  // Reads from shared memory. Returns true if bytes have arrived. `wake`: the
-  // sender of later bytes must wake this worker; otherwise it polls.
+  // Reads from shared memory. Returns true if bytes have arrived. With `wake`
+  // the sender of later bytes must wake this worker. Otherwise this worker
+  // polls.
   bool Poll(int64_t now, bool wake) { return links_.Poll(now, wake); }
   // True if the operation is complete, or cannot complete any more.
   bool Ended(uint64_t sequence) const {
@@ -110,10 +112,10 @@ class Session final : private FramedLink::Owner,
   bool all_shared() const;
 
   void Start(const Call* calls, size_t count, int64_t now);
-  // Fails with `reason`, which names this worker, and sends it to all others.
-  // Does nothing after an error.
+  // Fails with `reason`, which names this worker, and sends it to all other
+  // workers. Does nothing after an error.
   void Abort(const Status& reason, int64_t now);
-  // Sends a goodbye, and waits until the others have it, at most for the
+  // Sends a goodbye, and waits until the other workers have it, at most for the
   // timeout. Then closes all connections, and calls Transport::OnLeft.
   void Leave(int64_t now);
 
@@ -162,7 +164,7 @@ class Session final : private FramedLink::Owner,
   void SetLongWait(const LongWait& wait);
   void TickStart(const FailureDetector::Suspect& suspect);
   void HandleSuspect(const FailureDetector::Suspect& suspect, int stuck);
-  // `lowered`: null, or why fewer workers may be connected than before.
+  // `lowered` is null, or says why fewer workers may be connected than before.
   void CheckFormed(const AbortNotice* lowered = nullptr);
   void Advance();
   Status OnFormationReport(FramedLink* link, const FrameHeader& header,
@@ -170,8 +172,8 @@ class Session final : private FramedLink::Owner,
   void OnGoodbye(FramedLink* link, uint64_t completed);
   void OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes);
   void OnLinkLost(int peer, bool was_up, LossCause cause, const Status& why);
-  // Drops the link to a peer that is no member of a running ring, and tries
-  // again. `notice`: the reason for the others, if it is not `why`.
+  // Drops the link to a peer that is not a member of a running ring, and tries
+  // again. `notice` is the reason for the other workers, if it is not `why`.
   void DropPeer(int peer, const std::string& why,
                 const AbortNotice* notice = nullptr);
   // Fails because the suspect is lost.
@@ -179,8 +181,8 @@ class Session final : private FramedLink::Owner,
   // Fails with the reason that `reporter` has sent.
   void FailAsReported(int reporter, const AbortNotice& notice,
                       const Status& why);
-  // Fails, and reports the error to the others if the ring had formed.
-  // `origin`: the worker that failed first; -1 if there is none.
+  // Fails, and reports the error to the other workers if the ring had formed.
+  // `origin` is the worker that failed first, or -1.
   void Fail(const Status& status, int origin = -1);
 
   const RingOptions options_;

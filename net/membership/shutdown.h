@@ -1,4 +1,5 @@
-// Shutdown: the last messages of a session, and when the others have them.
+// Shutdown: the last messages of a session, and when the other workers have
+// them.
 //
 // It owns what is left to deliver: an abort, or a goodbye and its deadline. The
 // Session calls SendAbort or SendGoodbye, and ClaimDelivered and ClaimLeft
@@ -24,11 +25,11 @@ class Shutdown {
            PeerTable* links, FailureDetector* detector)
       : state_(state), members_(members), links_(links), detector_(detector) {}
 
-  // Sends the notice of the session's failure. `ran`: the ring had formed.
-  // `notifies`: the others get the notice. Keeps the links that the failed
-  // session needs.
+  // Sends the notice of the session's failure. `ran` is true if the ring had
+  // formed. With `notifies` the other workers get the notice. Keeps the links
+  // that the failed session needs.
   void SendAbort(const AbortNotice& notice, bool ran, bool notifies);
-  // ClaimDelivered() is true once, when the others have all frames.
+  // ClaimDelivered() is true once, when the other workers have all frames.
   void AwaitDelivery() { delivering_ = true; }
   // True at the first call after the delivery; false from then on.
   bool ClaimDelivered();

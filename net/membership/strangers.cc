@@ -125,8 +125,8 @@ void Strangers::ProbeOne(int64_t now) {
     std::vector<Endpoint> endpoints;  // none where the lookup fails
     transport_->Resolve(peer, &done, &endpoints).IgnoreError();
     if (!done) return;
-    // By TCP to each address of the peer's name: the first may be one that this
-    // host cannot reach.
+    // By TCP to each address of the peer's name: the first may be an address
+    // that this host cannot reach.
     for (const Endpoint& endpoint : endpoints) {
       StreamPtr stream;
       if (!endpoint.local &&
@@ -139,7 +139,7 @@ void Strangers::ProbeOne(int64_t now) {
 }
 
 // Sends no job name. So a worker of an earlier release refuses the probe as
-// that of another job, and does not fail its own ring.
+// a worker of another job, and does not fail its own ring.
 void Strangers::SendProbe(FramedLink* link, uint32_t generation) {
   Identity probe = identity_;
   probe.job.clear();

@@ -69,8 +69,8 @@ bool ViewAgreement::has_joiner() const {
 int ViewAgreement::present() const { return CountWorkers(heard_); }
 
 // Returns a large group of workers that all hear each other and would
-// acknowledge. Drops the worker that hears the fewest of the others, until all
-// hear all.
+// acknowledge. Drops the worker that hears the fewest of the other workers,
+// until all hear all.
 uint64_t ViewAgreement::WorkersHearingEachOther() const {
   const uint64_t self = MaskOf(options_.worker);
   uint64_t group = self;

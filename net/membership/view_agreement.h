@@ -91,14 +91,15 @@ class ViewAgreement {
   // The view that this worker proposes, has acknowledged, or is in.
   const View& view() const { return view_; }
   bool running() const { return state_ == State::kRunning; }
-  // In a view: true if a joining worker waits, so a larger view could form.
+  // If this worker is in a view: true if a joining worker waits, so a larger
+  // view could form.
   bool has_joiner() const;
-  // In a view: a member that takes no part in it; -1 if there is none.
+  // If this worker is in a view: a member that takes no part in it, or -1.
   int departed_member() const { return departed_member_; }
-  // Not in a view: true if this worker waits to join a running one.
+  // If this worker is not in a view: true if it waits to join a running view.
   bool join_pending() const;
   // True if this job can have reached a generation with this count. Otherwise a
-  // few false counts would leave no greater one to propose.
+  // few false counts would leave no greater generation to propose.
   bool IsPlausible(uint32_t count) const {
     return count <= kGreatestViewCount / 2 &&
            (next_count_ == 1 || count <= next_count_ + kMaxCountsAhead);

@@ -44,8 +44,8 @@ class Views {
     ~Owner() = default;
   };
 
-  // `proposal`: the generation that this worker proposes, at least.
-  // `awaited_mask`: the workers that may still come; zero if not known.
+  // This worker proposes at least the generation `proposal`. `awaited_mask` has
+  // the workers that may still come, and is zero if they are not known.
   Views(const RingOptions& options, uint32_t proposal, uint64_t awaited_mask,
         const SessionState* state, RingMembers* members, PeerTable* links,
         Dialer* dialer, FailureDetector* detector, Owner* owner);

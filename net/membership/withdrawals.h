@@ -23,7 +23,7 @@ class Withdrawals {
               MissingPeerReport* missing, Strangers* strangers,
               Handshakes* handshakes, Strangers::Owner* owner);
 
-  // Begins a withdrawing session: sends the reason to all others.
+  // Begins a withdrawing session: sends the reason to all other workers.
   void Begin(const Status& reason);
   // Dials the workers that do not have the reason. Returns true if all have it.
   bool Tick(int64_t now);
