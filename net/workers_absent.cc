@@ -1,4 +1,4 @@
-// In place of the ring, the launcher and the relay in a build without them.
+// Replaces the ring, the launcher and the relay in a build without them.
 
 #include "../core/base/left_out.h"
 #include "doctor/doctor.h"

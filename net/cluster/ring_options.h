@@ -35,12 +35,12 @@ struct RingOptions {
   // A worker that is silent for longer is lost. Seconds, 0.1 to 3600, the same
   // on every worker.
   double timeout_seconds = 5;
-  // How long Open waits for the others.
+  // How long Open waits for the other workers.
   double start_timeout_seconds = 120;
-  // If zero, the ring needs all workers of the list. Else the ring is elastic,
-  // with a list of at most 64, and needs this many workers. It forms without
-  // missing workers in Open after start_timeout_seconds, and in Reform after
-  // half of timeout_seconds. The same on every worker.
+  // If zero, the ring needs all workers of the list. Otherwise the ring is
+  // elastic, with a list of at most 64, and needs this many workers. It forms
+  // without missing workers in Open after start_timeout_seconds, and in Reform
+  // after half of timeout_seconds. The same on every worker.
   int min_workers = 0;
   // The longest wait of a call for a connected rank that has not made the same
   // call, for example because its callback has not returned. During a wait of

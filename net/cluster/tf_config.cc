@@ -240,7 +240,7 @@ Status PlaceTask(const std::string& type, int index, Jobs* jobs,
 }
 
 // TensorFlow ignores unknown keys. With a misspelt "cluster" every worker would
-// train alone, and write the files of the others.
+// train alone, and write the files of the other workers.
 Status CheckKeysWithoutCluster(const Json& root) {
   if (root["cluster"]) return Status();
   for (Json item = root.first(); item; item = item.next()) {

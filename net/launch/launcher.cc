@@ -401,7 +401,7 @@ Status CheckOptions(const LaunchOptions& options) {
                            options.healthy_seconds);
   }
   if (options.min_workers < 0 || options.min_workers > options.workers) {
-    return InvalidArgument("least_workers is %d: give a number from 0 to %d",
+    return InvalidArgument("min_workers is %d: give a number from 0 to %d",
                            options.min_workers, options.workers);
   }
   constexpr double kDay = 86400;

@@ -63,16 +63,16 @@ struct LaunchOptions {
   int min_workers = 0;
   // A worker that ends with 0, or has reported that its work is done
   // (done_report.h), has finished the work of all. From then on no worker is
-  // started again. One of the others may be stopped, or may have missed the
-  // end. They have `grace_seconds` to end, at least one second, or
+  // started again. One of the other workers may be stopped, or may have missed
+  // the end. They have `grace_seconds` to end, at least one second, or
   // `others_grace_seconds` if that is less. The exit code of a worker no longer
   // counts if it was started again, is killed, or is 75 (run again). A worker
   // that has reported its end has `report_grace_seconds` more to save its
   // files, and its exit code counts.
   bool end_together = false;
   double grace_seconds = 5;
-  // The grace of the others if it is shorter: after twice that time one of them
-  // may continue alone, and overwrite the results.
+  // The grace of the other workers if it is shorter: after twice that time one
+  // of them may continue alone, and overwrite the results.
   double others_grace_seconds = 86400;
   double report_grace_seconds = 600;
   // The descriptors for the workers' lines. A slow reader slows the workers

@@ -2,8 +2,8 @@
 //
 // A process that calls setsid leaves its group, and its parent may end before
 // it. On Linux such orphans become children of the nearest ancestor that is a
-// subreaper (PR_SET_CHILD_SUBREAPER). Their session is not that of their new
-// parent. On other systems these calls do nothing. Tests:
+// subreaper (PR_SET_CHILD_SUBREAPER). Their session is not the session of their
+// new parent. On other systems these calls do nothing. Tests:
 // Process_LeftTheGroup_* and Orphans_EndDuringTheJob_LeaveNoZombie of
 // launcher_test.
 
@@ -29,7 +29,7 @@ class Orphans {
   Orphans& operator=(const Orphans&) = delete;
 
   // Kills the orphans and their children until none is left, for at most some
-  // seconds. `kept` are children with a waiter. With a mark only those with
+  // seconds. `kept` are children with a waiter. With a mark only children with
   // this variable, "NAME=value", in their environment.
   void Kill(const std::vector<pid_t>& kept, const std::string& mark);
   // Takes the exit codes of orphans that have ended.

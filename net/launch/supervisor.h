@@ -78,7 +78,7 @@ class Supervisor {
   std::string NoRestartText(int code) const;
   bool MayRestart(int worker, int code) const;
   // `first` is the first worker with its work done, in a job where all end
-  // together. `has_exited`: its process has, too.
+  // together. `has_exited` is true if its process has exited, too.
   void FinishJob(int first, bool has_exited, Actions* actions);
   // The workers that are left, and have sent or not sent a report that their
   // work is done.

@@ -61,7 +61,7 @@ Status Ring::StartAllGather(const void* in, size_t bytes, void* out,
   return Submit({FrameType::kAllGather, to, bytes, 0}, ticket);
 }
 
-// Adds in the arithmetic mode of the loop's thread, not that of the caller.
+// Adds in the arithmetic mode of the loop's thread, not in the caller's.
 bool Ring::RunLoop(Ticket ticket) {
   if (!loop_->TryEnter()) return false;
   const IeeeArithmetic ieee;

@@ -15,8 +15,8 @@
 // an effect.
 //
 // Call the methods of Collective from one thread at a time. The destructor
-// sends a goodbye, waits until the others have it (at most the timeout), and
-// stops the thread. So a normal end is never seen as a failure.
+// sends a goodbye, waits until the other workers have it (at most the timeout),
+// and stops the thread. So a normal end is never seen as a failure.
 
 #ifndef RINGLET_NET_RING_RING_COLLECTIVE_H_
 #define RINGLET_NET_RING_RING_COLLECTIVE_H_
@@ -31,7 +31,7 @@ namespace ringlet {
 
 class RingCollective : public Collective {
  public:
-  // Listens, connects to the others, and returns when all are connected.
+  // Listens, connects to the other workers, and returns when all are connected.
   //   kInvalidArgument   the options are wrong, or this worker's address is not
   //                      of this host; an elastic ring waits until it is
   //   kAlreadyExists     the port is in use

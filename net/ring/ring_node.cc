@@ -27,8 +27,8 @@ constexpr int64_t kPollNanos = 50000;
 // nothing else. So the number of accepted connections is limited: in each turn
 // of the loop while a ring forms, and in each tick later. Others wait in the
 // kernel's queue; while that is full they get no answer. Session::OnAccepted
-// relies on it: the connections of one turn are read before those of the turn
-// after the next can displace them.
+// relies on it: the connections of one turn are read before the connections of
+// the turn after the next can displace them.
 constexpr int kAdmitsAtOnce = 8;
 
 uint64_t RandomIncarnation() {
@@ -38,7 +38,7 @@ uint64_t RandomIncarnation() {
 }
 
 // A withdrawing worker may lack the job's options, also whether the job is
-// elastic, so it links with all others.
+// elastic, so it links with all other workers.
 std::vector<int> LinkedWorkers(const RingOptions& options, bool withdraws) {
   const bool may_be = withdraws && options.size() <= kMaxElasticWorkers;
   return LinksOf(options.worker, options.size(),

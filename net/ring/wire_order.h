@@ -17,7 +17,7 @@ namespace ringlet {
 
 class WireOrder {
  public:
-  // `data`: numbers of four bytes each.
+  // `data` has numbers of four bytes each.
   void Start(uint64_t ticket, void* data, size_t count) {
     if (kBigEndian) under_way_.push_back({ticket, data, count});
   }

@@ -31,7 +31,7 @@ class Withdrawal {
 };
 
 // RingCollective::Open. If this worker finds a permanent error first,
-// *withdrawal then reports it to the others.
+// *withdrawal then reports it to the other workers.
 Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out,
                 std::unique_ptr<Withdrawal>* withdrawal);
 

@@ -61,7 +61,7 @@ class NoiseCipher {
             const uint8_t* ad = nullptr, size_t ad_bytes = 0);
   bool Open(uint8_t* data, size_t bytes, const uint8_t* ad = nullptr,
             size_t ad_bytes = 0);
-  // Replaces the key by one that is derived from it.
+  // Replaces the key by a key that is derived from it.
   void Rekey();
   uint64_t sealed() const { return n_; }
 
@@ -78,8 +78,8 @@ class NoiseCipher {
 
 class NoiseHandshake {
  public:
-  // `secret`: kNoiseKeyBytes at random, never used again. Both sides give the
-  // same prologue.
+  // `secret` has kNoiseKeyBytes random bytes, which are never used again. Both
+  // sides give the same prologue.
   NoiseHandshake(bool connects, const uint8_t* prologue, size_t bytes,
                  const JobKey& key, const uint8_t* secret);
   NoiseHandshake(const NoiseHandshake&) = delete;

@@ -11,7 +11,7 @@ namespace ringlet {
 
 // `address` is "host:port". Waits for at most `seconds`, the lookup of the name
 // included. *body is what follows the head of an answer with code 200; an
-// answer of more than 1 MiB is an error. `token`: "" or that of the server.
+// answer of more than 1 MiB is an error. `token` is the server's token, or "".
 Status HttpGet(const std::string& address, const std::string& path,
                const std::string& token, double seconds, std::string* body);
 

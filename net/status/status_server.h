@@ -37,7 +37,8 @@ class StatusServer {
   using Answerer = std::function<Answer(const std::string& path)>;
 
   // Listens and answers on a thread of its own until it is destroyed.
-  // kInvalidArgument for a wrong address, or one of a network without a token.
+  // kInvalidArgument for a wrong address, or for an address of a network
+  // without a token.
   static Status Start(const StatusServerOptions& options,
                       const Answerer& answerer,
                       std::unique_ptr<StatusServer>* out);

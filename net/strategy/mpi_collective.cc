@@ -1,6 +1,6 @@
 // Requests complete in the order of their start, and Wait takes them from the
 // front. The first error stays in status_, and no MPI call follows it: a rank
-// that continues could wait for one that has stopped.
+// that continues could wait for a rank that has stopped.
 
 #include "mpi_collective.h"
 

@@ -1,11 +1,11 @@
 // The Collective over an installed MPI, for a cluster's fabric and its
 // launcher. Built with -Dmpi=enabled.
 //
-// Ranks are those of MPI_COMM_WORLD. The code that has initialized MPI
+// Ranks are the ranks of MPI_COMM_WORLD. The code that has initialized MPI
 // finalizes it. A loss ends the job: mpirun ends all ranks. So Reform() is
 // refused, there are no heartbeats, and a wait has no deadline. Abort prints
 // the reason on stderr and ends all ranks by MPI_Abort: MPI's calls cannot be
-// woken otherwise. Sums have the same bits on every rank if those of MPI have
+// woken otherwise. Sums have the same bits on every rank if MPI's sums have
 // (Open MPI, MPICH). Most MPIs move data only inside calls.
 
 #ifndef RINGLET_NET_STRATEGY_MPI_COLLECTIVE_H_

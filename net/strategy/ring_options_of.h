@@ -9,7 +9,7 @@
 
 namespace ringlet {
 
-// Reads the job's key. An error is that of the key's file.
+// Reads the job's key. An error is the error of the key's file.
 Status RingOptionsOf(const ClusterConfig& cluster,
                      const StrategyOptions& options, RingOptions* ring);
 

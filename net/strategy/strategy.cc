@@ -136,8 +136,8 @@ RingImplementation RingOf(CommunicationImplementation implementation) {
   }
 }
 
-// A worker that is lost while the ring forms is waited for like one that has
-// not connected yet.
+// A worker that is lost while the ring forms is waited for like a worker that
+// has not connected yet.
 Status OpenRingPatiently(const RingOptions& options,
                          std::unique_ptr<Collective>* out,
                          std::unique_ptr<Withdrawal>* withdrawal) {
@@ -285,7 +285,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::Withdrawn(
   strategy.status_ = why;
   const bool mpi =
       options.communication.implementation == CommunicationImplementation::kMpi;
-  // mpirun ends all ranks if one fails. An evaluator is no rank of the job.
+  // mpirun ends all ranks if one fails. An evaluator is not a rank of the job.
   RingOptions ring;
   if (IsPermanent(why) && !mpi && cluster.world_size > 1 &&
       RingOptionsOf(cluster, options, &ring).ok()) {

@@ -36,8 +36,8 @@ class SharedMemory {
   virtual void ShareOutput() = 0;
   virtual void ShareInput() = 0;
   // Gives the received bytes to the owner without an event of the loop. Returns
-  // true if there were any. `wake`: the peer must wake this side for later
-  // bytes; otherwise this side polls again.
+  // true if there were any. With `wake` the peer must wake this side for later
+  // bytes. Otherwise this side polls again.
   virtual bool Poll(int64_t now, bool wake) = 0;
   // True if bytes are left after one turn: Poll again.
   virtual bool unfinished() const = 0;
@@ -106,7 +106,7 @@ class ByteStream {
   virtual int64_t Write(const Piece* pieces, int count) = 0;
   // If true, Write may not be called until OnWritable.
   virtual bool blocked() const = 0;
-  // No more OnRead and OnEnded.
+  // After it OnRead and OnEnded are not called.
   virtual void StopReading() = 0;
   // No event follows, and the owner's memory is not used again. Bytes that
   // Write took are still sent. The stream deletes itself.

@@ -22,8 +22,8 @@ namespace ringlet {
 
 class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
  public:
-  // An event without a time follows one with a time in the same turn of the
-  // loop. The owner may close the link in any event, and delete it in none.
+  // An event without a time follows an event with a time in the same turn of
+  // the loop. The owner may close the link in any event, and delete it in none.
   class Owner {
    public:
     virtual void OnConnected(FramedLink* link, int64_t now) = 0;
@@ -50,7 +50,8 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   static constexpr int kMaxFrames = 64;
   static constexpr uint32_t kTurnBytes = 2 * kSegmentBytes;
 
-  // `phase`: kConnecting for the side that connects, else kAwaitHello.
+  // `phase` is kConnecting for the side that connects, and kAwaitHello for the
+  // other.
   FramedLink(StreamPtr stream, LinkPhase phase, Owner* owner);
   FramedLink(const FramedLink&) = delete;
   FramedLink& operator=(const FramedLink&) = delete;

@@ -37,8 +37,8 @@ class Listeners {
 
   // Listens on the known addresses. After a failure Tick tries again and Begin
   // returns OK in two cases: with `retries`, or in an elastic ring if the host
-  // does not have the address yet. Else Begin returns an error that names the
-  // address.
+  // does not have the address yet. Otherwise Begin returns an error that names
+  // the address.
   Status Begin(bool retries, int64_t now);
   // Tries again if it is time. Returns a line for the user, or "".
   std::string Tick(int64_t now);

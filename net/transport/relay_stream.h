@@ -18,7 +18,7 @@ namespace ringlet {
 
 class RelayStream final : public LayeredStream {
  public:
-  // `relay`: the relay's address, for messages.
+  // `relay` is the relay's address, for messages.
   static StreamPtr Make(StreamPtr below, const RelayHello& hello,
                         const std::string& relay) {
     return StreamPtr(new RelayStream(std::move(below), hello, relay));

@@ -9,7 +9,7 @@
 
 namespace ringlet {
 
-// `make`: SealedStream::Connect or Accept; see there for `listener` and
+// `make` is SealedStream::Connect or Accept, which explain `listener` and
 // `answered`. Draws the secret. Does nothing without keys, and for a local
 // socket: the system identifies its other end.
 Status SealStream(SealedStream::Maker* make,

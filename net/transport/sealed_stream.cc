@@ -16,7 +16,7 @@ namespace ringlet {
 namespace {
 
 // Magic and version. They also begin the handshake's prologue, so the handshake
-// fails with a changed greeting, or one of a different version.
+// fails with a changed greeting, or a greeting of a different version.
 constexpr uint8_t kGreeting[SealedStream::kGreetingBytes] = {'R', 'G', 'L', 'S',
                                                              1};
 constexpr uint8_t kPlain[] = {'R', 'G', 'L', 'T'};  // a frame's magic
@@ -143,8 +143,8 @@ bool SealedStream::ReadAnswer() {
   return true;
 }
 
-// There is no answer, and no computation, for three kinds of hello: without one
-// of the keys, for another worker, and replayed.
+// Three kinds of hello get no answer, and cost no computation: without one of
+// the keys, for another worker, and replayed.
 bool SealedStream::ReadHello() {
   const uint8_t* const number = handshake_bytes_ + kGreetingBytes;
   if (answered_ != nullptr && answered_->Has(number)) return false;

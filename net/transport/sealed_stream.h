@@ -33,7 +33,7 @@ extern bool (*has_aes_gcm)();
 // of a worker in its handshake, and could fill the places for handshakes.
 class SeenGreetings {
  public:
-  // `number`: the public number of X25519 in a greeting.
+  // `number` is the public number of X25519 in a greeting.
   bool Has(const uint8_t* number) const;
   void Add(const uint8_t* number);
 
@@ -63,9 +63,9 @@ class SealedStream final : public LayeredStream {
   // The number of records sealed with one key.
   static constexpr uint64_t kRekeyAfter = 1 << 16;
 
-  // `secret`: kNoiseKeyBytes random bytes, used once. `answered`: the greetings
-  // that the listener has answered, so that it answers none twice; null for the
-  // side that connects.
+  // `secret` has kNoiseKeyBytes random bytes, used once. `answered` has the
+  // greetings that the listener has answered, so that it answers none twice. It
+  // is null for the side that connects.
   static StreamPtr Connect(StreamPtr below, std::shared_ptr<const JobKeys> keys,
                            const ListenerIdentity& listener,
                            const uint8_t* secret, SeenGreetings* answered);

@@ -29,7 +29,7 @@ class SharedSegment {
   // The descriptor of a created segment, until it is closed.
   int descriptor() const { return descriptor_; }
   void CloseDescriptor();
-  // Lane 0 has the bytes from the segment's creator, lane 1 those to it.
+  // Lane 0 has the bytes from the segment's creator, lane 1 the bytes to it.
   SharedLane Lane(int index) const;
 
  private:

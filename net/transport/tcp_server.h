@@ -78,9 +78,10 @@ class TcpServer : private UvListener::Owner {
   virtual bool Admit(Connection* connection) = 0;
   // The space for the next bytes of OnRead.
   virtual uv_buf_t SpaceOf(Connection* connection) = 0;
-  // As a uv_read_cb: `bytes` below 0 is an error, also one of Read.
+  // Like a uv_read_cb: `bytes` below 0 is an error, also an error of Read.
   virtual void OnRead(Connection* connection, ssize_t bytes) = 0;
-  // As a uv_write_cb, also after Close and after an error of Send.
+  // Like a uv_write_cb. It is also called after Close and after an error of
+  // Send.
   virtual void OnSent(Connection* connection, int status) = 0;
   // Called twice a second.
   virtual void OnTimer() = 0;

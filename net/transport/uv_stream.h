@@ -54,7 +54,8 @@ class UvStream final : public ByteStream, private DescriptorSocket {
                        StreamPtr* out);
   static Status ConnectTcp(UvHandles* handles, const sockaddr* address,
                            StreamPtr* out);
-  // `name`: see LocalSocketName(). Never waits: connects, or returns an error.
+  // `name` is from LocalSocketName(). Never waits: connects, or returns an
+  // error.
   static Status ConnectLocal(UvHandles* handles, const std::string& name,
                              StreamPtr* out);
 

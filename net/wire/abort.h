@@ -1,5 +1,5 @@
-// Abort: the frame by which a worker reports to the others that the job has
-// failed.
+// Abort: the frame by which a worker reports to the other workers that the job
+// has failed.
 //
 // Pure. Layout: docs/wire_format.md, "Ends".
 

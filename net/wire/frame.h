@@ -72,11 +72,11 @@ enum class FrameType : uint8_t {
   kAllReduceInts = 20,
 };
 
-// Features. A kHello has those that the sender can use, a kWelcome those that
-// both sides use from now on. Unknown bits are not examined.
+// Features. A kHello has the features that the sender can use, a kWelcome the
+// features that both sides use from now on. Unknown bits are not examined.
 constexpr uint32_t kFeatureShares = 1;  // shared memory, see shared_stream.h
 // In a kHello to a higher rank: the sender only compares the two lists. If they
-// are equal, the receiver closes the connection; else it sends a kReject.
+// are equal, the receiver closes the connection. Otherwise it sends a kReject.
 constexpr uint32_t kFeatureProbes = 2;
 // The sender is a `ringlet doctor`. A job answers its kHello as a probe.
 constexpr uint32_t kFeatureDoctor = 4;

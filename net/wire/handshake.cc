@@ -1,5 +1,5 @@
-// Offsets are those of the header's table. CheckPeer compares the job first,
-// then the list of workers, then single options, so that the user gets the most
+// Offsets are from the header's table. CheckPeer compares the job first, then
+// the list of workers, then single options, so that the user gets the most
 // helpful message. A new option that must be equal on all workers is a field of
 // Identity, in CheckOptions, with a new kWireVersion or a reserved byte.
 

@@ -1,7 +1,7 @@
 // RelayHello: the first message of a worker to a relay.
 //
-// Pure. The relay joins two connections with the same channel, one that listens
-// and one that dials. It sends kRelayJoined to both, as its first byte. From
+// Pure. The relay joins two connections with the same channel: one worker
+// listens and one dials. It sends kRelayJoined to both, as its first byte. From
 // then on each side receives the bytes of the other.
 //
 //   OFFSET SIZE

@@ -42,13 +42,13 @@ constexpr size_t kViewBytes = 14;  // the most bytes of a view
 inline size_t ViewBytes(int size) { return size <= 16 ? 8 : kViewBytes; }
 // Writes kViewBytes. Of these the first ViewBytes(size) are sent.
 void EncodeView(const ViewFrame& frame, uint8_t* out);
-// `size`: workers in the list; `sender` is one of them.
+// The list has `size` workers, and `sender` is one of them.
 Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,
                   ViewFrame* out);
 
 // A generation names one proposal. The bits from 4 on are a count, greater than
-// that of any generation that the proposer had heard of. The low bits are the
-// proposer's number in the list. The number's bits 4 and 5 are the highest.
+// the number of any generation that the proposer had heard of. The low bits are
+// the proposer's number in the list. The number's bits 4 and 5 are the highest.
 constexpr uint32_t kGreatestViewCount = 1u << 25;
 inline uint32_t ViewGeneration(uint32_t count, int proposer) {
   const auto worker = static_cast<uint32_t>(proposer);
