@@ -31,15 +31,15 @@ struct SaveOptions {
   // The type of the weights ("model/…") in the file.
   Storage weights = Storage::kF32;
   FileSystem* files = PosixFiles();  // SealedFiles encrypts
-  bool replace = true;               // else kAlreadyExists for an old file
+  bool replace = true;               // if false, an old file is kAlreadyExists
   // SaveWeights: leaves out weights that training does not change, such as
   // those under LoRA, which LoadWeights expects to be loaded already.
   bool trainable_only = false;
 };
 
-// Writes every span of `state`, with mode 0600 or that of an earlier file. The
-// metadata keys `format` and `format_version` are reserved. After an error the
-// earlier file is still at `path`, unless *replaced (may be null) is true.
+// Writes every span of `state`, with mode 0600 or the mode of an earlier file.
+// The metadata keys `format` and `format_version` are reserved. After an error
+// the earlier file is still at `path`, unless *replaced (may be null) is true.
 Status SaveCheckpoint(const std::string& path, const Saveables& state,
                       const Metadata& metadata = {},
                       const SaveOptions& options = {},
@@ -149,7 +149,7 @@ struct SaveModelOptions {
   Storage weights = Storage::kF32;
   Metadata metadata;
   FileSystem* files = PosixFiles();  // SealedFiles encrypts
-  bool replace = true;               // else kAlreadyExists for an old file
+  bool replace = true;               // if false, an old file is kAlreadyExists
 };
 
 // As SaveCheckpoint. kInvalidArgument names a custom layer, loss or metric,
@@ -160,9 +160,9 @@ Status SaveModel(Model* model, const std::string& path,
 // Builds, compiles and restores a model. Training continues with the same bits,
 // and the file's seed replaces options.seed. A file without `compile` gives a
 // model that must be compiled. *model is replaced only on success. kCorruption
-// names the damaged part, kInvalidArgument the one that does not fit. Workers
-// must load the same model (kOutOfSync); one that joins a job gets the job's
-// state.
+// names the damaged part, kInvalidArgument the part that does not fit. Workers
+// must load the same model (kOutOfSync); a worker that joins a job gets the
+// job's state.
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options = {},
                  FileSystem* files = PosixFiles());
@@ -205,7 +205,7 @@ struct WeightsReport {
   std::vector<std::string> unexpected;  // names in the file, not in the model
   // "dense/kernel: F32 (2, 16) in the file, F32 (2, 8) here"
   std::vector<std::string> mismatched;
-  // Weights that fit, in a layer with another one that does not.
+  // Weights that fit, in a layer with another weight that does not.
   std::vector<std::string> skipped;
   // Matrices of LoRA that the file lacks: A stays, and B becomes zeros.
   std::vector<std::string> lora;
@@ -229,18 +229,20 @@ Status LoadWeights(Model* model, const std::string& path,
 //
 //   options.callbacks = {BackupAndRestore("backup", SaveEvery(30))};
 //
-// A restarted worker of a job gets the state from the others' memory. The
-// backup is loaded only if no reachable worker has a valid state.
+// A restarted worker of a job gets the state from the other workers' memory.
+// The backup is loaded only if no reachable worker has a valid state.
 
 struct BackupAndRestoreOptions {
-  // After every so many steps, across epochs; zero means every epoch.
+  // The number of steps between two saves, across epochs. Zero means every
+  // epoch.
   int64_t save_freq = 0;
   bool double_checkpoint = false;  // keeps the two newest backups
   bool delete_checkpoint = true;   // after training
   // SIGTERM, SIGINT and SIGHUP save after the present step and end the fit with
   // kCancelled (exit code 75). A second signal kills the process.
   bool save_before_preemption = true;
-  // Another thread writes a copy of the state. Else training waits.
+  // Another thread writes a copy of the state. If false, training waits for the
+  // write.
   bool background = true;
   // Allows a backup of a different optimizer (class or number; different slots
   // are always an error), or of a different seed.
@@ -283,7 +285,8 @@ struct ModelCheckpointOptions {
   bool save_weights_only = false;
   bool save_trainable_only = false;  // weights only
   MonitorMode mode = MonitorMode::kAuto;
-  // After every so many batches, across epochs; zero means every epoch.
+  // The number of batches between two saves, across epochs. Zero means every
+  // epoch.
   int64_t save_freq = 0;
   // The first save must improve it, unless it is NaN.
   double initial_value_threshold = std::numeric_limits<double>::quiet_NaN();

@@ -40,9 +40,9 @@ enum class WireDtype : uint8_t {
 // Each has one bit of a 64-bit mask.
 constexpr int kMaxElasticWorkers = 64;
 
-// The operations of this worker with the others; null is a job of one worker.
-// Every rank's training thread makes the same calls with the same sizes. The
-// order of sums depends only on the job's size and options.
+// The operations of this worker with the other workers; null is a job of one
+// worker. Every rank's training thread makes the same calls with the same
+// sizes. The order of sums depends only on the job's size and options.
 class Collective {
  public:
   // Identifies a started operation until Wait.
@@ -79,7 +79,7 @@ class Collective {
     return Wait(ticket);
   }
 
-  // Every rank's data[0..bytes) becomes that of the root, byte by byte.
+  // Every rank's data[0..bytes) becomes the root's, byte by byte.
   virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
   // out[r * bytes ...] becomes in[0..bytes) of rank r.
   virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;
@@ -121,7 +121,7 @@ class Collective {
   int64_t compiles_ = 0;
 };
 
-// If some rank's `mine` is an error, all get that of the lowest such rank.
+// If some rank's `mine` is an error, all get the error of the lowest such rank.
 Status ExchangeStatus(Collective* collective, const Status& mine);
 
 // Sums a few numbers over all ranks, added in the order of the ranks.

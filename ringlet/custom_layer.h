@@ -6,9 +6,9 @@
 //   Sequential model({Input({8}), Custom(std::make_shared<MyLayer>()), …});
 //
 // samples/custom_parts.cc is a complete program. The layer's weights are
-// trained, saved, regularized and summed over workers as those of any layer;
-// only SaveModel refuses it. Compile the program with -ffp-contract=off, as
-// pkg-config, CMake and Meson do, so that workers of different processors
+// trained, saved, regularized and summed over workers as the weights of any
+// layer; only SaveModel refuses it. Compile the program with -ffp-contract=off,
+// as pkg-config, CMake and Meson do, so that workers of different processors
 // compute the same bits.
 //
 // Build, Forward and Backward may throw: what() becomes the error of the call.
@@ -107,7 +107,7 @@ class CustomLayer {
                        LayerPlan* plan) const = 0;
   // An error ends the step and the Fit.
   virtual Status Forward(const LayerCall& call) const = 0;
-  // Not called if neither the layer nor one before it is trained.
+  // It is not called if neither the layer nor a layer before it is trained.
   virtual Status Backward(const LayerCall& call) const = 0;
 };
 

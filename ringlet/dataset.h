@@ -105,7 +105,7 @@ struct TimeseriesOptions {
   // The rows from a window's first one to its target. sequence_length *
   // sampling_rate is the first row after the window.
   int64_t target_offset = 0;
-  // If not zero, a target is so many rows, as a new first axis.
+  // If not zero, a target has this number of rows, as a new first axis.
   int64_t target_length = 0;
   // If not empty, targets are these values of x instead of y.
   std::vector<int64_t> target_columns;
@@ -146,7 +146,7 @@ struct DataDescription {
   // An older file's data may have had more columns at the end.
   bool may_have_more_columns = false;
   std::optional<ImageResizing> resizing = std::nullopt;
-  int64_t sampling_rate = 0;  // in Hz, of sound; else 0
+  int64_t sampling_rate = 0;  // of sound in Hz, otherwise 0
 };
 
 struct DataPosition;
@@ -319,8 +319,8 @@ Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 
 // Keras's timeseries_dataset_from_array: windows of `rows` in the order of
 // time, as views. x gets a first axis of sequence_length. The sample weight is
-// that of the (first) target's row. `rows` may have Map and SampleWeight; call
-// other methods on the result. A group's windows follow each other.
+// the weight of the (first) target's row. `rows` may have Map and SampleWeight;
+// call other methods on the result. A group's windows follow each other.
 //
 //   TimeseriesDatasetFromArray(NpyDataset("x.npy", "y.npy"), options)
 //       .Shuffle(/*seed=*/1).Batch(128)
@@ -339,7 +339,7 @@ struct Batch {
   bool last = false;  // the data begin again after this batch
 };
 
-// For Model::OpenLoader.
+// Model::OpenLoader needs it.
 struct LoaderOptions {
   DataPosition start;
   bool background = true;  // another thread prepares the next batch
@@ -365,7 +365,7 @@ class BatchLoader {
   // Skips `steps` parts. *batch becomes the last of them, without examples;
   // *examples grows by their global counts.
   virtual Status Skip(int64_t steps, Batch* batch, int64_t* examples) = 0;
-  // With rounds: returns to the start of the last part's round.
+  // In a fit with rounds it returns to the start of the last part's round.
   virtual void RewindRound() = 0;
   // Returns to the last global batch's first part. Not with rounds.
   virtual void RewindStep() = 0;

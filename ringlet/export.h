@@ -57,10 +57,10 @@ struct Int8Report {
 // have their layers' names (in_image, out_kind). With preprocessing of a table
 // it returns 1 for a value that has no encoding.
 //
-// The text is the same on every machine; with int8, on every one of a class of
-// arithmetic (docs/one_result.md). kInvalidArgument names a layer without C or
-// int8. After an error the earlier files are unchanged. A header file that is
-// not ringlet's is never replaced.
+// The text is the same on every machine; with int8, on every machine of a class
+// of arithmetic (docs/one_result.md). kInvalidArgument names a layer without C
+// or int8. After an error the earlier files are unchanged. A header file that
+// is not ringlet's is never replaced.
 Status ExportC(Model* model, const std::string& path,
                const ExportCOptions& options = {},
                Int8Report* report = nullptr);

@@ -53,7 +53,7 @@ struct FitState : public Saveable {
   const std::vector<std::shared_ptr<Callback>>* callbacks = nullptr;
   int64_t epochs = 0;                          // as FitOptions
   int64_t steps_per_epoch = 0;                 // zero if unknown
-  Validation validation = Validation::kNever;  // else logs have "val_loss"
+  Validation validation = Validation::kNever;  // otherwise logs have "val_loss"
   bool chief = true;                           // prints, writes shared files
 
   // The next step. After an epoch's last step it is (epoch,
@@ -90,7 +90,7 @@ struct FitState : public Saveable {
   Status save_error;
   std::shared_ptr<FitDetails> details;  // internal
 
-  // As "epoch 2, step 31 of 70", from 1.
+  // Returns a text such as "epoch 2, step 31 of 70". Numbers count from 1.
   std::string LastStep() const;
   std::string NextStep() const;
 
@@ -213,7 +213,7 @@ std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 // Model::Fit, Evaluate and Predict have Keras 3's order of events. Every rank
 // of a job makes the same call. Evaluate gives "loss" and the metrics. Predict
 // gives the outputs (examples, output shape) in the dataset's order, on every
-// rank; with OwnExamples those of its own. Each Fit begins with the first pass
+// rank; with OwnExamples its own examples. Each Fit begins with the first pass
 // over the data: give a second Fit's Shuffle another seed. Signals belong to
 // the program, unless BackupAndRestore or SaveWhenTrained handles them.
 
@@ -237,16 +237,17 @@ struct FitOptions {
   ClassWeights class_weight;
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
-  // For the chief's progress, and other workers' first and last lines.
+  // Gets the chief's progress, and other workers' first and last lines.
   FILE* out = stdout;
   bool prefetch = true;  // reads the next batch meanwhile
-  // After so many steps all ranks compare their weights (Model::CheckReplicas);
-  // zero means never. kCheckByTime means about every two seconds in an elastic
-  // job with cross_check, else every 100 steps.
+  // The number of steps between two comparisons of all ranks' weights
+  // (Model::CheckReplicas). Zero means never. kCheckByTime means about every
+  // two seconds in an elastic job with cross_check, and every 100 steps in
+  // other jobs.
   int64_t check_replicas_every = kCheckByTime;
   // Each check of an elastic job also compares a pass over the same examples. A
-  // faulty rank ends with kOutOfSync, and the others continue from the last
-  // verified point (docs/membership.md). Without it no completed step is
+  // faulty rank ends with kOutOfSync, and the other ranks continue from the
+  // last verified point (docs/membership.md). Without it no completed step is
   // trained again after a loss.
   bool cross_check = true;
 };
@@ -288,7 +289,7 @@ struct EvaluateOptions {
 //     status = Train(&loop);
 //   } while (loop.Recover(&status));
 //
-// After a loss Train runs again, from epoch() and step(), which may be those of
+// After a loss Train runs again, from epoch() and step(), which may belong to
 // the last check. So Train keeps no state between steps outside the loop and
 // its Callbacks, does not change the weights, and sets a learning rate from
 // epoch() and step(). After an error all calls but Recover return it.
@@ -321,7 +322,7 @@ class TrainingLoop {
   Status End();
   // `status` is Train's result. True if the workers have formed a view again
   // after a loss or a join: run Train once more. Otherwise *status is the run's
-  // result, and the others know an error. OK without End is an error.
+  // result, and the other ranks know an error. OK without End is an error.
   bool Recover(Status* status);
 
   // The position of the next Step, from 0.

@@ -177,7 +177,7 @@ struct NestedModel;
 // A plain value of the factories below. Setters have the names of Keras's
 // arguments. A setter of another layer is an error when a model adds it.
 struct Layer {
-  // Not inline: a copy is long, and many functions make one.
+  // A copy is long, and many functions make one, so it is not inline.
   Layer();
   Layer(const Layer&);
   Layer(Layer&&) noexcept;
@@ -263,7 +263,7 @@ struct Layer {
   Layer& ReturnState(bool return_state);
   // Begins with the last step. The output has the order of the computation.
   Layer& GoBackwards(bool go_backwards);
-  // The output of a masked step is zeros, not that of the previous step.
+  // The output of a masked step is zeros, not the output of the previous step.
   Layer& ZeroOutputForMask(bool zero_output_for_mask);
   // Dropped fractions of inputs or attention weights, and of the state before a
   // product. An example has one mask in all steps.
@@ -465,13 +465,13 @@ struct Layer {
   // Infinity means half of sampling_rate.
   float max_freq = std::numeric_limits<float>::infinity();
   float mag_exp = 2;         // the power of a magnitude
-  bool power_to_db = true;   // MFCC: else natural logarithms
+  bool power_to_db = true;   // MFCC: if false, natural logarithms
   float top_db = 80;         // MelSpectrogram: the range below the maximum
   float min_power = 1e-10f;  // MelSpectrogram
   float ref_power = 1;       // MelSpectrogram: the power of 0 dB
   int64_t num_mfcc = 10;     // MFCC; zero gives the logarithms
   float log_offset = 1e-6f;  // MFCC: added before the logarithm
-  bool htk = true;           // MFCC: else the mel scale of Slaney
+  bool htk = true;           // MFCC: if false, the mel scale of Slaney
   bool centered = true;      // MFCC: with reflected samples at both ends
   // STFTSpectrogram. Its sequence_length is Keras's frame_length, and its
   // sequence_stride frame_step (zero means half of a frame).
@@ -572,7 +572,7 @@ Layer UpSampling2D(int64_t height, int64_t width);
 Layer UpSampling1D(int64_t size = 2);
 // Axis i of the output is axis dims[i] of the input, counted from 1.
 Layer Permute(const Shape& dims);
-// Layers that act only in training; else the values pass unchanged.
+// Layers that act only in training. Otherwise the values pass unchanged.
 //
 // A fraction `rate` becomes 0, and the others are divided by 1 - rate.
 Layer Dropout(float rate);
@@ -602,8 +602,8 @@ Layer RandomContrast(float lower, float upper);
 Layer RandomContrast(float factor);  // RandomContrast(factor, factor)
 // Adds a fraction of the value range, and clips to it.
 Layer RandomBrightness(const FloatRange& factor);
-// A random part of this size in training; else, or if the image is smaller,
-// CenterCrop.
+// A random part of this size in training. Otherwise, or if the image is
+// smaller, CenterCrop.
 Layer RandomCrop(int64_t height, int64_t width);
 // The middle part of this size. A smaller image gives the largest part with
 // this ratio, resized.
@@ -677,7 +677,7 @@ Layer RepeatVector(int64_t n);  // (features) to (n, features)
 
 // Layers from sound. These are not trained, and no layer before them is.
 // Keras's MelSpectrogram: (samples) to (num_mel_bins, frames). In Keras top_db
-// is below the maximum of the batch, here below that of the example.
+// is below the maximum of the batch, here below the maximum of the example.
 Layer MelSpectrogram();
 // (samples) to (frames, num_mfcc): mel-frequency cepstral coefficients as
 // tf.signal.stft, linear_to_mel_weight_matrix and

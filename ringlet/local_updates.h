@@ -41,8 +41,8 @@ struct LocalUpdates {
   };
 
   static constexpr int64_t kDefaultSteps = 30;
-  // For `steps`: 8 to 512, so that computing takes as long as the exchange.
-  // Backups have the number, which gives the same bits.
+  // A value of `steps`: 8 to 512, so that computing takes as long as the
+  // exchange. Backups have the number, which gives the same bits.
   static constexpr int64_t kAutoSteps = -1;
 
   bool enabled() const { return steps != 0; }

@@ -1,6 +1,6 @@
 // Losses: the functions that training minimizes.
 //
-// Names, formulas and defaults are those of Keras 3's losses/losses.py and of
+// Names, formulas and defaults are from Keras 3's losses/losses.py and
 // TensorFlow's nn ops. A Loss is a plain value. Predictions have the shape
 // (count, output shape), row-major. The last axis holds the classes or values
 // of one row. The loss of an example is the mean over its rows; regression
@@ -91,10 +91,12 @@ struct Loss {
 
   const char* class_name() const;  // "SparseCategoricalCrossentropy"
   std::string name() const;        // "sparse_categorical_crossentropy"
-  // Targets are int32 class numbers, one for each row; else as the output.
+  // Targets are int32 class numbers, one for each row. Otherwise they have the
+  // output's shape.
   bool takes_classes() const;
   int64_t targets(const Shape& output) const;
-  // The softmax or sigmoid that this loss can compute itself; else kLinear.
+  // The softmax or sigmoid that this loss can compute itself, otherwise
+  // kLinear.
   Activation logits_activation() const;
   bool takes_probabilities() const;
 };

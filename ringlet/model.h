@@ -40,10 +40,10 @@ namespace ringlet {
 // The memory that training with batches of one size takes, in bytes.
 struct MemoryPlan {
   uint64_t weights = 0;
-  // Also changes of layer state; twice for a worker with several replicas.
+  // Includes changes of layer state, twice for a worker with several replicas.
   uint64_t gradients = 0;
   uint64_t slots = 0;  // the optimizer's slots
-  // For local updates: first weights, momentum, changes, error feedback.
+  // What local updates need: first weights, momentum, changes, error feedback.
   uint64_t local = 0;
   uint64_t batches = 0;      // examples and labels of this step and the next
   uint64_t activations = 0;  // the layers' outputs
@@ -80,7 +80,7 @@ struct OutputLoss {
   // The output's layer; empty means the output at the same index.
   std::string output;
   Loss loss;
-  bool trains = true;  // else without loss and targets
+  bool trains = true;  // if false, it has no loss and no targets
   std::vector<Metric> metrics;
   float weight = 1;  // in the model's loss
 };
@@ -152,7 +152,7 @@ struct Variable {
   int64_t offset = 0;  // a number of floats
   Regularizer regularizer;
   Constraint constraint;
-  // Never trained, such as moving means.
+  // True if it is never trained, as a moving mean.
   bool is_layer_state = false;
   // Its offset in gradients and slots after Compile; -1 if not trained.
   int64_t gradient_offset = 0;
@@ -170,7 +170,8 @@ class StepObserver {
   // "forward", "backward" or "step". Times are monotonic nanoseconds.
   virtual void OnPart(const char* what, const char* phase, int64_t begin,
                       int64_t end) = 0;
-  // The observer that remains without `gone`; for those that forward to others.
+  // The observer that remains without `gone`, for observers that forward to
+  // others.
   virtual StepObserver* Without(const StepObserver* gone) {
     return gone == this ? nullptr : this;
   }
@@ -200,7 +201,7 @@ class Model {
   // Keras's table: layer, output shape, parameters.
   std::string Summary() const;
 
-  // Calls of layers in the order of Add, inputs first, with those of nested
+  // Calls of layers in the order of Add, inputs first, with the calls of nested
   // models, as "body/conv2d".
   int num_nodes() const;
   const Layer& layer(int node) const;
@@ -251,8 +252,8 @@ class Model {
   uint64_t BytesNeeded(int64_t batch) const {
     return PlanMemory(batch).total();
   }
-  // Allocates the step's memory; else the first step does. `training` is not
-  // needed to evaluate and predict.
+  // Allocates the step's memory. Without this call the first step does.
+  // `training` is not needed to evaluate and predict.
   Status Reserve(int64_t batch, bool training);
   // What the model has allocated.
   uint64_t BytesUsed() const;

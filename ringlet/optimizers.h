@@ -1,6 +1,6 @@
 // Optimizers, and schedules of learning rates.
 //
-// Formulas and defaults are those of Keras 3's optimizers/*.py and
+// Formulas and defaults are from Keras 3's optimizers/*.py and
 // optimizers/schedules/learning_rate_schedule.py. Both are plain values; an
 // optimizer's slots live with the model.
 
@@ -59,7 +59,8 @@ struct LearningRate {
 LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
 // Falls along half a cosine to alpha * initial in decay_steps. If warmup_target
-// is not 0, a Warmup comes first; else warmup_steps has no effect, as in Keras.
+// is not 0, a Warmup comes first. Otherwise warmup_steps has no effect, as in
+// Keras.
 LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
                          float alpha = 0, float warmup_target = 0,
                          int64_t warmup_steps = 0);
@@ -118,7 +119,7 @@ struct Optimizer {
   // Schedules and Adam's corrections count updates.
   int gradient_accumulation_steps = 0;
   // After each step average += (w - average)(1 - ema_momentum). It becomes the
-  // weights after Fit, and after so many updates.
+  // weights after Fit, and after every ema_overwrite_frequency updates.
   bool use_ema = false;
   float ema_momentum = 0.99f;
   int ema_overwrite_frequency = 0;  // zero means never

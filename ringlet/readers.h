@@ -36,7 +36,7 @@ struct ArrayOptions {
 // Images (or any x) from one file, and as many labels from another.
 Dataset IdxDataset(const std::string& images, const std::string& labels,
                    const ArrayOptions& options = {});
-// Without labels: for an input or an output's targets of Zip.
+// A dataset without labels, for an input or an output's targets of Zip.
 Dataset IdxDataset(const std::string& x, const ArrayOptions& options = {});
 // Several pairs of files, in order: see Source::FileStarts.
 Dataset IdxDataset(const std::vector<std::string>& images,
@@ -90,17 +90,19 @@ struct CsvOptions {
   // (except a text label) are all numbers; "0,1,2" counts as names. A line on
   // stderr reports an unclear case.
   std::optional<bool> header;
-  bool has_label = true;  // else all columns are values
+  bool has_label = true;  // if false, all columns are values
   // If not zero, the number of columns of x. One more column is the label.
   int64_t values = 0;
   // The label's column, by name (needs a header) or number from 0, negative
-  // from the end. Without both it is the training's, or else the last.
+  // from the end. Without both, the label is in the column that the training
+  // used, or in the last column.
   std::string label_name;
   std::optional<int> label_column;
   // The column of weights (Dataset::SampleWeight), if any. It is not in x.
   std::string weight_name;
   std::optional<int> weight_column;
-  // Without both it is that of training_columns, if the file has it.
+  // Without both it is the weight column of training_columns, if the file has
+  // it.
   bool weights_as_in_training = false;
   // The columns of the training data. If they and the file have names, x has
   // the columns of the same names, others are ignored, and `take` and `drop`
@@ -124,8 +126,8 @@ struct CsvOptions {
     bool has_unknown_category = false;
   };
   std::vector<Categorical> categorical;
-  // A value is missing if its field is empty, one of na_values, or a text that
-  // pandas reads as missing ("NA", "nan", "NULL" and others).
+  // A value is missing if its field is empty, is one of na_values, or is a text
+  // that pandas reads as missing ("NA", "nan", "NULL" and others).
   enum class Missing : uint8_t {
     kError,
     kDrop,      // the row is left out
@@ -158,7 +160,7 @@ Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 // Reads a token a line, perhaps after Keras's "" and "[UNK]", or "[UNK]".
 // Blanks around a token are left out, unless text->split is kCharacter.
 Status ReadVocabulary(const std::string& path, TextVectorization* text);
-// As Keras's adapt: the most frequent tokens first, those of one frequency in
+// As Keras's adapt: the most frequent tokens first, tokens of one frequency in
 // reverse order of their bytes.
 Status LearnVocabulary(const std::string& path, const std::string& column,
                        const CsvOptions& options, TextVectorization* text);
@@ -176,7 +178,7 @@ Dataset TextDataset(const std::string& path, const std::string& column,
 
 // Pictures: PNG, BMP and PNM (PBM, PGM, PPM) files, and JPEG if it is built in.
 
-// Files with an example each. Names, rules and defaults are those of Keras's
+// Files with an example each. Names, rules and defaults are from Keras's
 // image_dataset_from_directory and audio_dataset_from_directory.
 struct LabelledFilesOptions {
   enum class LabelMode : uint8_t {
@@ -230,7 +232,8 @@ struct AudioOptions : LabelledFilesOptions {
   int64_t sampling_rate = 0;
   // Longer files are cut at the end, and shorter ones get zeros there.
   int64_t output_sequence_length = 16000;
-  // One is the channels' mean. Otherwise all files have so many.
+  // One is the channels' mean. Otherwise all files must have this number of
+  // channels.
   int64_t channels = 1;
   // Changes in training, with the arithmetic of TensorFlow's speech_commands.
   // They depend on `seed`, the batch's place in the data and the example, not
@@ -238,12 +241,12 @@ struct AudioOptions : LabelledFilesOptions {
   // none.
   //
   // A folder of WAV files, each at least as long as an example, or empty. In
-  // the directory it is no class.
+  // the directory it is not a class.
   std::string background_noise;
   float background_frequency = 0.8f;  // the share of examples with noise
   // The noise is multiplied by a factor from 0 to this one.
   float background_volume = 0.1f;
-  // Examples begin earlier or later by up to so many milliseconds.
+  // Examples begin earlier or later by up to this number of milliseconds.
   float time_shift_ms = 0;
 };
 
@@ -254,7 +257,7 @@ Dataset AudioDatasetFromDirectory(const std::string& directory,
 // The frames of one recording for TimeseriesDatasetFromArray: x is (channels)
 // in float32, as of AudioDataset. They stay in the file.
 Dataset WavDataset(const std::string& path);
-// Without labels, in this order.
+// A dataset without labels, in this order.
 Dataset AudioDataset(const std::vector<std::string>& paths,
                      const AudioOptions& options = {});
 // A CSV with a column of paths, as ImageDatasetFromCsv.

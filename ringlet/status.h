@@ -21,8 +21,8 @@ namespace ringlet {
 
 // --- status ------------------------------------------------------------------
 
-// The library throws no exceptions, and those of a program's parts become a
-// Status: a code, a message, the OS (errno) or libuv number and, for the
+// The library throws no exceptions. Exceptions of a program's own parts become
+// a Status: a code, a message, the OS (errno) or libuv number and, for the
 // failure of a peer, its rank. Errors never fail, also without memory. Copying
 // and reading are safe from any thread.
 //
@@ -69,7 +69,7 @@ class [[nodiscard]] Status {
   const char* message() const;
   // errno or a (negative) libuv number; the signal of kInterrupted; or zero.
   int os_error() const;
-  // The lost rank, for kPeerLost; else -1.
+  // The lost rank for kPeerLost, otherwise -1.
   int rank() const;
 
   // This error with "<prefix>: " before its message; OK stays OK.

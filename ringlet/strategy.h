@@ -39,7 +39,7 @@ struct ClusterConfig {
   // chief, or worker 0 without a chief, or an evaluator.
   bool is_chief = true;
   bool is_evaluator = false;
-  bool has_evaluator = false;  // TF_CONFIG lists one in "cluster"
+  bool has_evaluator = false;  // TF_CONFIG lists an evaluator in "cluster"
 };
 
 // The environment variables and the host's name of this process.
@@ -80,14 +80,14 @@ struct StrategyOptions {
   // The longest wait of the workers for each other at the start.
   double start_timeout_seconds = 120;
   // The longest wait for a connected worker that does not reach the same
-  // operation; then all end with kDeadlineExceeded. Zero is no limit. Not over
-  // MPI.
+  // operation. Then all end with kDeadlineExceeded. Zero means no limit. MPI
+  // ignores it.
   double patience_seconds = 3600;
-  // If not zero, the job is elastic: up to 64 workers continue with at least so
-  // many, and sum exactly (docs/membership.md). If zero, at a loss a job with
-  // BackupAndRestore waits for the worker, and another job ends. Not over MPI,
-  // with sparse or overlapped local updates, with TrainStep and the parts of a
-  // step.
+  // If not zero, the job is elastic: it has up to 64 workers, continues while
+  // at least min_workers are left, and sums exactly (docs/membership.md). If
+  // zero, a job with BackupAndRestore waits for a lost worker, and another job
+  // ends. An elastic job cannot use MPI, sparse or overlapped local updates,
+  // TrainStep or the parts of a step.
   int min_workers = 0;
   // Workers of another job are refused.
   std::string job = "ringlet";
@@ -123,12 +123,12 @@ class MultiWorkerMirroredStrategy {
   static MultiWorkerMirroredStrategy FromCluster(
       const ClusterConfig& cluster, const StrategyOptions& options = {});
   // The strategy of a worker that finds an error before it connects to the
-  // others, such as missing data. status() is `why`. If it is permanent
+  // other workers, such as missing data. status() is `why`. If it is permanent
   // (IsPermanent), the other workers end immediately, with this rank and the
   // reason. The destructor waits until they have it, at most 5 s, so print the
-  // error first. `options` has the others' job, key_file, relay and insecure;
-  // with an unknown job "" the list of workers identifies the job. FromCluster
-  // does the same after an error. A connected worker calls
+  // error first. `options` has the other workers' job, key_file, relay and
+  // insecure; with an unknown job "" the list of workers identifies the job.
+  // FromCluster does the same after an error. A connected worker calls
   // collective()->Abort(why).
   static MultiWorkerMirroredStrategy Withdrawn(const ClusterConfig& cluster,
                                                const StrategyOptions& options,
@@ -136,7 +136,7 @@ class MultiWorkerMirroredStrategy {
 
   const Status& status() const { return status_; }
   int num_workers() const { return cluster_.world_size; }
-  // As in TensorFlow: the number of parts of a step's batch.
+  // The number of parts of a step's batch, as in TensorFlow.
   int num_replicas_in_sync() const {
     return replicas_ == 0 ? num_workers() : replicas_;
   }
@@ -164,7 +164,7 @@ class MultiWorkerMirroredStrategy {
 };
 
 // As in TensorFlow: several replicas in one process, which computes them in
-// turn. The result equals that of a job with this number of workers.
+// turn. The result equals the result of a job with this number of workers.
 class MirroredStrategy {
  public:
   explicit MirroredStrategy(int replicas) : replicas_(replicas) {}
