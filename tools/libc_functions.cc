@@ -34,7 +34,7 @@ int __isoc99_sscanf(const char* text, const char* format, ...) {
       ++at;
       continue;
     }
-    int size = 0;  // -1: short, 1: long, 2: long long
+    int size = 0;  // -1 for short, 1 for long, 2 for long long
     for (++format; *format == 'h' || *format == 'l'; ++format) {
       size += *format == 'h' ? -1 : 1;
     }

@@ -17,13 +17,14 @@ int TrainCommand(const std::vector<std::string>& line);
 // line or its RUN.json is wrong; the worker reports the error.
 struct TrainSettingsForLaunch {
   int64_t threads = 1;
-  // How long a worker waits for the others before it trains alone, at least.
+  // How long a worker waits for the other workers before it trains alone, at
+  // least.
   double waits_seconds = 0;
-  // The minimum number of workers that continue without the others. 0: all
-  // workers are needed.
+  // The minimum number of workers that continue without the other workers. 0:
+  // all workers are needed.
   int min_workers = 0;
 };
-// `workers`: the number of workers of the job.
+// `workers` is the number of workers of the job.
 TrainSettingsForLaunch ReadTrainSettings(const std::vector<std::string>& line,
                                          int workers);
 int EvaluateCommand(const std::vector<std::string>& line);

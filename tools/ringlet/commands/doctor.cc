@@ -1,4 +1,5 @@
-// ringlet doctor: checks of a worker's host and of its links to the others.
+// ringlet doctor: checks of a worker's host and of its links to the other
+// workers.
 
 #include <unistd.h>
 

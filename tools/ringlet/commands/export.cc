@@ -139,8 +139,8 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
   return file.Commit();
 }
 
-// Opens a saved model, or that of a RUN.json with the weights of `init`. The
-// arguments of Compile have no effect on an export.
+// Opens a saved model, or the model of a RUN.json with the weights of `init`.
+// The arguments of Compile have no effect on an export.
 Status OpenModel(const std::string& path, const InitFlags& init,
                  std::unique_ptr<Model>* model) {
   if (!EndsWith(path, ".json")) {

@@ -63,7 +63,7 @@ class RunDraft {
   RunDraft(const std::string& path, const TableSummary& table)
       : path_(path), table_(table) {}
 
-  // The label is a column's name or number; "": the last one.
+  // The label is a column's name or number. "" means the last column.
   Status Plan(const std::string& label) {
     RINGLET_RETURN_IF_ERROR(FindLabel(label));
     options_.separator = table_.dialect.separator;

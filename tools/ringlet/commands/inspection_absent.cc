@@ -1,4 +1,4 @@
-// In place of the commands that show files and plans, in a build without them.
+// Replaces the commands that show files and plans, in a build without them.
 
 #include "../command_line.h"
 #include "../report/evaluate_report.h"

@@ -34,7 +34,7 @@ Status WriteAll(int fd, const std::string& text, const char* path) {
   return Status();
 }
 
-// Never replaces a file: it may be the only copy of a key.
+// Never replaces a file, which may be the only copy of a key.
 Status WriteNew(const std::string& path, const std::string& text) {
   const int fd = open(
       path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

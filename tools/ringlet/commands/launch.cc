@@ -111,7 +111,7 @@ void WarnOfFewCores(const LaunchOptions& options, int64_t threads) {
 
 struct ElsewhereFlags {
   std::string print, hosts;  // the values of --print and --hosts
-  int64_t workers = 0;       // the value of -n; 0: not given
+  int64_t workers = 0;       // the value of -n, 0 if it is not given
   bool given() const { return !print.empty() || !hosts.empty(); }
 };
 

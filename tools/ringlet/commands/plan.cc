@@ -65,7 +65,8 @@ struct Plan {
   uint64_t data = 0;
   int64_t forward_flops = 0, recomputed_flops = 0;
   WirePlan wire;
-  int64_t largest_batch = -1;  // the largest that fits the limit; -1: not asked
+  int64_t largest_batch =
+      -1;  // the largest that fits the limit, -1 if not asked
 };
 
 // The largest batch that fits, by bisection: bytes grow with the batch, apart
@@ -146,7 +147,7 @@ uint64_t BytesOfOtherReplicas(const Model& model, int64_t replicas) {
 uint64_t BytesOfData(const std::string& path, const RunConfig& config) {
   uint64_t train = 0, validation = 0;
   DataConfig validating = config.validation;
-  // As in training, where they are encoded as the training data.
+  // In training, too, they are encoded as the training data.
   validating.table.categorical = config.train.table.categorical;
   validating.table.missing = config.train.table.missing;
   validating.table.missing_by_column = config.train.table.missing_by_column;

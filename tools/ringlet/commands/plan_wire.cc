@@ -75,7 +75,7 @@ std::vector<Link> LinksOf(const WireFlags& flags) {
           {"Wi-Fi of 20 Mbit/s", 20000000}};
 }
 
-// Returns the time of so many bytes, with so many hops between workers.
+// Returns the time of `bytes` bytes over `hops` hops between workers.
 double SecondsToSend(int64_t bytes, int64_t hops, const WireFlags& flags,
                      const Link& link) {
   return 8 * static_cast<double>(bytes) /
@@ -100,8 +100,8 @@ int64_t BalancedSteps(const WirePlan& plan, const Link& link) {
       std::ceil(std::clamp(steps, 1.0, double{kMaxLocalSteps})));
 }
 
-// Returns the steps of a round: those of the file, or the number that a run
-// with "auto" chooses.
+// Returns the steps of a round: the number in the file, or the number that a
+// run with "auto" chooses.
 int64_t RoundSteps(const WirePlan& plan, const Link& link) {
   if (!plan.measures_steps) return plan.round_steps;
   return std::clamp(BalancedSteps(plan, link), kFewestAutoSteps, kMaxAutoSteps);

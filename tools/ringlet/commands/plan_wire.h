@@ -13,18 +13,18 @@ namespace ringlet {
 
 struct WireFlags {
   int64_t workers = 1;
-  int64_t link = 0;       // bits a second; 0: the usual ones
+  int64_t link = 0;       // bits a second, 0 for the usual ones
   double latency_ms = 0;  // the latency of a hop between two workers
-  double step_ms = 0;     // computing time of a step; 0: unknown
+  double step_ms = 0;     // computing time of a step, 0 if not known
 };
 
-// The bytes are those that a worker sends on average: in an all-reduce over n
-// workers 2 (n - 1) / n of the vector.
+// The bytes are what a worker sends on average: in an all-reduce over n workers
+// 2 (n - 1) / n of the vector.
 struct WirePlan {
   WireFlags flags;
   WireDtype dtype = WireDtype::kFloat32;
   int64_t step_bytes = 0;       // the bytes of a step's gradients
-  int64_t round_steps = 0;      // the local steps of a round; 0: no rounds
+  int64_t round_steps = 0;      // the local steps of a round, 0 without rounds
   bool measures_steps = false;  // instead: "auto"
   int64_t round_bytes = 0;
   int64_t round_hops = 0;  // hops between workers, one after another

@@ -1,5 +1,5 @@
 // Line n of the output answers line n of the input, so that the reader can
-// match them. All memory is that of one line, of at most kLongest bytes.
+// match them. It needs the memory of one line, of at most kLongest bytes.
 
 #include "predict_lines.h"
 
@@ -73,7 +73,7 @@ class LineReader {
 
 class Answers {
  public:
-  // `encoder`: of a text; null: the values are numbers.
+  // `encoder` reads a text, and is null if the values are numbers.
   Answers(Model* model, const DataConfig& data, const TextEncoder* encoder)
       : model_(model),
         scale_(data.scale.value_or(Scale())),

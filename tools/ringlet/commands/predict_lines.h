@@ -9,8 +9,8 @@
 
 namespace ringlet {
 
-// Returns the exit code at the end of stdin: that of the first wrong line, or
-// 0.
+// Returns the exit code at the end of stdin: the code of the first wrong line,
+// or 0.
 int PredictLines(const std::string& model_path, const ModelAndDataFlags& use);
 
 }  // namespace ringlet

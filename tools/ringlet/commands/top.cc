@@ -92,7 +92,7 @@ class Table {
   using Row = std::vector<std::string>;
   // A row of one cell is a message over all columns.
   void Add(const Row& row) { rows_.push_back(row); }
-  // Cuts lines at `width`, so that a terminal wraps none; 0: does not.
+  // Cuts lines at `width`, so that a terminal wraps none. With 0 it cuts none.
   void Print(size_t width) const;
 
  private:

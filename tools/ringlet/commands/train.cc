@@ -2,11 +2,11 @@
 //
 // The order must not change. All errors that this worker can find alone
 // (PrepareRun: flags, fields, outputs, model, data) are found before it
-// connects to the others. Withdrawn then reports them to the others, which
-// would otherwise wait. Only then does FromCluster wait; with a collective the
-// model is made a second time, so that Compile compares the ranks. The strategy
-// outlives the model, and the error is printed before the strategy's end, which
-// may take 5 s.
+// connects to the other workers. Withdrawn then reports them to the other
+// workers, which would otherwise wait. Only then does FromCluster wait; with a
+// collective the model is made a second time, so that Compile compares the
+// ranks. The strategy outlives the model, and the error is printed before the
+// strategy's end, which may take 5 s.
 
 #include <algorithm>
 #include <cinttypes>
@@ -320,7 +320,7 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
     }
   }
   if (!config.lora) return Status();
-  // The trained model differs from the one that gets LoRA.
+  // The trained model differs from the model that gets LoRA.
   RINGLET_RETURN_IF_ERROR(
       CheckNotRead("--save", flags.save.path, {config.saved_model}));
   for (const std::string& saved : config.checkpoints) {

@@ -78,7 +78,7 @@ Status CheckExpected(const std::string& text) {
       Printable(text).c_str());
 }
 
-// The default number of replicas is that of the job's workers.
+// The default number of replicas is the number of the job's workers.
 Status CheckStrategyReplicas(const StrategyOptions& strategy) {
   const int quorum = strategy.local.quorum;
   const int min_replicas = std::max(quorum, strategy.local.participation);
@@ -90,7 +90,8 @@ Status CheckStrategyReplicas(const StrategyOptions& strategy) {
       quorum == min_replicas ? "quorum" : "participation", min_replicas);
 }
 
-// The last round must end with the last step. `epoch`: its steps; 0: unknown.
+// The last round must end with the last step. `epoch` is the number of steps of
+// an epoch, or 0 if it is not known.
 Status CheckRounds(const std::string& path, const LocalUpdates& local,
                    int64_t steps, int64_t epoch) {
   if (local.steps == LocalUpdates::kAutoSteps) {

@@ -133,7 +133,7 @@ DataForms FormsOf(const Json& json) {
   forms.sounds = !!json["audio_directory"];
   forms.folders = forms.sounds || json["directory"];
   forms.of_sound = forms.sounds || IsGiven(json["audio"]);
-  // As in Keras: the labels of a directory are "inferred".
+  // The labels of a directory are "inferred", as in Keras.
   const Json labels = json["labels"];
   forms.inferred = forms.folders && labels.text() == "inferred";
   forms.idx = json["images"] || (labels && !forms.inferred);
@@ -242,7 +242,8 @@ Status ReadData(const Json& json, const std::string& path,
 }
 
 // The texts of training and validation become numbers by the same vocabulary,
-// that of the training data. Validation may have them in a different column.
+// which is of the training data. Validation may have them in a different
+// column.
 void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
                  FieldReader* fields) {
   TextConfig* const text = &data->text;
@@ -274,7 +275,7 @@ void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
   if (!vocabulary.empty()) text->vocabulary = vocabulary;
 }
 
-// As with Keras's subset "both".
+// The result is that of Keras's subset "both".
 void SplitPictures(FieldReader* fields, DataConfig* train,
                    DataConfig* validation) {
   if (!validation->empty()) {

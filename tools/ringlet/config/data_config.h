@@ -22,20 +22,20 @@ namespace ringlet {
 // One of five forms; the paths of the others are empty.
 struct DataConfig {
   std::string images, labels;  // IDX
-  bool in_memory = true;       // all forms of data; false: read on request
-  int64_t memory = 0;          // Dataset::Memory; 0: no memory
-  std::string x, y;            // NPY
+  bool in_memory = true;  // if false, all forms of data are read on request
+  int64_t memory = 0;     // of Dataset::Memory, 0 without it
+  std::string x, y;       // NPY
   // Instead of x or y, for several inputs or outputs.
   std::vector<DataPart> inputs, targets;
   std::string csv;
-  CsvOptions table;            // its `classes` are those of NPY too
+  CsvOptions table;            // its `classes` are also for NPY
   std::string sample_weight;   // NPY, with IDX and NPY; empty if there is none
   TimeseriesConfig windows;    // requires a single input and output
   TextConfig text;             // the text columns of a csv
   PictureConfig pictures;      // pictures in folders, or of csv
   std::optional<Scale> scale;  // none: not given
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
-  std::vector<int64_t> own_examples;  // Dataset::OwnExamples; empty: none
+  std::vector<int64_t> own_examples;  // of Dataset::OwnExamples, or empty
   bool empty() const {
     return images.empty() && x.empty() && csv.empty() && inputs.empty() &&
            pictures.empty();

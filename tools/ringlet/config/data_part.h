@@ -14,7 +14,7 @@ namespace ringlet {
 
 // An input's values, or an output's targets: NPY, IDX or CSV, by its name.
 struct DataPart {
-  std::string name;  // the layer of the input or output; "": by order
+  std::string name;  // the layer of the input or output, "" if by order
   std::string path;
   std::optional<Scale> scale;  // none: not given
 };

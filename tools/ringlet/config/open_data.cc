@@ -24,7 +24,7 @@ ArrayOptions ArrayOptionsOf(const DataConfig& data) {
   return options;
 }
 
-// The columns and their encoding are those of `table`.
+// The columns and their encoding are from `table`.
 Dataset OpenPart(const DataPart& part, const ArrayOptions& arrays,
                  const CsvOptions& table) {
   const std::string& path = part.path;
@@ -90,7 +90,7 @@ Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
   }
   std::vector<Dataset> x, y;
   const ArrayOptions arrays = ArrayOptionsOf(data);
-  // The names of columns and the encoding are those of a single input.
+  // The names of columns and the encoding belong to a single input.
   Status opened =
       OpenNamed("x", data.x, data.inputs, inputs, arrays,
                 data.inputs.size() > 1 ? CsvOptions() : data.table, &x);

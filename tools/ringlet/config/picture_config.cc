@@ -102,7 +102,7 @@ void ReadPathColumn(const char* key, const char* noun, bool is_table,
   }
 }
 
-// The size and the colours that are given, or else those that the model takes.
+// The size and the colours that are given, or else what the model takes.
 Status SetForm(const Model& model, const PictureConfig& config,
                ImageOptions* options) {
   const Shape& taken = model.input_shape();
@@ -157,8 +157,8 @@ Status SetResizing(const PictureConfig& config, ImageResizing* resizing) {
   return Status();
 }
 
-// The rate that is given, or that of the model's training, or of a layer that
-// depends on it. All such layers have the same.
+// The rate that is given, or the rate of the model's training, or of a layer
+// that depends on it. All such layers have the same.
 Status SetRate(const Model& model, const PictureConfig& config,
                AudioOptions* options) {
   int64_t rate = config.trained_rate;
@@ -213,8 +213,8 @@ Dataset OpenSound(const PictureConfig& config, LabelMode label_mode,
   return AudioDatasetFromCsv(csv, config.column, options, table);
 }
 
-// True if the files without labels would be others than those with labels: all
-// files of the folder, in the order of their names.
+// True if a reader without labels would find other files than a reader with
+// labels: all files of the folder, in the order of their names.
 bool IsDivided(const PictureConfig& config) {
   return !config.directory.empty() && config.files.empty() && !config.listed &&
          (config.options.subset != ImageOptions::Subset::kAll ||

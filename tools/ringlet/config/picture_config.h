@@ -36,7 +36,7 @@ struct PictureConfig {
   std::optional<bool> crop_to_aspect_ratio;
   std::optional<ImageResizing> trained;  // the resizing of the model's training
   AudioOptions changes;  // sound: its background_… and time_shift_ms
-  // Fields of sound; 0: not given.
+  // Fields of sound, 0 if they are not given.
   int64_t output_sequence_length = 0, sampling_rate = 0;
   int64_t trained_rate = 0;  // the sampling rate of the model's training
 
@@ -56,15 +56,16 @@ inline void LeaveOutChanges(PictureConfig* config) {
   config->changes.background_frequency = config->changes.time_shift_ms = 0;
 }
 
-// Reads the fields, without those that windows and texts have too. `is_table`:
-// the form is a CSV.
+// Reads the fields, without the fields that windows and texts have too.
+// `is_table`: the form is a CSV.
 void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
                   PictureConfig* config);
 
-// The fields that the validation data do not give are those of the training.
+// The fields that the validation data do not give are taken from the training
+// data.
 void InheritPictures(const PictureConfig& train, PictureConfig* validation);
 
-// For a model that was trained on pictures, with these classes.
+// Call it for a model that was trained on pictures, with these classes.
 void MatchPictures(const DataDescription& trained_on, PictureConfig* config);
 
 // The examples, as the model takes them. Without `targets` they have no labels.

@@ -47,8 +47,8 @@ struct FitConfig {
 struct StrategyConfig {
   // The policy at the loss of a worker.
   enum class Policy : uint8_t {
-    // With BackupAndRestore the others wait until it is back, and continue.
-    // Without, as kFail.
+    // With BackupAndRestore the other workers wait until it is back, and
+    // continue. Without, as kFail.
     kWait,
     kFail,   // the others end with exit code 75
     kShrink  // the others continue, and it may join again
@@ -77,12 +77,12 @@ struct RunConfig {
   std::shared_ptr<FileSystem> sealed_disk = SealedFiles();
   FileSystem* files() const { return sealed ? sealed_disk.get() : disk.get(); }
 
-  // Not compiled; or null, with the path of a saved model.
+  // The model, not compiled. Null if there is the path of a saved model.
   std::unique_ptr<Model> model;
   std::string saved_model;
-  // Only for a saved model; else `model` has it.
+  // Only for a saved model. Otherwise `model` has it.
   std::optional<LoraOptions> lora;
-  bool has_compile = false;  // else as the saved model was compiled
+  bool has_compile = false;  // if not, it is compiled as the saved model was
   CompileArguments compile;
   DataConfig train, validation;
   FitConfig fit;

@@ -46,7 +46,7 @@ void ReadCategorical(FieldReader* fields, CsvOptions* table) {
   }
 }
 
-// False if `json` is no rule.
+// False if `json` is not a rule.
 bool ReadMissingRule(const Json& json, CsvOptions::MissingRule* rule) {
   using Missing = CsvOptions::Missing;
   if (json.is_number()) {

@@ -33,8 +33,8 @@ Status IsNot(const char* key, const std::string& value,
       key, value.c_str(), trained.c_str());
 }
 
-// Checks that the fields of RUN.json are those of the model's training. Only
-// the column may differ, as in validation.
+// Checks that the fields of RUN.json equal the fields of the model's training.
+// Only the column may differ, as in validation.
 Status CheckTextAsTrained(const TextConfig& config) {
   const TextVectorization& vectorization = config.vectorization;
   const TextVectorization& trained = *config.trained;

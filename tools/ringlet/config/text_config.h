@@ -13,8 +13,8 @@
 namespace ringlet {
 
 struct TextConfig {
-  std::string column;      // "": there is no text
-  std::string vocabulary;  // a file; "": it is learned
+  std::string column;      // "" if there is no text
+  std::string vocabulary;  // a file, "" if it is learned
   TextVectorization vectorization;
   // The training data, from which the vocabulary is learned.
   struct Training {
@@ -30,13 +30,13 @@ struct TextConfig {
   bool empty() const { return column.empty(); }
 };
 
-// Reads the fields. A vocabulary is a file in `folder`. `of_sound`: the CSV has
-// paths of sound, which has an output_sequence_length too.
+// Reads the fields. A vocabulary is a file in `folder`. With `of_sound` the CSV
+// has paths of sound, which has an output_sequence_length too.
 void ReadText(const std::string& folder, bool of_sound, FieldReader* fields,
               TextConfig* config);
 
 // Fits `config` to a model that was trained on text. Without "text" in
-// `config`, its column and settings become those of the model. OpenText refuses
+// `config`, its column and settings become the model's. OpenText refuses
 // settings that differ.
 void MatchText(const DataDescription& trained_on, TextConfig* config);
 

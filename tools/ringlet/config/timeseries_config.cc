@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxRows = int64_t{1} << 30;
 
-// Groups are compared as text; a number is that of an array.
+// Groups are compared as text. A number is from an array.
 void ReadGroupNames(FieldReader* fields, std::vector<std::string>* names) {
   const char kTakes[] = "a list of groups' names or numbers";
   fields->List("validation_groups", 1, kTakes, [&](const Json& item) {

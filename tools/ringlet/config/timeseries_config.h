@@ -16,9 +16,9 @@ namespace ringlet {
 
 struct TimeseriesConfig {
   TimeseriesOptions options;  // sequence_length 0: examples are rows
-  // Columns of x by their names or numbers; empty: the targets are y.
+  // Columns of x by their names or numbers. If it is empty, the targets are y.
   std::vector<std::string> target_columns;
-  std::string group;  // a file, or a CSV's column; "": no groups
+  std::string group;  // a file, or a CSV's column, "" without groups
   // The groups of the validation data.
   std::vector<std::string> validation_groups;
   // True: the rows of these groups; false, for training: all others.
@@ -26,7 +26,7 @@ struct TimeseriesConfig {
   // The windows of the model's training, if its file has them.
   std::optional<TimeseriesOptions> trained;
   bool trained_in_groups = false;
-  bool is_given = true;  // false: the windows are those of the training
+  bool is_given = true;  // if false, the windows are the training's
 
   bool empty() const { return options.sequence_length == 0; }
   // True if the model was trained on targets that are values of x.
@@ -35,8 +35,8 @@ struct TimeseriesConfig {
   }
 };
 
-// Reads the fields. `of_csv`: a group is a column, not a file in `folder`.
-// `of_sound`: sound has a sampling_rate too.
+// Reads the fields. With `of_csv` a group is a column, not a file in `folder`.
+// With `of_sound` there is a sampling_rate too.
 void ReadTimeseries(bool of_csv, bool of_sound, const std::string& folder,
                     FieldReader* fields, TimeseriesConfig* config);
 
@@ -47,7 +47,7 @@ Status CheckWindows(const TimeseriesConfig& train,
                     const TimeseriesConfig& validation);
 Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table);
 
-// Windows that are not given become those of the training, with its column of
+// Windows that are not given become the training's windows, with its column of
 // groups if `of_csv`.
 void MatchWindows(const DataDescription& trained_on, bool of_csv,
                   TimeseriesConfig* config);

@@ -24,7 +24,8 @@
 namespace ringlet {
 namespace {
 
-// The index from 0 for a number from -`count` to `count` - 1; -1: no such one.
+// The index from 0 for a number from -`count` to `count` - 1, or -1 for other
+// numbers.
 int64_t ColumnIndexOf(const std::string& column, size_t count) {
   const char* const end = column.data() + column.size();
   int64_t number = 0;

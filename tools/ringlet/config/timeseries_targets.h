@@ -13,7 +13,7 @@
 namespace ringlet {
 
 // Sets target_columns and groups of *options. `csv` is the path of the table of
-// `rows`; "": they are arrays.
+// `rows`, or "" if they are arrays.
 Status ResolveTargetsAndGroups(const Source& rows,
                                const TimeseriesConfig& config,
                                const std::string& csv, const CsvOptions& table,
