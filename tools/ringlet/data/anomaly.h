@@ -52,7 +52,7 @@ class AnomalyFlags {
   double threshold_ = NAN, quantile_ = NAN;  // NAN: not given
 };
 
-// As CSV, NPY or NPZ by the end of `out`; "": as CSV on stdout.
+// As CSV, NPY or NPZ by the end of `out`, or as CSV on stdout if `out` is "".
 Status WriteAnomalies(const Anomalies& anomalies, const std::string& out);
 
 }  // namespace ringlet

@@ -32,7 +32,7 @@ bool SameScale(const Scale& a, const Scale& b) {
   return a.factor == b.factor && a.offset == b.offset;
 }
 
-// The scale of a part comes before that of the data.
+// The scale of a part comes before the scale of the data.
 std::optional<Scale> GivenScale(const DataConfig& data) {
   if (data.inputs.size() != 1 || !data.inputs[0].scale) return data.scale;
   const Scale part = *data.inputs[0].scale;

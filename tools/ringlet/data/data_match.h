@@ -21,7 +21,7 @@ void MatchData(const DataDescription& trained_on, DataConfig* data);
 
 // The description of the data for a model that is trained on `source`; nothing
 // for several inputs. If `source` has no names, as a file without a header,
-// those of `before` are used: the description of a model that is trained
+// the fields of `before` are used: the description of a model that is trained
 // further, or null. A note lists names that a model file cannot have.
 std::optional<DataDescription> DescribeData(const DataConfig& data,
                                             const Source& source,

@@ -1,6 +1,6 @@
 // Flags and data of the commands that use a trained model. If a command needs
 // no labels, they are not read: from IDX and NPY only the array of examples is
-// opened. In a CSV file one column more than the model takes is that of
+// opened. In a CSV file one column more than the model takes is the column of
 // the label.
 
 #include "model_and_data_flags.h"
@@ -35,7 +35,8 @@ int64_t NumColumns(const DataConfig& data, const Model& model) {
   return std::max<int64_t>(count, 1);
 }
 
-// One column more than the model takes is that of the label, which is left out.
+// One column more than the model takes is the label's column, which is left
+// out.
 CsvOptions ForPrediction(const DataConfig& data, const Model& model) {
   CsvOptions table = data.table;
   // For a column of text the values are not columns; RUN.json names that

@@ -17,7 +17,7 @@ namespace ringlet {
 
 class ModelAndDataFlags {
  public:
-  // `labels`: the data must have labels.
+  // With `labels` the data must have labels.
   void Add(CommandLine* flags, bool labels);
   // The arguments after MODEL: more files for --images or --audio.
   void set_more_images(const std::vector<std::string>& paths) {
@@ -35,7 +35,7 @@ class ModelAndDataFlags {
   Status OpenForLines(const std::string& model_path,
                       std::unique_ptr<Model>* model, DataConfig* data) const;
   // After Open: the examples of `file`, of the kind and with the flags of
-  // Open's data. "": those of data.train in RUN.json. `out` as for Open.
+  // Open's data. "" means data.train of RUN.json. `out` as for Open.
   Status OpenNormal(const std::string& model_path, const std::string& file,
                     const std::string& out, const Model& model,
                     Dataset* batches) const;
@@ -57,7 +57,7 @@ class ModelAndDataFlags {
   Status OpenBatches(Choice choice, const Model& model, Dataset* batches) const;
   // The RUN.json with the data; empty if there is none.
   std::string RunOf(const std::string& model_path) const;
-  // --scale and --offset; none: neither is given.
+  // --scale and --offset, or nothing if neither is given.
   std::optional<Scale> GivenByFlags() const;
   // The flags may repeat the scale of the training data, but have no other.
   Status CheckScale(const DataDescription& trained_on) const;

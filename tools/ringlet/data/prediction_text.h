@@ -40,8 +40,9 @@ class PredictionText {
  private:
   std::string Name(const float* values) const;
 
-  std::vector<std::string> names_;  // the classes' names by number; empty: none
-  int64_t width_ = 0;               // outputs of an example
+  std::vector<std::string>
+      names_;          // the classes' names by number, may be empty
+  int64_t width_ = 0;  // outputs of an example
   Activation to_probabilities_ = kLinear;
 };
 

@@ -1,6 +1,6 @@
 // The dialect is guessed from the first kMaxTried records: the first separator
 // that gives each record the same number of fields, two or more. The types of
-// columns are those of all records. Only a guess that the reader accepts
+// columns are the columns of all records. Only a guess that the reader accepts
 // (CsvColumns) becomes the summary.
 
 #include "table_summary.h"

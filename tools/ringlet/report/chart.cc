@@ -1,6 +1,7 @@
 // A drawing has 1000 x 250 units and is stretched to the page. So what must
 // keep its shape, such as texts and the signs of marks, is HTML beside the SVG,
-// placed in percent. The classes in the markup are those of kStyle in html.cc.
+// placed in percent. The classes in the markup are defined in kStyle of
+// html.cc.
 
 #include "chart.h"
 

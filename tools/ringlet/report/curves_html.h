@@ -20,7 +20,7 @@ struct NamedCurve {
 };
 
 // A chart for each metric, with its "val_" curve: loss first, learning_rate
-// last. `x_name`: "epoch" or "step".
+// last. `x_name` is "epoch" or "step".
 std::string CurvesHtml(const std::vector<NamedCurve>& curves,
                        const std::string& x_name);
 // A row for each curve, with all digits.

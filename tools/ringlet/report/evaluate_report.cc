@@ -73,8 +73,8 @@ int64_t LabelOf(const Reading& reading, const void* y, int64_t row) {
   return std::max_element(targets, targets + reading.width) - targets;
 }
 
-// Adds the predictions of a batch, without masked steps. `first`: the place of
-// its first example.
+// Adds the predictions of a batch, without masked steps. `first` is the place
+// of its first example.
 void Take(const Model& model, const Reading& reading, const Dataset& data,
           const Batch& batch, const StepMask& mask, int64_t first,
           EvaluationReport* report) {

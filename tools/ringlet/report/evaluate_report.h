@@ -15,7 +15,7 @@ namespace ringlet {
 // An error if there is no report for this kind of model.
 Status CheckReports(const Model& model);
 
-// Predicts all examples, and writes the page. `logs`: the result of Evaluate.
+// Predicts all examples, and writes the page. `logs` is the result of Evaluate.
 Status WriteEvaluationReport(Model* model, const std::string& model_path,
                              const Dataset& data, const Logs& logs,
                              const std::string& out);

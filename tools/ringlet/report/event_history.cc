@@ -67,7 +67,7 @@ std::string Because(const Json& reason) {
   return text.empty() ? "" : ": " + text;
 }
 
-// As ParseEventLine, with the time in seconds since 1970.
+// Like ParseEventLine, with the time in seconds since 1970.
 bool ParseLine(const std::string& text, Json* fields, double* time) {
   int64_t nanos = 0;
   const bool is_event = ParseEventLine(text, fields, &nanos);
@@ -145,9 +145,9 @@ ListedEvent* EventHistory::FindListed(const Line& line,
   return nearest;
 }
 
-// `key` is equal for all workers' lines of one thing; "": there is no other.
-// Returns the event, which another worker may have recorded first; null if
-// there is no room.
+// `key` is equal for all workers' lines of one thing, and "" if there is only
+// this line. Returns the event, which another worker may have recorded first;
+// null if there is no room.
 ListedEvent* EventHistory::Add(ListedEvent::Kind kind, const Line& line,
                                const std::string& text,
                                const std::string& key) {
@@ -412,7 +412,7 @@ void EventHistory::Finish() {
   std::stable_sort(listed_.begin(), listed_.end(), earlier);
   ordered_.clear();
   for (const auto& [name, worker] : workers_) ordered_.push_back(&worker);
-  // By number: 2 before 10.
+  // Compared as numbers: 2 is before 10.
   std::stable_sort(ordered_.begin(), ordered_.end(),
                    [](const WorkerHistory* a, const WorkerHistory* b) {
                      return a->worker.size() < b->worker.size();
@@ -504,7 +504,7 @@ bool ReadFirstEventTime(const std::string& path, double* time) {
   std::string line;
   bool has_line = false;
   if (!reader.Open(path).ok()) return false;
-  // The first line may be the torn one of a rotated file.
+  // The first line may be the torn line of a rotated file.
   for (int i = 0; i < 3; ++i) {
     Json json;
     if (!reader.Next(&line, &has_line).ok() || !has_line) return false;

@@ -64,7 +64,7 @@ struct ViewChange {
   double time = 0;
   int64_t number = 0;
   std::vector<std::string> members;
-  // The number of each member; empty: unknown.
+  // The number of each member. Empty if the numbers are not known.
   std::map<std::string, int64_t> replicas;
 };
 
@@ -80,7 +80,7 @@ struct ListedEvent {
     kRollback,
     kSilence,
     kSave,
-    kCheck,  // one that failed
+    kCheck,  // a check that failed
     kWarning,
     kSignal,
     kEnd,
@@ -115,12 +115,12 @@ class EventHistory {
   const std::vector<const WorkerHistory*>& workers() const { return ordered_; }
   const std::vector<ViewChange>& views() const { return views_; }
   const std::vector<ListedEvent>& listed() const { return listed_; }
-  // By (the worker that waits, the one that it waits for).
+  // The key is (the worker that waits, the worker that it waits for).
   const std::map<std::pair<std::string, std::string>, Waiting>& waits() const {
     return waits_;
   }
   // The epochs of the newest run, each of a worker that has recorded it. A
-  // curve that is reduced is that of one worker.
+  // curve that is reduced belongs to one worker.
   std::map<std::string, SampledCurve> EpochCurves() const;
   double begin() const { return begin_; }  // seconds since 1970
   double end() const { return end_; }

@@ -53,8 +53,8 @@ const char* EntityOf(char c) {
   }
 }
 
-// Colours: those of Okabe and Ito, which colour-blind readers tell apart, with
-// a darker orange on white and lighter ones on black.
+// Colours: the palette of Okabe and Ito, which colour-blind readers tell apart,
+// with a darker orange on white and lighter ones on black.
 constexpr char kStyle[] = R"(
 :root{color-scheme:light dark;--bg:#fff;--fg:#1b1f24;--dim:#59636e;--line:#d8dee4;
 --card:#f6f8fa;--c0:#0072b2;--c1:#c2410c;--c2:#00795a;--c3:#a2487f;--c4:#8a6d00;

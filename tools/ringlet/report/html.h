@@ -22,7 +22,7 @@ std::string EscapeHtml(std::string_view text);
 // `text` cut to `max_bytes` bytes, at a character, with "…" if it was longer.
 std::string Shortened(const std::string& text, size_t max_bytes);
 
-// The whole page of title `title` (not escaped) around `body`. `head`: more
+// The whole page of title `title` (not escaped) around `body`. `head` has more
 // elements of the page's head.
 std::string HtmlPage(const std::string& title, const std::string& body,
                      const std::string& head = "");

@@ -20,7 +20,7 @@ namespace {
 constexpr char kDigest[] = "weights_digest";
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// NaN for a field that is no number, such as "NA".
+// NaN for a field that is not a number, such as "NA".
 double NumberOf(std::string_view field) {
   double value = 0;
   const char* const end = field.data() + field.size();
@@ -149,7 +149,8 @@ class LogFile {
   RecordReader* reader() { return reader_.get(); }
 
  private:
-  // No part of another name, such as "epochs", and no end of a line.
+  // The name must not be a part of another one, such as "epochs", or the end of
+  // a line.
   static bool MaySeparate(char c) {
     return c == '\t' || (c >= ' ' && c <= '/' && c != '"' && c != '\'') ||
            c == ':' || c == ';' || c == '|' || c == '^';

@@ -22,8 +22,8 @@ class RegressionFigures {
     double truth = 0, predicted = 0;
   };
 
-  // `value`: which of the example's values. A value that is not finite is
-  // counted and left out.
+  // `value` is the number of the value within the example. A value that is not
+  // finite is counted and left out.
   void Add(int64_t index, int64_t value, float truth, float predicted);
 
   int64_t count() const { return static_cast<int64_t>(values_.size()); }

@@ -22,7 +22,7 @@ namespace ringlet {
 // RUN.json has that callback. A file that cannot be read, or that is removed
 // meanwhile, is left out with a message.
 //   kInvalidArgument  RUN.json has no ModelCheckpoint or no validation data, or
-//                     the rows are those of other metrics
+//                     the rows are of other metrics
 //   kAlreadyExists    another evaluator writes the rows
 Status EvaluateCheckpoints(const std::string& run, const ClusterConfig& cluster,
                            const InitFlags& init, RunConfig* config);

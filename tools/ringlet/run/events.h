@@ -19,8 +19,8 @@ namespace ringlet {
 std::string EventLogPath(const std::string& flag, const std::string& model,
                          const ClusterConfig& cluster);
 
-// Opens the event log `path`, if it is not "". `asked`: --events names it. Else
-// a file that cannot be written is only a warning.
+// Opens the event log `path`, if it is not "". `asked` is true if --events
+// names it. Otherwise a file that cannot be written is only a warning.
 Status OpenEventLog(const std::string& path, bool asked, const std::string& run,
                     const ClusterConfig& cluster,
                     std::unique_ptr<EventLog>* log);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kFirstPort = 8888;
 
-// A string of JSON, which is one of YAML too.
+// A string of JSON, which is also a string of YAML.
 std::string JsonText(const std::string& text) {
   JsonWriter w;
   w.String(text);

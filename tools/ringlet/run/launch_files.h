@@ -1,5 +1,5 @@
 // LaunchFile: the files by which a service manager or a scheduler starts the
-// workers of a job. SshCommand: the command that starts one on its host.
+// workers of a job. SshCommand: the command that starts a worker on its host.
 //
 // Pure. Examples to start from are in docs/porting.md.
 
@@ -16,7 +16,7 @@ namespace ringlet {
 
 struct JobToLaunch {
   int workers = 0;
-  std::vector<Address> hosts;        // the value of --hosts; empty: not given
+  std::vector<Address> hosts;  // the value of --hosts, empty if it is not given
   std::vector<std::string> command;  // not empty
   std::string folder;                // the folder in which it is to run
   // The file on each host; empty if there is none.
@@ -25,12 +25,13 @@ struct JobToLaunch {
   double grace_seconds = 5;
 };
 
-// `text`: a host, or a host and port, a line; "#" begins a comment. A host
-// without a port gets the first free one from 8888 on. `where` names the file.
+// Each line of `text` has a host, or a host and a port. "#" begins a comment. A
+// host without a port gets the first free one from 8888 on. `where` names the
+// file.
 Status ReadHosts(const std::string& text, const std::string& where,
                  std::vector<Address>* hosts);
 
-// `kind`: systemd, k8s, slurm, compose or ssh.
+// `kind` is systemd, k8s, slurm, compose or ssh.
 Status LaunchFile(const std::string& kind, const JobToLaunch& job,
                   std::string* text);
 

@@ -69,7 +69,8 @@ Status CheckCheckpointFolder(const std::string& path) {
                path.c_str(), folder.c_str(), status.message());
 }
 
-// A model that a running `train --watch` replaces is no output of another run.
+// A model that a running `train --watch` replaces is not an output of another
+// run.
 Status LockOutWatch(const std::string& path, OutputPlan* output) {
   std::unique_ptr<HeldLock> lock;
   const Status locked = PosixFiles()->LockFile(WatchLockPath(path), &lock);

@@ -58,7 +58,7 @@ ProgressFile::~ProgressFile() {
 
 void ProgressFile::Write(const std::string& line) {
   if (fd_ < 0 || line.size() > kMaxLineBytes) return;
-  // A reader takes the first line, so what a longer one has left is no harm.
+  // A reader takes the first line, so what a longer one has left does no harm.
   (void)!pwrite(fd_, line.data(), line.size(), 0);
 }
 

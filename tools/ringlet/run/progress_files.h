@@ -18,7 +18,7 @@ namespace ringlet {
 
 class ProgressFile {
  public:
-  // Does nothing without the folder: watching is no condition for a training.
+  // Does nothing without the folder: training does not need it.
   ProgressFile();
   ~ProgressFile();  // removes the file
   ProgressFile(const ProgressFile&) = delete;

@@ -2,9 +2,9 @@
 // MakeModel may be called twice, alone and with a collective: the second call
 // compiles the model again, or loads it again. Each makes one Compile with the
 // collective, and loads before the workers join: a joining worker makes no
-// collective call that the others do not. OpenRunData reads every label, and
-// every example if the source does not give their bounds: an error in the data
-// is reported before the first step.
+// collective call that the other workers do not. OpenRunData reads every label,
+// and every example if the source does not give their bounds: an error in the
+// data is reported before the first step.
 
 #include "run.h"
 
@@ -155,7 +155,7 @@ Status CheckLayout(const InitFlags& init) {
 }  // namespace
 
 FileSystem* CommandFileSystem() {
-  // Never destroyed.
+  // It is never destroyed.
   static const auto* const disk =
       new std::shared_ptr<FileSystem>(SealedFiles("", /*seal=*/false));
   return disk->get();
@@ -320,7 +320,7 @@ int64_t SplitAt(int64_t count, double share) {
 
 }  // namespace
 
-// As Keras does: the end of the data, before they are shuffled.
+// Takes the end of the data before they are shuffled, as Keras does.
 Status Split(double share, Dataset* train, Dataset* validation) {
   const Dataset all = *train;
   RINGLET_RETURN_IF_ERROR(all.Batch(1).status());
@@ -347,7 +347,7 @@ Status Split(double share, Dataset* train, Dataset* validation) {
 
 namespace {
 
-// The names of classes are those of the training data, if those have names.
+// The names of classes are from the training data, if these have names.
 Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
   const std::vector<std::string> a = train.source()->Description().classes,
                                  b = validation.source()->Description().classes;

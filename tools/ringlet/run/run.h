@@ -30,12 +30,12 @@ struct FitFlags {
 // The initial weights, and their layout in their file.
 struct InitFlags {
   std::string path;    // empty if there is none
-  std::string layout;  // "": that of Keras
+  std::string layout;  // "" for Keras's
   bool by_name = false, skip_mismatch = false;
   void Add(CommandLine* flags, const char* help);
   // If `path` is a folder with a model.safetensors.index.json, it becomes the
   // path of this file. If it is another folder, or a ModelCheckpoint's filepath
-  // with fields such as {epoch}, it becomes that of the newest model there.
+  // with fields such as {epoch}, it becomes the path of the newest model there.
   Status ChooseNewest();
 };
 
@@ -49,7 +49,7 @@ Status LoadWithLora(RunConfig* config);
 
 // Prepares config->model for training, alone (null) or in a job. Compiles it,
 // or loads the saved model, and loads the weights that `init` names. May be
-// called again for another collective. `replicas`: see CompileOptions.
+// called again for another collective. CompileOptions explains `replicas`.
 Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective, int replicas = 0);
 
@@ -57,14 +57,14 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
 // has, if it has one.
 Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model);
 
-// Prints a note if the columns of that file are those of the data in a
+// Prints a note if the columns of that file are the columns of the data in a
 // different order: weights have no names of columns.
 Status PrintOtherOrder(const InitFlags& init, const Model& model,
                        const std::optional<DataDescription>& data);
 
-// The number of replicas that this worker requests: that of RUN.json, or else
-// that of the backup, so that a run continues as it began. 0 if neither has a
-// number. Only the chief can read the backup.
+// The number of replicas that this worker requests: RUN.json's, or else the
+// backup's, so that a run continues as it began. 0 if neither has a number.
+// Only the chief can read the backup.
 int RequestedReplicas(const RunConfig& config, const ClusterConfig& cluster);
 
 // The training data and the validation data (if RUN.json has any), in batches
@@ -89,7 +89,7 @@ Status Split(double share, Dataset* train, Dataset* validation);
 // progress to a log and a service manager.
 FitOptions FitOptionsOf(const RunConfig& config, const RunData& data);
 
-// True if both paths are those of the same existing file.
+// True if both paths lead to the same existing file.
 bool NameOneFile(const std::string& a, const std::string& b);
 // An error if `path`, the output file of `flag`, is among the files in `read`.
 Status CheckNotRead(const char* flag, const std::string& path,

@@ -1,7 +1,7 @@
 // Two runs with the same digest train the same model. Files keep the value as
 // metadata, so the order of the added values, kPiece and the choice of examples
-// are a format. After a change of these, every earlier model counts as that of
-// another run, and is not replaced.
+// are a format. After a change of these, every earlier model counts as a model
+// of another run, and is not replaced.
 
 #include "run_digest.h"
 

@@ -63,7 +63,7 @@ std::vector<KeyFigure> FiguresOf(const LiveProgress& p) {
 // one two-hundredth of the server's time.
 class LiveReport {
  public:
-  // `path` "": there is no log.
+  // `path` is "" if there is no log.
   explicit LiveReport(std::string path) : path_(std::move(path)) {}
 
   const std::string& Html() {
@@ -106,7 +106,7 @@ std::string Page(const LiveProgress& p, const std::string& report) {
 }
 
 // The answers, for the server's thread. They are made again after kAnswerNanos,
-// so many requests neither cost much nor take the recorder's lock often.
+// a large number of requests costs little and rarely takes the recorder's lock.
 class Pages {
  public:
   Pages(const ProgressRecorder* recorder, const std::string& events)

@@ -39,7 +39,7 @@ class WatchedFolder {
   Status CheckFits(Model* model) const;
 
  private:
-  // Prints a note for each folder that is no class.
+  // Prints a note for each folder that is not a class.
   void NoteOtherFolders();
 
   PictureConfig data_;

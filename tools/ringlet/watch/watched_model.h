@@ -23,7 +23,7 @@ namespace ringlet {
 class WatchedModel {
  public:
   // Takes the content of RUN.json, and makes the model of the file `path` if
-  // there is one, else that of RUN.json. An error if the two have different
+  // there is one, otherwise RUN.json's. An error if the two have different
   // layers.
   Status Open(const std::string& path, const InitFlags& init,
               std::unique_ptr<RunConfig> config);
@@ -43,7 +43,7 @@ class WatchedModel {
 
  private:
   Status ReadInstalled();
-  // Makes the installed model, or the one that training begins with.
+  // Makes the installed model, or the model that training begins with.
   Status Make();
   Status CheckSameLayers() const;
   // kNotFound if the round trains an installed model, and its file is gone.
@@ -57,8 +57,9 @@ class WatchedModel {
   InitFlags init_;
   std::unique_ptr<RunConfig> config_;
   std::unique_ptr<Model> layers_;
-  std::string configuration_;  // the model as RUN.json has it; "": saved
-  // Of RUN.json; `config_` has those of the model's file, once there is one.
+  std::string
+      configuration_;  // the model as RUN.json has it, "" if it is saved
+  // Of RUN.json; `config_` has the model file's, once there is one.
   std::string saved_model_;
   std::optional<LoraOptions> lora_;
   bool has_compile_ = false;
