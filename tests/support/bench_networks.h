@@ -28,7 +28,7 @@ inline Shape BenchLabels(const std::string& network) {
   return {};
 }
 
-// The inputs are whole numbers below this one; 0: images.
+// The inputs are whole numbers below this one, or images if it is 0.
 inline int BenchNumbers(const std::string& network) {
   if (network == "embedding") return 10000;
   return network == "transformer" ? 128 : 0;

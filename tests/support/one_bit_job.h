@@ -82,7 +82,7 @@ struct Trained {
   std::vector<Saved> saved;
 };
 
-// Steps of a round of local updates; 0: every step is synchronized.
+// Steps of a round of local updates. With 0 every step is synchronized.
 using Rounds = int64_t;
 
 struct JobSettings {

@@ -177,8 +177,8 @@ class ProgramTest : public testing::Test {
   }
 
   TempFolder folder_, logs_;
-  std::string cwd_;    // of the programs; "": folder_
-  std::string stdin_;  // a file; "": that of the test
+  std::string cwd_;    // of the programs, "" for folder_
+  std::string stdin_;  // a file, "" for that of the test
   std::vector<std::pair<std::string, std::string>> environment_;
   std::string out_, err_;
   pid_t child_ = 0;

@@ -40,9 +40,9 @@ class SimulatedFileSystem : public FileSystem {
   // Fails that operation and all later ones, as if the process were killed or
   // the power cut. A write may still do its first half.
   void HaltAfter(int64_t count) { halt_at_ = operations_ + count; }
-  // Each write takes only this many bytes; 0: all.
+  // Each write takes only this many bytes, or all with 0.
   void set_longest_write(size_t bytes) { longest_write_ = bytes; }
-  // The bytes of all files together; -1: no limit.
+  // The limit of the bytes of all files together, or -1 without a limit.
   void set_capacity(int64_t bytes) { capacity_ = bytes; }
   int64_t operations() const { return operations_; }
   bool halted() const { return operations_ >= halt_at_; }

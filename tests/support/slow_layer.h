@@ -39,7 +39,7 @@ class SlowLayer final : public CustomLayer {
   }
   int trained() const { return trained_; }
   void set_millis(int millis) { millis_ = millis; }
-  // True: the time is for each example; false: for each replica.
+  // If true, the time is for each example, otherwise for each replica.
   void SetMillisPerExample(bool per_example) { per_example_ = per_example; }
 
  private:

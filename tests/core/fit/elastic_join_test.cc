@@ -130,8 +130,8 @@ TEST(ElasticTest, Joiner_AnotherModel_EndsAlone) {
   if (HasFailure()) ADD_FAILURE() << printed;
 }
 
-// A fit of three epochs that calls `what` before step number `step`; -1: never.
-// All workers of a job need the same callback.
+// A fit of three epochs that calls `what` before step number `step`, or never
+// with -1. All workers of a job need the same callback.
 FitOptions CallsAt(int64_t step,
                    const std::function<void(FitState&)>& what = nullptr) {
   FitOptions options = Quiet(3);

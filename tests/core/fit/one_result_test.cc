@@ -23,7 +23,7 @@ struct Training {
   std::vector<Layer> layers;
   Optimizer optimizer;
   Loss loss;
-  // The number of floats in a target; 0: the target is one of 10 classes.
+  // The number of floats in a target. With 0 the target is one of 10 classes.
   int64_t outputs;
 };
 

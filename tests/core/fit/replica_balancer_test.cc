@@ -291,7 +291,7 @@ TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
 // How fast a worker computes, and when it is lost.
 struct WorkerScript {
   int millis_per_replica;
-  int64_t lost_at = -1;         // in this step; -1: never
+  int64_t lost_at = -1;         // in this step, -1 for never
   int millis_after_rejoin = 0;  // for a replica
 };
 
@@ -304,7 +304,7 @@ struct SpeedScene {
   // The lost worker starts again, and the others wait for it after the step in
   // which it was lost.
   bool rejoins = false;
-  int64_t local_steps = 0;  // of a round; 0: without rounds
+  int64_t local_steps = 0;  // of a round, 0 without rounds
 };
 
 constexpr int kReplicas = 12;  // of three workers

@@ -119,7 +119,7 @@ struct Ended {
 };
 
 // Fits two epochs of five steps. With `short_data` the data end in the second
-// epoch. `requests` has each rank's request; null: none.
+// epoch. `requests` has each rank's request, null for a rank without one.
 std::vector<Ended> FitRanks(const std::vector<const Request*>& requests,
                             bool validates, bool short_data) {
   const bool raises =

@@ -55,7 +55,8 @@ TEST(CArgumentsTest, Export_SeveralInputsAndOutputs_HaveTheLayersNames) {
   EXPECT_TRUE(Contains(files.header, "#ifdef MODEL_IN_IMAGE\n#error"));
 }
 
-// Macros ignore the case of letters.
+// Macros of arguments are in capitals, so 'a b' and 'A_B' would have one macro:
+// the second gets a number.
 TEST(CArgumentsTest, Export_LikeNames_HaveNumbers) {
   Functional model;
   const auto a = model.Add(Input({2}).Name("a b"));

@@ -176,7 +176,7 @@ class LauncherTest : public testing::Test {
   TempFolder folder_;
   pid_t launcher_ = 0;
   bool ignore_hangup_ = false;
-  rlim_t open_files_ = 0;  // the limit of the next launcher; 0: unchanged
+  rlim_t open_files_ = 0;  // the limit of the next launcher, 0 for no change
 };
 
 // Counts its runs in $FOLDER/runs<i>.

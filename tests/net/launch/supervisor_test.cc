@@ -469,7 +469,7 @@ class JobModel {
   const std::set<int>& running() const { return running_; }
   const std::set<int>& waiting() const { return waiting_; }
   const std::vector<int>& starts() const { return starts_; }  // by worker
-  // The exit code of the first worker that failed; 0: none did.
+  // The exit code of the first worker that failed, or 0 if none did.
   int first_code() const { return first_code_; }
   bool has_deadline() const { return stage_ > Stage::kRunning && !is_last_; }
 

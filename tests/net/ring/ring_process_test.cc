@@ -692,7 +692,7 @@ TEST_F(TrainTest, Train_OneRankCannotTakePart_EndsAllWithItsReason) {
     std::string run;
     std::vector<std::string> more;
     const char* cause;
-    std::string others;  // what they run; "": the same
+    std::string others;  // what they run, "" for the same
   } kinds[] = {{"/none.json", {}, "/none.json", ""},
                {folder_ / "broken.json", {}, "broken.json", ""},
                {folder_ / "model.json", {}, "model.json", ""},

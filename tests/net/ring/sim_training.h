@@ -24,16 +24,16 @@ struct Training {
   int replicas = 5;
   bool wide =
       false;  // with a layer that has a kernel large enough to travel alone
-  int64_t local_steps = 0;    // of a round; 0: sums of every step
+  int64_t local_steps = 0;    // of a round, 0 for sums of every step
   bool floats = false;        // deltas of 32 bits
-  int participation = 0;      // replicas of a round; 0: all
+  int participation = 0;      // replicas of a round, 0 for all
   bool in_loop = false;       // of its own, else in Fit
   int optimizer = 0;          // which, see OptimizerOf
   bool repeats = false;       // the data, across epochs
   bool callbacks = false;     // that have a state, and change the model
   int64_t model_freq = -1;    // steps, or 0: epochs, of ModelCheckpoint
   int64_t check_every = 100;  // steps, the workers compare
-  int64_t save_freq = -1;     // of the backups; -1: there are none
+  int64_t save_freq = -1;     // of the backups, -1 without backups
 
   // The fields that change the numbers.
   auto Key() const {

@@ -24,7 +24,8 @@ namespace ringlet {
 
 class Stranger {
  public:
-  // `window`: bytes that its kernel takes unread; 0: as usual.
+  // `window` is the number of bytes that its kernel takes unread, 0 for the
+  // usual number.
   explicit Stranger(const std::string& address, int window = 0) {
     fd_ = socket(AF_INET, SOCK_STREAM, 0);
     if (window > 0) {

@@ -321,8 +321,9 @@ void Job::Exited(int worker, const Status& status) {
     ++report_.finished;
     return;
   }
-  // Too few were there, or none with a valid state, or it was named faulty: its
-  // launcher starts it again, unless the work is done.
+  // The worker ended since too few workers were left, no worker had a valid
+  // state, or it was the faulty rank. Its launcher starts it again, unless the
+  // job is done.
   if (ExitCodeOf(status) != 75 && status.code() != Code::kDeadlineExceeded &&
       status.code() != Code::kOutOfSync) {
     Violated("worker " + std::to_string(worker) +
