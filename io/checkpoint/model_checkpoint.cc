@@ -373,10 +373,10 @@ class ModelCheckpointCallback final : public Callback {
                      const std::string& path, double* best) const {
     *best = best_;
     const int64_t number = fit.epoch + 1;
-    const bool says = options_.verbose > 0 && fit.chief;
+    const bool prints = options_.verbose > 0 && fit.chief;
     const char* monitor = options_.monitor.c_str();
     if (!options_.save_best_only) {
-      if (says) {
+      if (prints) {
         Print("\nEpoch %" PRId64 ": saving model to %s\n", number,
               path.c_str());
       }
@@ -392,13 +392,13 @@ class ModelCheckpointCallback final : public Callback {
     const std::string before =
         std::isnan(best_) ? "None" : FormatText("%.5f", best_);
     if (!monitor_.Improves(*value, best_)) {
-      if (says) {
+      if (prints) {
         Print("\nEpoch %" PRId64 ": %s did not improve from %s\n", number,
               monitor, before.c_str());
       }
       return false;
     }
-    if (says) {
+    if (prints) {
       Print("\nEpoch %" PRId64
             ": %s improved from %s to %.5f, saving model to %s\n",
             number, monitor, before.c_str(), *value, path.c_str());

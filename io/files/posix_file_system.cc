@@ -253,12 +253,12 @@ long HolderOf(int fd) {
 }
 
 Status HeldByAnother(const std::string& folder, long holder) {
-  const std::string who =
+  const std::string user =
       holder > 0 ? "process " + std::to_string(holder) : "another process";
   return Error(Code::kAlreadyExists,
                "%s: in use by %s; only one may write there. End that one or "
                "choose another directory",
-               folder.c_str(), who.c_str());
+               folder.c_str(), user.c_str());
 }
 
 // True if `path` still names the open file. A folder that was removed took the

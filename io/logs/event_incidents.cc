@@ -42,11 +42,10 @@ std::vector<ViewEnd> EndsOf(const std::vector<EventLogContent>& logs) {
     size_t view = 0;
     int64_t began = INT64_MIN;
     for (const EventRecord& record : logs[i].records) {
-      const bool begins = record.is("start") && !record.continued;
-      if (begins) began = record.wall;
-      if (begins || (record.is("view") && record.view >= 0)) {
+      if (record.begins_process()) began = record.wall;
+      if (record.begins_process() || record.begins_view()) {
         ++view;
-      } else if (record.is("loss") || record.is("abort")) {
+      } else if (record.ends_view()) {
         out.push_back({logs[i].worker, &record, i, view, began});
       }
     }

@@ -80,7 +80,7 @@ void UseNewestClock(std::vector<EventRecord>* records) {
   for (auto record = records->rbegin(); record != records->rend(); ++record) {
     if (last) clock_offset = NanosBetween(record->wall, record->monotonic);
     record->wall = NanosBetween(clock_offset, record->monotonic);
-    last = record->is("start") && !record->continued;
+    last = record->begins_process();
   }
 }
 

@@ -49,6 +49,11 @@ struct EventRecord {
   std::string line;  // the same
 
   bool is(const char* name) const { return event == name; }
+  // A rotated file begins with a "start" that is continued.
+  bool begins_process() const { return is("start") && !continued; }
+  // "view" is also the event of another assignment, without a number.
+  bool begins_view() const { return is("view") && view >= 0; }
+  bool ends_view() const { return is("loss") || is("abort"); }
 };
 
 struct EventLogContent {

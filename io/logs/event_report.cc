@@ -11,33 +11,28 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kMaxLives = 4, kMaxMissing = 8;
+constexpr size_t kMaxProcesses = 4, kMaxMissing = 8;
 
 // The records of one process of a worker.
-using Life = std::vector<const EventRecord*>;
+using ProcessRecords = std::vector<const EventRecord*>;
 
-bool BeginsLife(const EventRecord& record) {
-  return record.is("start") && !record.continued;
-}
-
-std::vector<Life> LivesOf(const EventLogContent& log) {
-  std::vector<Life> out;
+std::vector<ProcessRecords> ProcessesOf(const EventLogContent& log) {
+  std::vector<ProcessRecords> out;
   for (const EventRecord& record : log.records) {
-    if (out.empty() || BeginsLife(record)) out.emplace_back();
+    if (out.empty() || record.begins_process()) out.emplace_back();
     out.back().push_back(&record);
   }
   return out;
 }
 
 // The activity of a process at its last record.
-struct Doing {
-  explicit Doing(const Life& life) {
-    for (const EventRecord* record : life) Take(record);
+struct Activity {
+  explicit Activity(const ProcessRecords& process) {
+    for (const EventRecord* record : process) Take(record);
   }
   void Take(const EventRecord* record) {
     const bool waiting = record->is("wait") || record->is("waited");
-    const bool ends = record->is("loss") || record->is("abort");
-    if (waiting || ends) {
+    if (waiting || record->ends_view()) {
       within = record->step > after;
       step = std::max(record->step, after);
     } else if (record->is("steps") || record->is("epoch") ||
@@ -49,9 +44,11 @@ struct Doing {
       step = std::max(step, after);
     }
     if (record->is("fit")) fits = true;
-    if (waiting || ends) waits = record->is("wait") ? record : nullptr;
-    if (ends) ended = record;
-    if (record->is("view") && record->view >= 0) waits = ended = nullptr;
+    if (waiting || record->ends_view()) {
+      waits = record->is("wait") ? record : nullptr;
+    }
+    if (record->ends_view()) ended = record;
+    if (record->begins_view()) waits = ended = nullptr;
   }
   int64_t after = 0;    // the last step that was certainly completed
   int64_t step = 0;     // the last known step
@@ -62,17 +59,17 @@ struct Doing {
 };
 
 // Returns the worker's position and, with `with_activity`, its activity.
-std::string DoingText(const Doing& doing, bool with_activity) {
-  std::string out = doing.step > 0
-                        ? (doing.within ? "in step " : "after step ") +
-                              std::to_string(doing.step)
-                    : doing.fits ? "in its first second of training"
-                                 : "before the first step";
+std::string ActivityText(const Activity& activity, bool with_activity) {
+  std::string out = activity.step > 0
+                        ? (activity.within ? "in step " : "after step ") +
+                              std::to_string(activity.step)
+                    : activity.fits ? "in its first second of training"
+                                    : "before the first step";
   if (!with_activity) return out;
-  if (doing.ended != nullptr) {
-    out += ", in no view since " + TimeText(doing.ended->wall);
-  } else if (doing.waits != nullptr) {
-    const EventRecord& event = *doing.waits;
+  if (activity.ended != nullptr) {
+    out += ", in no view since " + TimeText(activity.ended->wall);
+  } else if (activity.waits != nullptr) {
+    const EventRecord& event = *activity.waits;
     out += ", waiting for " + WorkerName(event.peer) + " since " +
            TimeText(NanosBetween(event.nanos, event.wall));
     if (event.other >= 0 && event.other != event.peer) {
@@ -82,19 +79,19 @@ std::string DoingText(const Doing& doing, bool with_activity) {
   return out;
 }
 
-std::string EndText(const Life& life) {
-  const EventRecord& last = *life.back();
+std::string EndText(const ProcessRecords& process) {
+  const EventRecord& last = *process.back();
   const EventRecord* signal = nullptr;
-  for (const EventRecord* record : life) {
+  for (const EventRecord* record : process) {
     if (record->is("signal")) signal = record;
   }
-  const Doing doing(life);
+  const Activity activity(process);
   std::string out = TimeText(last.wall) + "  ";
   if (last.is("end")) {
     out += "ended with exit code " + std::to_string(last.code) + " " +
-           DoingText(doing, /*with_activity=*/false);
+           ActivityText(activity, /*with_activity=*/false);
   } else {
-    out += "its log ends here, " + DoingText(doing, /*with_activity=*/true) +
+    out += "its log ends here, " + ActivityText(activity, /*with_activity=*/true) +
            ": it was killed or stopped, or lost its power, or still runs";
   }
   if (signal != nullptr) {
@@ -107,25 +104,25 @@ std::string EndText(const Life& life) {
 
 std::string WorkerText(const EventLogContent& log) {
   std::string name = WorkerName(log.worker);
-  const std::vector<Life> lives = LivesOf(log);
+  const std::vector<ProcessRecords> processes = ProcessesOf(log);
   for (const EventRecord& record : log.records) {
     if (!record.is("start") || record.text.empty()) continue;
     name = WorkerName(log.worker) + " (" + record.text + ")";
   }
   std::string out;
-  const size_t shown = std::min(lives.size(), kMaxLives);
-  if (!log.records.empty() && !BeginsLife(log.records.front())) {
+  const size_t shown = std::min(processes.size(), kMaxProcesses);
+  if (!log.records.empty() && !log.records.front().begins_process()) {
     out += "  its events before " + TimeText(log.records.front().wall) +
            " are no longer in the log\n";
   }
-  if (shown < lives.size()) {
+  if (shown < processes.size()) {
     out += "  the last " + std::to_string(shown) + " of " +
-           std::to_string(lives.size()) + " processes:\n";
+           std::to_string(processes.size()) + " processes:\n";
   }
-  for (size_t i = lives.size() - shown; i < lives.size(); ++i) {
-    out += "  " + EndText(lives[i]) + "\n";
+  for (size_t i = processes.size() - shown; i < processes.size(); ++i) {
+    out += "  " + EndText(processes[i]) + "\n";
   }
-  if (lives.empty()) out = "  no events\n";
+  if (processes.empty()) out = "  no events\n";
   std::map<int, const EventRecord*> refusals;  // the newest of each worker
   for (const EventRecord& record : log.records) {
     if (record.is("refused")) refusals[record.peer] = &record;

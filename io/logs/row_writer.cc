@@ -103,10 +103,10 @@ Status RowWriter::Flush(int milliseconds) {
         file_->WriteSome(kept_.data(), kept_.size(), &written);
     kept_.erase(0, written);
     if (written > 0) milliseconds = std::max(milliseconds, kReaderPause);
-    const bool goes_on =
+    const bool may_retry =
         status.ok() || status.os_error() == EINTR ||
         (status.os_error() == EAGAIN && file_->WaitWritable(milliseconds));
-    if (!goes_on) return status;
+    if (!may_retry) return status;
   }
   return Status();
 }

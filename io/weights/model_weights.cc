@@ -271,7 +271,7 @@ std::string DescribeDifferences(const WeightsReport& report) {
   return text;
 }
 
-bool IsTorchs(const std::vector<std::string>& names) {
+bool AreTorchNames(const std::vector<std::string>& names) {
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
     return EndsWith(name, ".weight");
   });
@@ -317,7 +317,7 @@ Status CheckReport(const WeightsFile& file, const LoadWeightsOptions& options,
     advice =
         "Give the layers the modules' names; or save model.state_dict() as it "
         "is with numpy.savez, which keeps their order";
-  } else if (IsTorchs(report.unexpected)) {
+  } else if (AreTorchNames(report.unexpected)) {
     advice =
         "These are PyTorch's names: give its layout (--init-layout torch, "
         "WeightsLayout::kTorch)";

@@ -147,8 +147,8 @@ void RelayServer::Join(Side* a, Side* b) {
   }
   for (Side* const side : {a, b}) {
     char joined = kRelayJoined;
-    const uv_buf_t said = uv_buf_init(&joined, 1);
-    if (uv_try_write(side->stream(), &said, 1) != 1) return ClosePair(a);
+    const uv_buf_t reply = uv_buf_init(&joined, 1);
+    if (uv_try_write(side->stream(), &reply, 1) != 1) return ClosePair(a);
   }
 }
 

@@ -42,37 +42,25 @@ Status SetLabels(LabelMode mode, const std::vector<int32_t>& numbers,
                  LabelledFiles* files) {
   const auto classes = static_cast<int64_t>(files->classes.size());
   files->labels.clear();
-  switch (mode) {
-    case LabelMode::kNone:
-      return Status();
-    case LabelMode::kInt:
-      files->y = {DType::kInt32, {}};
-      for (const int32_t number : numbers) {
-        AppendLabel(number, &files->labels);
-      }
-      return Status();
-    case LabelMode::kBinary:
-      if (classes != 2) {
-        return InvalidArgument(
-            "%s: label_mode \"binary\" is for two classes, but there are "
-            "%" PRId64,
-            files->name.c_str(), classes);
-      }
-      files->y = {DType::kFloat32, {}};
-      for (const int32_t number : numbers) {
-        AppendLabel(static_cast<float>(number), &files->labels);
-      }
-      return Status();
-    case LabelMode::kCategorical:
-      files->y = {DType::kFloat32, {classes}};
-      RINGLET_RETURN_IF_ERROR(CheckMemoryFor(
-          files->name, uint64_t{files->y.bytes()} * numbers.size()));
-      for (const int32_t number : numbers) {
-        for (int64_t c = 0; c < classes; ++c) {
-          AppendLabel(c == number ? 1.0f : 0.0f, &files->labels);
-        }
-      }
-      return Status();
+  if (mode == LabelMode::kNone) return Status();
+  if (mode == LabelMode::kBinary && classes != 2) {
+    return InvalidArgument(
+        "%s: label_mode \"binary\" is for two classes, but there are "
+        "%" PRId64,
+        files->name.c_str(), classes);
+  }
+  files->y.dtype = mode == LabelMode::kInt ? DType::kInt32 : DType::kFloat32;
+  files->y.shape = mode == LabelMode::kCategorical ? Shape{classes} : Shape();
+  RINGLET_RETURN_IF_ERROR(
+      CheckMemoryFor(files->name, uint64_t{files->y.bytes()} * numbers.size()));
+  for (const int32_t number : numbers) {
+    if (mode == LabelMode::kInt) AppendLabel(number, &files->labels);
+    if (mode == LabelMode::kBinary) {
+      AppendLabel(static_cast<float>(number), &files->labels);
+    }
+    for (int64_t c = 0; mode == LabelMode::kCategorical && c < classes; ++c) {
+      AppendLabel(c == number ? 1.0f : 0.0f, &files->labels);
+    }
   }
   return Status();
 }
@@ -266,9 +254,10 @@ Status SelectSubset(const MediaKind& kind, const LabelledFilesOptions& options,
   return Status();
 }
 
-Status FilesOfDirectory(const MediaKind& kind, const std::string& directory,
-                        const LabelledFilesOptions& options,
-                        LabelledFiles* files, const std::string& except) {
+Result<LabelledFiles> FilesOfDirectory(const MediaKind& kind,
+                                       const std::string& directory,
+                                       const LabelledFilesOptions& options,
+                                       const std::string& except) {
   FileList list;
   const bool labelled = options.label_mode != LabelMode::kNone;
   RINGLET_RETURN_IF_ERROR(
@@ -276,46 +265,46 @@ Status FilesOfDirectory(const MediaKind& kind, const std::string& directory,
   if (options.subset != Subset::kValidation) {
     PrintClasses(directory, options.class_names.empty(), list);
   }
-  files->name = directory;
-  files->paths = std::move(list.paths);
-  files->classes = std::move(list.classes);
-  return SetLabels(options.label_mode, list.labels, files);
+  return FilesOfList(list, directory, options);
 }
 
-Status FilesOfCsv(const std::string& path, const std::string& column,
-                  const LabelledFilesOptions& options, const CsvOptions& table,
-                  LabelledFiles* files) {
+Result<LabelledFiles> FilesOfCsv(const std::string& path,
+                                 const std::string& column,
+                                 const LabelledFilesOptions& options,
+                                 const CsvOptions& table) {
+  LabelledFiles files;
   CsvOptions rows = table;
   if (!options.class_names.empty()) rows.classes = options.class_names;
   if (options.label_mode == LabelMode::kNone) rows.for_prediction = true;
-  files->name = FileNameOf(path);
-  const Dataset opened = OpenTexts(path, column, rows, &files->paths);
+  files.name = FileNameOf(path);
+  const Dataset opened = OpenTexts(path, column, rows, &files.paths);
   if (opened.source() == nullptr) return opened.status();
-  RINGLET_RETURN_IF_ERROR(ReadLabels(options, opened, files));
+  RINGLET_RETURN_IF_ERROR(ReadLabels(options, opened, &files));
   const auto& weights = opened.parts().weights;
-  if (weights != nullptr) files->weights = *weights;
-  for (std::string& file_path : files->paths) {
+  if (weights != nullptr) files.weights = *weights;
+  for (std::string& file_path : files.paths) {
     if (!file_path.empty()) file_path = PathIn(FolderOf(path), file_path);
   }
-  return Status();
+  return files;
 }
 
-Status FilesOfPaths(const MediaKind& kind,
-                    const std::vector<std::string>& paths,
-                    LabelledFiles* files) {
+Result<LabelledFiles> FilesOfPaths(const MediaKind& kind,
+                                   const std::vector<std::string>& paths) {
   if (paths.empty()) return InvalidArgument("no %s are given", kind.noun);
-  files->name = paths.size() == 1 ? paths[0] : kind.noun;
-  files->paths = paths;
-  return Status();
+  LabelledFiles files;
+  files.name = paths.size() == 1 ? paths[0] : kind.noun;
+  files.paths = paths;
+  return files;
 }
 
-Status FilesOfList(const FileList& list, const std::string& name,
-                   const LabelledFilesOptions& options, LabelledFiles* files) {
-  files->name = name;
-  files->paths = list.paths;
-  files->classes = list.classes;
-  files->may_be_gone = true;
-  return SetLabels(options.label_mode, list.labels, files);
+Result<LabelledFiles> FilesOfList(const FileList& list, const std::string& name,
+                                  const LabelledFilesOptions& options) {
+  LabelledFiles files;
+  files.name = name;
+  files.paths = list.paths;
+  files.classes = list.classes;
+  RINGLET_RETURN_IF_ERROR(SetLabels(options.label_mode, list.labels, &files));
+  return files;
 }
 
 Dataset DatasetOf(const std::shared_ptr<LabelledFilesSource>& source) {

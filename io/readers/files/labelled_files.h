@@ -82,21 +82,23 @@ class LabelledFilesSource : public Source {
 
 // The files of a folder, or of a CSV's column of paths, with their labels. The
 // folder `except` in it is not a class.
-Status FilesOfDirectory(const MediaKind& kind, const std::string& directory,
-                        const LabelledFilesOptions& options,
-                        LabelledFiles* files, const std::string& except = "");
-Status FilesOfCsv(const std::string& path, const std::string& column,
-                  const LabelledFilesOptions& options, const CsvOptions& table,
-                  LabelledFiles* files);
+Result<LabelledFiles> FilesOfDirectory(const MediaKind& kind,
+                                       const std::string& directory,
+                                       const LabelledFilesOptions& options,
+                                       const std::string& except = "");
+Result<LabelledFiles> FilesOfCsv(const std::string& path,
+                                 const std::string& column,
+                                 const LabelledFilesOptions& options,
+                                 const CsvOptions& table);
 // These files, without labels.
-Status FilesOfPaths(const MediaKind& kind,
-                    const std::vector<std::string>& paths,
-                    LabelledFiles* files);
+Result<LabelledFiles> FilesOfPaths(const MediaKind& kind,
+                                   const std::vector<std::string>& paths);
 
 // The files of a list, with the labels of the list in the mode of the options.
 // `name` is the name of their folder.
-Status FilesOfList(const FileList& list, const std::string& name,
-                   const LabelledFilesOptions& options, LabelledFiles* files);
+Result<LabelledFiles> FilesOfList(const FileList& list, const std::string& name,
+                                  const LabelledFilesOptions& options);
+// The dataset of a list. A file that is gone is left out as a damaged one is.
 Dataset ImageDatasetOfList(const FileList& list, const std::string& name,
                            const ImageOptions& options);
 Dataset AudioDatasetOfList(const FileList& list, const std::string& name,

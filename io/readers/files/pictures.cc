@@ -69,43 +69,42 @@ Status CheckSize(const ImageOptions& options) {
   return Status();
 }
 
-Dataset MakeDataset(const ImageOptions& options, Status status,
-                    LabelledFiles files) {
+Dataset MakeDataset(const ImageOptions& options, Result<LabelledFiles> found,
+                    bool may_be_gone = false) {
+  Status status = found.status();
   if (status.ok()) status = CheckSize(options);
-  if (status.ok()) status = SelectSubset(kPictureFiles, options, &files);
+  if (status.ok()) {
+    status = SelectSubset(kPictureFiles, options, &found.value());
+  }
   if (!status.ok()) return Dataset(status);
-  return DatasetOf(std::make_shared<PictureSource>(std::move(files), options));
+  found->may_be_gone = may_be_gone;
+  return DatasetOf(
+      std::make_shared<PictureSource>(std::move(found).value(), options));
 }
 
 }  // namespace
 
 Dataset ImageDatasetFromDirectory(const std::string& directory,
                                   const ImageOptions& options) {
-  LabelledFiles files;
-  Status status = FilesOfDirectory(kPictureFiles, directory, options, &files);
-  return MakeDataset(options, status, std::move(files));
+  return MakeDataset(options,
+                     FilesOfDirectory(kPictureFiles, directory, options));
 }
 
 Dataset ImageDatasetOfList(const FileList& list, const std::string& name,
                            const ImageOptions& options) {
-  LabelledFiles files;
-  Status status = FilesOfList(list, name, options, &files);
-  return MakeDataset(options, status, std::move(files));
+  return MakeDataset(options, FilesOfList(list, name, options),
+                     /*may_be_gone=*/true);
 }
 
 Dataset ImageDataset(const std::vector<std::string>& paths,
                      const ImageOptions& options) {
-  LabelledFiles files;
-  Status status = FilesOfPaths(kPictureFiles, paths, &files);
-  return MakeDataset(options, status, std::move(files));
+  return MakeDataset(options, FilesOfPaths(kPictureFiles, paths));
 }
 
 Dataset ImageDatasetFromCsv(const std::string& path, const std::string& column,
                             const ImageOptions& options,
                             const CsvOptions& table) {
-  LabelledFiles files;
-  Status status = FilesOfCsv(path, column, options, table, &files);
-  return MakeDataset(options, status, std::move(files));
+  return MakeDataset(options, FilesOfCsv(path, column, options, table));
 }
 
 }  // namespace ringlet

@@ -153,37 +153,37 @@ Status FindRate(const LabelledFiles& files, AudioOptions* options) {
   return first;
 }
 
-Dataset MakeDataset(AudioOptions options, Status status, LabelledFiles files) {
+Dataset MakeDataset(AudioOptions options, Result<LabelledFiles> found,
+                    bool may_be_gone = false) {
+  Status status = found.status();
   if (status.ok()) status = CheckLength(options);
   // All files have one rate, so the subsets have the same rate.
   if (status.ok() && options.sampling_rate == 0) {
-    status = FindRate(files, &options);
+    status = FindRate(found.value(), &options);
   }
-  if (status.ok()) status = SelectSubset(kSoundFiles, options, &files);
+  if (status.ok()) status = SelectSubset(kSoundFiles, options, &found.value());
   std::unique_ptr<SoundChanges> changes;
   if (status.ok() && options.subset != AudioOptions::Subset::kValidation) {
     status = SoundChanges::Open(options, &changes);
   }
   if (!status.ok()) return Dataset(status);
-  return DatasetOf(std::make_shared<SoundSource>(std::move(files), options,
-                                                 std::move(changes)));
+  found->may_be_gone = may_be_gone;
+  return DatasetOf(std::make_shared<SoundSource>(std::move(found).value(),
+                                                 options, std::move(changes)));
 }
 
 }  // namespace
 
 Dataset AudioDatasetFromDirectory(const std::string& directory,
                                   const AudioOptions& options) {
-  LabelledFiles files;
-  Status status = FilesOfDirectory(kSoundFiles, directory, options, &files,
-                                   options.background_noise);
-  return MakeDataset(options, status, std::move(files));
+  return MakeDataset(options, FilesOfDirectory(kSoundFiles, directory, options,
+                                               options.background_noise));
 }
 
 Dataset AudioDatasetOfList(const FileList& list, const std::string& name,
                            const AudioOptions& options) {
-  LabelledFiles files;
-  Status status = FilesOfList(list, name, options, &files);
-  return MakeDataset(options, status, std::move(files));
+  return MakeDataset(options, FilesOfList(list, name, options),
+                     /*may_be_gone=*/true);
 }
 
 Dataset WavDataset(const std::string& path) {
@@ -194,17 +194,13 @@ Dataset WavDataset(const std::string& path) {
 
 Dataset AudioDataset(const std::vector<std::string>& paths,
                      const AudioOptions& options) {
-  LabelledFiles files;
-  Status status = FilesOfPaths(kSoundFiles, paths, &files);
-  return MakeDataset(options, status, std::move(files));
+  return MakeDataset(options, FilesOfPaths(kSoundFiles, paths));
 }
 
 Dataset AudioDatasetFromCsv(const std::string& path, const std::string& column,
                             const AudioOptions& options,
                             const CsvOptions& table) {
-  LabelledFiles files;
-  Status status = FilesOfCsv(path, column, options, table, &files);
-  return MakeDataset(options, status, std::move(files));
+  return MakeDataset(options, FilesOfCsv(path, column, options, table));
 }
 
 }  // namespace ringlet

@@ -260,10 +260,7 @@ void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
       {"output_sequence_length",
        vectorization.output_sequence_length == wanted.output_sequence_length}};
   for (const auto& [key, is_same] : same) {
-    const Json::Kind kind = json[key].kind();
-    const bool is_given =
-        kind != Json::Kind::kNone && kind != Json::Kind::kNull;
-    if (!is_given || is_same) continue;
+    if (!IsGiven(json[key]) || is_same) continue;
     fields->Fail(InvalidArgument(
         "data.validation.%s: is another than that of data.train, which has the "
         "same text; leave it out",
@@ -275,19 +272,26 @@ void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
   if (!vocabulary.empty()) text->vocabulary = vocabulary;
 }
 
-// The result is that of Keras's subset "both".
-void SplitPictures(FieldReader* fields, DataConfig* train,
-                   DataConfig* validation) {
+// Takes the examples of validation from the training data, since data.train has
+// the field `key`. `makes`: its verb, for messages.
+void DivideTraining(const std::string& key, const std::string& makes,
+                    FieldReader* fields, const DataConfig& train,
+                    DataConfig* validation) {
   if (!validation->empty()) {
     fields->Refuse("validation",
-                   "data.train.validation_split makes it; leave one out");
+                   "data.train." + key + " " + makes + " it; leave one out");
   }
-  if (!train->own_examples.empty()) {
-    fields->Refuse("train",
-                   "all workers validate on the same examples; with "
-                   "validation_split leave own_examples out");
+  if (!train.own_examples.empty()) {
+    fields->Refuse("train", "all workers validate on the same examples; with " +
+                                key + " leave own_examples out");
   }
-  *validation = *train;
+  *validation = train;
+}
+
+// As with Keras's subset "both".
+void SplitPictures(FieldReader* fields, DataConfig* train,
+                   DataConfig* validation) {
+  DivideTraining("validation_split", "makes", fields, *train, validation);
   train->pictures.options.subset = ImageOptions::Subset::kTraining;
   validation->pictures.options.subset = ImageOptions::Subset::kValidation;
 }
@@ -348,16 +352,7 @@ Status ReadBothData(const Json& json, const std::string& folder,
     fields.Fail(CheckWindows(train->windows, validation->windows));
   }
   if (!train->windows.validation_groups.empty()) {
-    if (!validation->empty()) {
-      fields.Refuse("validation",
-                    "data.train.validation_groups make it; leave one out");
-    }
-    if (!train->own_examples.empty()) {
-      fields.Refuse("train",
-                    "all workers validate on the same examples; with "
-                    "validation_groups leave own_examples out");
-    }
-    *validation = *train;
+    DivideTraining("validation_groups", "make", &fields, *train, validation);
     validation->windows.is_validation = true;
   }
   return fields.Finish();

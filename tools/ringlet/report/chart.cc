@@ -257,9 +257,9 @@ void AppendMarks(const LineChart& chart, const Frame& frame, std::string* svg,
         "<b class=\"t" + color + "\">" + EscapeHtml(mark.sign) + "</b>";
     if (!EndsWith(signs, sign)) signs += sign;
     texts += (texts.empty() ? "" : "\n") + mark.text;
-    const bool goes_on = i + 1 < chart.marks.size() &&
-                         frame.x.At(chart.marks[i + 1].x) - begin < kClose;
-    if (goes_on) continue;
+    const bool joins_next = i + 1 < chart.marks.size() &&
+                            frame.x.At(chart.marks[i + 1].x) - begin < kClose;
+    if (joins_next) continue;
     *labels += "<span class=\"m\" style=\"left:" + Place(begin) +
                "\" title=\"" + EscapeHtml(texts) + "\">" + signs + "</span>";
     signs.clear();

@@ -44,8 +44,8 @@ class RowPlace {
     return Place(base_ + epoch);
   }
   double OfStep(int64_t epoch, int64_t step) {
-    const bool goes_on = epoch == epoch_ && base_ + step > last_;
-    if (last_ >= 0 && !goes_on) base_ = last_ + 1;
+    const bool follows = epoch == epoch_ && base_ + step > last_;
+    if (last_ >= 0 && !follows) base_ = last_ + 1;
     epoch_ = epoch;
     return Place(base_ + step);
   }
