@@ -174,12 +174,8 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
   add("boundaries", list(rate.boundaries,
                          [](int64_t value) { return std::to_string(value); }));
   add("values", list(rate.values, [](float v) { return ShortestText(v); }));
-  for (const OptimizerField& field : ClassOf(o)) {
-    if (const auto* number = std::get_if<float Optimizer::*>(&field.value)) {
-      add(field.name, o.**number);
-    } else {
-      add(field.name, int64_t{o.*std::get<bool Optimizer::*>(field.value)});
-    }
+  for (const ConfigField<Optimizer>& field : ClassOf(o).fields) {
+    add(field.name, ValueText(field, &o));
   }
   add("weight_decay", o.weight_decay);
   add("clipnorm", o.clipnorm);
@@ -201,16 +197,10 @@ void AddLoss(const Loss& loss, const std::string& suffix,
     fingerprint->Add("the loss's options" + suffix, loss.custom->Describe());
     return;
   }
-  for (const LossField& field : ClassOf(loss)) {
-    const std::string name = std::string("the loss's ") + field.name + suffix;
-    if (const auto* number = std::get_if<float Loss::*>(&field.value)) {
-      fingerprint->Add(name, loss.**number);
-    } else if (const auto* flag = std::get_if<bool Loss::*>(&field.value)) {
-      fingerprint->Add(name, int64_t{loss.**flag});
-    } else if (const auto* integer =
-                   std::get_if<std::optional<int> Loss::*>(&field.value)) {
-      if (loss.**integer) fingerprint->Add(name, int64_t{*(loss.**integer)});
-    }
+  for (const ConfigField<Loss>& field : ClassOf(loss).fields) {
+    const std::string value = ValueText(field, &loss);
+    if (value.empty()) continue;
+    fingerprint->Add(std::string("the loss's ") + field.name + suffix, value);
   }
 }
 
@@ -221,20 +211,9 @@ std::string DescribeMetric(const Metric& metric) {
   }
   std::string text = "'" + metric.name + "' of class " + ClassOf(metric).name;
   if (metric.weighted) text += ", weighted";
-  for (const MetricField& field : ClassOf(metric)) {
-    const std::string name = std::string(", ") + field.name + " ";
-    if (const auto* integer = std::get_if<MetricInt>(&field.value)) {
-      text += name + std::to_string(metric.*integer->value);
-    } else if (const auto* number = std::get_if<MetricFloat>(&field.value)) {
-      text += name + ShortestText(metric.*number->value);
-    } else if (const auto* word = std::get_if<MetricWord>(&field.value)) {
-      text += name + std::to_string(word->get(metric));
-    } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {
-      text += name + std::to_string(metric.**flag);
-    } else if (const auto* any =
-                   std::get_if<std::optional<int> Metric::*>(&field.value)) {
-      if (metric.**any) text += name + std::to_string(*(metric.**any));
-    }
+  for (const ConfigField<Metric>& field : ClassOf(metric).fields) {
+    const std::string value = ValueText(field, &metric);
+    if (!value.empty()) text += std::string(", ") + field.name + " " + value;
   }
   return text;
 }

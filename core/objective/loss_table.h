@@ -10,10 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <variant>
 
-#include "../base/interval.h"
+#include "config_field.h"
 #include "ringlet/losses.h"
 
 namespace ringlet {
@@ -42,15 +40,6 @@ RowLoss SquaredErrorOfRow, AbsoluteErrorOfRow, PercentageErrorOfRow,
     LogarithmicErrorOfRow, HuberOfRow, LogCoshOfRow, PoissonOfRow,
     CosineSimilarityOfRow, HingeOfRow, SquaredHingeOfRow, CategoricalHingeOfRow;
 
-// A setting that not all losses have. An int is the only accepted number.
-struct LossField {
-  const char* name;  // the name in Keras
-  std::variant<float Loss::*, bool Loss::*, std::optional<int> Loss::*, int>
-      value;
-  Interval range = kAnyNumber;  // the valid values of a float
-  bool written = true;
-};
-
 struct LossClass {
   const char* name;              // Keras's class name, which is written
   const char* aliases;           // other names, separated by spaces
@@ -58,12 +47,8 @@ struct LossClass {
   bool takes_classes;            // see Loss::takes_classes
   bool categorical;              // a row has two classes or more
   Activation logits_activation;  // see Loss::logits_activation
-  const LossField* fields;       // the fields, in the order of writing
-  size_t num_fields;
+  FieldTable<Loss> fields;
   RowLoss* row;
-
-  const LossField* begin() const { return fields; }
-  const LossField* end() const { return fields + num_fields; }
 };
 
 // The losses in the order of Loss::Kind, without kCustom.

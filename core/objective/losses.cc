@@ -19,36 +19,31 @@ namespace {
 
 // --- rows --------------------------------------------------------------------
 
-constexpr LossField kLogits = {"from_logits", &Loss::from_logits};
-constexpr LossField kSmoothing = {"label_smoothing", &Loss::label_smoothing,
-                                  kFraction};
-constexpr LossField kAxis = {"axis", -1};
-constexpr LossField kAxisOnlyRead = {"axis", -1, kAnyNumber, /*written=*/false};
-constexpr LossField kGamma = {"gamma", &Loss::gamma, kNotNegative};
+using LossField = ConfigField<Loss>;
+constexpr LossField kLogits = BoolField<&Loss::from_logits>("from_logits");
+constexpr LossField kSmoothing =
+    FloatField<&Loss::label_smoothing>("label_smoothing", kFraction);
+constexpr LossField kAxis = OnlyField<Loss>("axis", FieldType::kOnlyNumber, -1);
+constexpr LossField kAxisOnlyRead =
+    OnlyField<Loss>("axis", FieldType::kOnlyNumber, -1, FieldForm::kOnlyRead);
+constexpr LossField kGamma = FloatField<&Loss::gamma>("gamma", kNotNegative);
 
 constexpr LossField kSparseFields[] = {
-    kLogits, {"ignore_class", &Loss::ignore_class}, kAxisOnlyRead};
+    kLogits, ClassField<&Loss::ignore_class>("ignore_class"), kAxisOnlyRead};
 constexpr LossField kCrossentropyFields[] = {kLogits, kSmoothing, kAxis};
 constexpr LossField kBinaryFocalFields[] = {
     kLogits,
     kSmoothing,
     kAxis,
-    {"apply_class_balancing", &Loss::apply_class_balancing},
-    {"alpha", &Loss::alpha, kFraction},
+    BoolField<&Loss::apply_class_balancing>("apply_class_balancing"),
+    FloatField<&Loss::alpha>("alpha", kFraction),
     kGamma};
 constexpr LossField kCategoricalFocalFields[] = {
-    kLogits, kSmoothing, kAxis, {"alpha", &Loss::alpha, kNotNegative}, kGamma};
-constexpr LossField kHuberFields[] = {{"delta", &Loss::delta, kPositive}};
+    kLogits, kSmoothing, kAxis, FloatField<&Loss::alpha>("alpha", kNotNegative),
+    kGamma};
+constexpr LossField kHuberFields[] = {
+    FloatField<&Loss::delta>("delta", kPositive)};
 constexpr LossField kCosineFields[] = {kAxisOnlyRead};
-
-template <size_t n>
-constexpr LossClass Row(const char* name, const char* aliases,
-                        const char* object_name, bool takes_classes,
-                        bool categorical, Activation logits,
-                        const LossField (&fields)[n], RowLoss* row) {
-  return {name,   aliases, object_name, takes_classes, categorical, logits,
-          fields, n,       row};
-}
 
 // Returns the row of a loss with float targets and without fields.
 constexpr LossClass Plain(const char* name, const char* aliases,
@@ -59,34 +54,33 @@ constexpr LossClass Plain(const char* name, const char* aliases,
           /*takes_classes=*/false,
           /*categorical=*/false,
           kLinear,
-          nullptr,
-          0,
+          {},
           row};
 }
 
 constexpr LossClass kLosses[] = {
-    Row("SparseCategoricalCrossentropy", "sparse_categorical_crossentropy",
-        "sparse_categorical_crossentropy", /*takes_classes=*/true,
-        /*categorical=*/true, kSoftmax, kSparseFields, SparseCrossentropyOfRow),
-    Row("CategoricalCrossentropy", "categorical_crossentropy",
-        "categorical_crossentropy", /*takes_classes=*/false,
-        /*categorical=*/true, kSoftmax, kCrossentropyFields, CrossentropyOfRow),
-    Row("BinaryCrossentropy", "binary_crossentropy bce BCE",
-        "binary_crossentropy", /*takes_classes=*/false, /*categorical=*/false,
-        kSigmoid, kCrossentropyFields, BinaryCrossentropyOfRow),
+    {"SparseCategoricalCrossentropy", "sparse_categorical_crossentropy",
+     "sparse_categorical_crossentropy", /*takes_classes=*/true,
+     /*categorical=*/true, kSoftmax, kSparseFields, SparseCrossentropyOfRow},
+    {"CategoricalCrossentropy", "categorical_crossentropy",
+     "categorical_crossentropy", /*takes_classes=*/false, /*categorical=*/true,
+     kSoftmax, kCrossentropyFields, CrossentropyOfRow},
+    {"BinaryCrossentropy", "binary_crossentropy bce BCE", "binary_crossentropy",
+     /*takes_classes=*/false, /*categorical=*/false, kSigmoid,
+     kCrossentropyFields, BinaryCrossentropyOfRow},
     Plain("MeanSquaredError", "mean_squared_error mse MSE",
           "mean_squared_error", SquaredErrorOfRow),
     Plain("MeanAbsoluteError", "mean_absolute_error mae MAE",
           "mean_absolute_error", AbsoluteErrorOfRow),
-    Row("Huber", "huber huber_loss", "huber_loss", /*takes_classes=*/false,
-        /*categorical=*/false, kLinear, kHuberFields, HuberOfRow),
-    Row("BinaryFocalCrossentropy", "binary_focal_crossentropy",
-        "binary_focal_crossentropy", /*takes_classes=*/false,
-        /*categorical=*/false, kLinear, kBinaryFocalFields, BinaryFocalOfRow),
-    Row("CategoricalFocalCrossentropy", "categorical_focal_crossentropy",
-        "categorical_focal_crossentropy", /*takes_classes=*/false,
-        /*categorical=*/true, kLinear, kCategoricalFocalFields,
-        CategoricalFocalOfRow),
+    {"Huber", "huber huber_loss", "huber_loss", /*takes_classes=*/false,
+     /*categorical=*/false, kLinear, kHuberFields, HuberOfRow},
+    {"BinaryFocalCrossentropy", "binary_focal_crossentropy",
+     "binary_focal_crossentropy", /*takes_classes=*/false,
+     /*categorical=*/false, kLinear, kBinaryFocalFields, BinaryFocalOfRow},
+    {"CategoricalFocalCrossentropy", "categorical_focal_crossentropy",
+     "categorical_focal_crossentropy", /*takes_classes=*/false,
+     /*categorical=*/true, kLinear, kCategoricalFocalFields,
+     CategoricalFocalOfRow},
     Plain("KLDivergence", "kl_divergence kld KLD kullback_leibler_divergence",
           "kl_divergence", KLDivergenceOfRow),
     Plain("Poisson", "poisson", "poisson", PoissonOfRow),
@@ -96,9 +90,9 @@ constexpr LossClass kLosses[] = {
     Plain("MeanSquaredLogarithmicError",
           "mean_squared_logarithmic_error msle MSLE",
           "mean_squared_logarithmic_error", LogarithmicErrorOfRow),
-    Row("CosineSimilarity", "cosine_similarity", "cosine_similarity",
-        /*takes_classes=*/false,
-        /*categorical=*/false, kLinear, kCosineFields, CosineSimilarityOfRow),
+    {"CosineSimilarity", "cosine_similarity", "cosine_similarity",
+     /*takes_classes=*/false, /*categorical=*/false, kLinear, kCosineFields,
+     CosineSimilarityOfRow},
     Plain("LogCosh", "log_cosh logcosh", "log_cosh", LogCoshOfRow),
     Plain("Hinge", "hinge", "hinge", HingeOfRow),
     Plain("SquaredHinge", "squared_hinge", "squared_hinge", SquaredHingeOfRow),
@@ -158,7 +152,7 @@ Activation Loss::logits_activation() const {
 
 bool Loss::takes_probabilities() const {
   if (kind == Kind::kCustom || from_logits) return false;
-  for (const LossField& field : ClassOf(*this)) {
+  for (const LossField& field : ClassOf(*this).fields) {
     if (std::strcmp(field.name, kLogits.name) == 0) return true;
   }
   return false;
@@ -237,19 +231,6 @@ Status CheckCustom(const Loss& loss, const Shape& output) {
   return loss.custom->Check(output).Annotate("%s", loss.class_name());
 }
 
-Status CheckFields(const Loss& loss) {
-  for (const LossField& field : ClassOf(loss)) {
-    const auto* number = std::get_if<float Loss::*>(&field.value);
-    if (number == nullptr) continue;
-    const float value = loss.**number;
-    if (field.range.Holds(double{value})) continue;
-    return InvalidArgument("%s: %s must be %s, not %g", loss.class_name(),
-                           field.name, ToString(field.range).c_str(),
-                           double{value});
-  }
-  return Status();
-}
-
 }  // namespace
 
 Status CheckLossShape(const Loss& loss, const Shape& output) {
@@ -260,7 +241,10 @@ Status CheckLossShape(const Loss& loss, const Shape& output) {
         "BinaryCrossentropy for one",
         loss.class_name(), output.ToString().c_str());
   }
-  return CheckFields(loss);
+  for (const LossField& field : ClassOf(loss).fields) {
+    RINGLET_RETURN_IF_ERROR(CheckField(field, &loss, loss.class_name()));
+  }
+  return Status();
 }
 
 // --- a batch -----------------------------------------------------------------

@@ -1,4 +1,4 @@
-// An argument of Keras that ringlet has with one value is an OnlyValue, so
+// An argument of Keras that ringlet has with one value is an OnlyField, so
 // JSON of Keras is read, and another value is refused by its name. The order
 // of the rows is the order of docs/reference.md. A state of a metric is a
 // number that ranks add up, so a formula may use only what sums over examples
@@ -15,99 +15,86 @@
 namespace ringlet {
 namespace {
 
-using Only = OnlyValue::Kind;
+using MetricField = ConfigField<Metric>;
+constexpr FieldType kOnlyNull = FieldType::kOnlyNull,
+                    kOnlyFalse = FieldType::kOnlyFalse,
+                    kOnlyNumber = FieldType::kOnlyNumber;
+constexpr FieldForm kOrNull = FieldForm::kOrNull,
+                    kRequired = FieldForm::kRequired;
 
+constexpr MetricField kFromLogits =
+    BoolField<&Metric::from_logits>("from_logits");
+constexpr MetricField kLastAxis = OnlyField<Metric>("axis", kOnlyNumber, -1);
+constexpr MetricField kIgnoredClass =
+    ClassField<&Metric::ignore_class>("ignore_class");
 constexpr MetricField kThresholdFields[] = {
-    {"threshold", MetricFloat{&Metric::threshold, kAnyNumber}}};
-constexpr MetricField kKFields[] = {{"k", MetricInt{&Metric::k, 1}}};
+    FloatField<&Metric::threshold>("threshold", kAnyNumber)};
+constexpr MetricField kKFields[] = {IntField<&Metric::k>("k", 1)};
 constexpr MetricField kBinaryFields[] = {
-    {"from_logits", &Metric::from_logits},
-    {"label_smoothing", MetricFloat{&Metric::label_smoothing, kFraction}}};
+    kFromLogits,
+    FloatField<&Metric::label_smoothing>("label_smoothing", kFraction)};
 constexpr MetricField kCategoricalFields[] = {
-    {"from_logits", &Metric::from_logits},
-    {"label_smoothing", MetricFloat{&Metric::label_smoothing, kFraction}},
-    {"axis", OnlyValue{Only::kMinusOne}}};
-constexpr MetricField kSparseCrossentropyFields[] = {
-    {"from_logits", &Metric::from_logits},
-    {"axis", OnlyValue{Only::kMinusOne}},
-    {"ignore_class", &Metric::ignore_class}};
-constexpr MetricField kAxisFields[] = {{"axis", OnlyValue{Only::kMinusOne}}};
+    kFromLogits,
+    FloatField<&Metric::label_smoothing>("label_smoothing", kFraction),
+    kLastAxis};
+constexpr MetricField kSparseCrossentropyFields[] = {kFromLogits, kLastAxis,
+                                                     kIgnoredClass};
+constexpr MetricField kAxisFields[] = {kLastAxis};
 // ringlet's own; Keras has class_id only for Precision and Recall.
-constexpr MetricField kOwnClassId = {
-    "class_id", MetricInt{&Metric::class_id, 0, /*optional=*/true},
-    /*required=*/false, /*keras_has=*/false};
+constexpr MetricField kOwnClassId =
+    IntField<&Metric::class_id>("class_id", 0, FieldForm::kOfRinglet);
 constexpr MetricField kAucFields[] = {
-    {"num_thresholds", MetricInt{&Metric::num_thresholds, 2}},
-    {"curve", WordOf<&Metric::curve>("ROC PR")},
-    {"summation_method",
-     WordOf<&Metric::summation>("interpolation minoring majoring")},
-    {"multi_label", &Metric::multi_label},
-    {"num_labels", MetricInt{&Metric::num_labels, 1, /*optional=*/true}},
-    {"label_weights", OnlyValue{Only::kNull}},
-    {"thresholds", OnlyValue{Only::kNull}},
-    {"from_logits", &Metric::from_logits},
+    IntField<&Metric::num_thresholds>("num_thresholds", 2),
+    WordField<&Metric::curve>("curve", "ROC PR"),
+    WordField<&Metric::summation>("summation_method",
+                                  "interpolation minoring majoring"),
+    BoolField<&Metric::multi_label>("multi_label"),
+    IntField<&Metric::num_labels>("num_labels", 1, kOrNull),
+    OnlyField<Metric>("label_weights", kOnlyNull),
+    OnlyField<Metric>("thresholds", kOnlyNull),
+    kFromLogits,
     kOwnClassId};
 constexpr MetricField kPrecisionFields[] = {
-    {"thresholds",
-     MetricFloat{&Metric::threshold, kFraction, /*optional=*/true}},
-    {"top_k", MetricInt{&Metric::top_k, 1, /*optional=*/true}},
-    {"class_id", MetricInt{&Metric::class_id, 0, /*optional=*/true}}};
+    FloatField<&Metric::threshold>("thresholds", kFraction, kOrNull),
+    IntField<&Metric::top_k>("top_k", 1, kOrNull),
+    IntField<&Metric::class_id>("class_id", 0, kOrNull)};
 constexpr MetricField kCountFields[] = {
-    {"thresholds",
-     MetricFloat{&Metric::threshold, kFraction, /*optional=*/true}}};
-constexpr MetricField kAverage = {
-    "average",
-    WordOf<&Metric::average>("micro macro weighted", Metric::kEachClass)};
+    FloatField<&Metric::threshold>("thresholds", kFraction, kOrNull)};
+constexpr MetricField kAverage = WordField<&Metric::average>(
+    "average", "micro macro weighted", Metric::kEachClass);
 constexpr MetricField kF1Fields[] = {
     kAverage,
-    {"threshold",
-     MetricFloat{&Metric::threshold, kNotNegative, /*optional=*/true}},
+    FloatField<&Metric::threshold>("threshold", kNotNegative, kOrNull),
     kOwnClassId};
 constexpr MetricField kFBetaFields[] = {
-    kAverage,
-    {"beta", MetricFloat{&Metric::beta, kPositive}},
-    {"threshold",
-     MetricFloat{&Metric::threshold, kNotNegative, /*optional=*/true}},
+    kAverage, FloatField<&Metric::beta>("beta", kPositive),
+    FloatField<&Metric::threshold>("threshold", kNotNegative, kOrNull),
     kOwnClassId};
 constexpr MetricField kMeanIoUFields[] = {
-    {"num_classes", MetricInt{&Metric::num_classes, 2}, /*required=*/true},
-    {"ignore_class", &Metric::ignore_class},
-    {"sparse_y_true", &Metric::sparse_targets},
-    {"sparse_y_pred", OnlyValue{Only::kFalse}},
-    {"axis", OnlyValue{Only::kMinusOne}}};
+    IntField<&Metric::num_classes>("num_classes", 2, kRequired), kIgnoredClass,
+    BoolField<&Metric::sparse_targets>("sparse_y_true"),
+    OnlyField<Metric>("sparse_y_pred", kOnlyFalse), kLastAxis};
 constexpr MetricField kOneHotMeanIoUFields[] = {
-    {"num_classes", MetricInt{&Metric::num_classes, 2}, /*required=*/true},
-    {"ignore_class", &Metric::ignore_class},
-    {"sparse_y_pred", OnlyValue{Only::kFalse}},
-    {"axis", OnlyValue{Only::kMinusOne}}};
+    IntField<&Metric::num_classes>("num_classes", 2, kRequired), kIgnoredClass,
+    OnlyField<Metric>("sparse_y_pred", kOnlyFalse), kLastAxis};
 constexpr MetricField kR2Fields[] = {
-    {"class_aggregation",
-     WordOf<&Metric::aggregation>("uniform_average variance_weighted_average")},
-    {"num_regressors", OnlyValue{Only::kZero}}};
+    WordField<&Metric::aggregation>(
+        "class_aggregation", "uniform_average variance_weighted_average"),
+    OnlyField<Metric>("num_regressors", kOnlyNumber)};
 
 constexpr MetricTargets kValues = MetricTargets::kValues,
                         kClasses = MetricTargets::kClasses,
                         kOfLoss = MetricTargets::kOfLoss;
 constexpr bool kMore = false, kLess = true;  // values of `lower_is_better`
 
-struct Fields {
-  const MetricField* first = nullptr;
-  size_t count = 0;
-  constexpr Fields() = default;
-  template <size_t n>
-  constexpr Fields(const MetricField (&fields)[n])  // NOLINT: implicit
-      : first(fields), count(n) {}
-};
-
 constexpr MetricClass Row(const char* name, const char* aliases,
                           const char* object_name, MetricTargets targets,
-                          bool lower_is_better, Fields fields,
+                          bool lower_is_better, FieldTable<Metric> fields,
                           MetricUpdate* update, MetricCount* states = nullptr,
                           MetricValue* result = nullptr,
                           MetricCheck* check = nullptr) {
-  return {name,         aliases,      object_name, targets, lower_is_better,
-          fields.first, fields.count, update,      states,  result,
-          check};
+  return {name,   aliases, object_name, targets, lower_is_better,
+          fields, update,  states,      result,  check};
 }
 
 constexpr MetricClass kMetrics[] = {
@@ -204,12 +191,11 @@ Metric MetricOf(Metric::Kind kind) {
   metric.kind = kind;
   if (kind == Metric::Kind::kCustom) return metric;
   metric.name = ClassOf(metric).object_name;
-  for (const MetricField& field : ClassOf(metric)) {
-    const auto* number = std::get_if<MetricFloat>(&field.value);
-    if (number != nullptr && number->optional) metric.*number->value = -1;
-    const auto* word = std::get_if<MetricWord>(&field.value);
-    if (word != nullptr && word->null >= 0) {
-      word->set(word->null, &metric);
+  for (const MetricField& field : ClassOf(metric).fields) {
+    if (!field.or_null()) continue;
+    if (field.type == FieldType::kFloat) field.In<float>(&metric) = -1;
+    if (field.type == FieldType::kWord) {
+      field.In<uint8_t>(&metric) = static_cast<uint8_t>(field.null_word);
     }
   }
   metric.sparse_targets = kind == Metric::Kind::kMeanIoU;

@@ -11,11 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <type_traits>
-#include <variant>
 
-#include "../base/interval.h"
+#include "config_field.h"
 #include "ringlet/metrics.h"
 
 namespace ringlet {
@@ -50,53 +47,6 @@ struct MetricBatch {
   }
 };
 
-// A whole number from `low` to 2^31 - 1. If `optional`, a smaller value means
-// null.
-struct MetricInt {
-  int Metric::*value;
-  int low;
-  bool optional = false;
-};
-// A float. If `optional`, a value below 0 means null, and a list of one number
-// is that number.
-struct MetricFloat {
-  float Metric::*value;
-  Interval range;
-  bool optional = false;
-};
-// One of the words in `words`, which are separated by blanks. The member, an
-// enum, has the word's index. If `null` is 0 or more, this value means null in
-// JSON, and null is the default.
-struct MetricWord {
-  int (*get)(const Metric&);
-  void (*set)(int index, Metric*);
-  const char* words;
-  int null;
-};
-template <auto member>
-constexpr MetricWord WordOf(const char* words, int null = -1) {
-  using Word = std::decay_t<decltype(Metric().*member)>;
-  return {[](const Metric& metric) { return static_cast<int>(metric.*member); },
-          [](int index, Metric* metric) {
-            metric->*member = static_cast<Word>(index);
-          },
-          words, null};
-}
-// A field of Keras for which only one value is accepted.
-struct OnlyValue {
-  enum class Kind : uint8_t { kNull, kFalse, kMinusOne, kZero } kind;
-};
-struct MetricField {
-  const char* name;  // the name in Keras
-  std::variant<MetricInt, MetricFloat, MetricWord, bool Metric::*,
-               std::optional<int> Metric::*, OnlyValue>
-      value;
-  bool required = false;
-  // False for a field that Keras does not have, which must be a MetricInt. It
-  // is written only if it is set.
-  bool keras_has = true;
-};
-
 // The targets that a metric takes.
 enum class MetricTargets : uint8_t {
   kValues,           // a float for each prediction
@@ -110,18 +60,14 @@ struct MetricClass {
   const char* aliases;      // other names, separated by spaces
   const char* object_name;  // the Keras name of an object: "mean_io_u"
   MetricTargets targets;
-  bool lower_is_better;       // a smaller value is better
-  const MetricField* fields;  // the fields, in the order of writing
-  size_t num_fields;
+  bool lower_is_better;  // a smaller value is better
+  FieldTable<Metric> fields;
   void (*update)(const Metric&, const MetricBatch&, MetricState*);
   // Null if the metric has one state with the value MetricState::Result().
   int64_t (*states)(const Metric&, const Shape& output);
   double (*result)(const Metric&, const MetricState*, int64_t states);
   // Null if there is nothing to check.
   Status (*check)(const Metric&, const Shape& output);
-
-  const MetricField* begin() const { return fields; }
-  const MetricField* end() const { return fields + num_fields; }
 };
 
 // The rows, in the order of Metric::Kind without kCustom. The first row is that

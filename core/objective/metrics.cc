@@ -272,21 +272,9 @@ Status CheckIgnored(const Metric& metric, const Loss& loss,
 constexpr int kMaxStates = 1 << 16;  // thresholds or classes
 
 Status CheckFields(const Metric& metric, const Shape& output) {
-  for (const MetricField& field : ClassOf(metric)) {
-    if (const auto* number = std::get_if<MetricInt>(&field.value)) {
-      if (number->optional || metric.*number->value >= number->low) continue;
-      return InvalidArgument("metric '%s': %s must be at least %d",
-                             metric.name.c_str(), field.name, number->low);
-    }
-    const auto* number = std::get_if<MetricFloat>(&field.value);
-    if (number == nullptr) continue;
-    const float value = metric.*number->value;
-    if ((number->optional && value < 0) || number->range.Holds(double{value})) {
-      continue;
-    }
-    return InvalidArgument("metric '%s': %s must be %s, not %g",
-                           metric.name.c_str(), field.name,
-                           ToString(number->range).c_str(), double{value});
+  const std::string subject = "metric '" + metric.name + "'";
+  for (const ConfigField<Metric>& field : ClassOf(metric).fields) {
+    RINGLET_RETURN_IF_ERROR(CheckField(field, &metric, subject.c_str()));
   }
   const int64_t labels = metric.multi_label ? output.back() : 1;
   if (labels * metric.num_thresholds <= kMaxStates &&

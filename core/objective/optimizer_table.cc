@@ -15,9 +15,9 @@ namespace {
 
 // --- SGD --------------------------------------------------------------------
 
-constexpr OptimizerField kSgdFields[] = {
-    {"momentum", &Optimizer::momentum, kFraction},
-    {"nesterov", &Optimizer::nesterov},
+constexpr ConfigField<Optimizer> kSgdFields[] = {
+    FloatField<&Optimizer::momentum>("momentum", kFraction),
+    BoolField<&Optimizer::nesterov>("nesterov"),
 };
 
 SlotNames SgdSlots(const Optimizer& o) {
@@ -26,11 +26,11 @@ SlotNames SgdSlots(const Optimizer& o) {
 
 // --- RMSprop ----------------------------------------------------------------
 
-constexpr OptimizerField kRmspropFields[] = {
-    {"rho", &Optimizer::rho, kFraction},
-    {"momentum", &Optimizer::momentum, kFraction},
-    {"epsilon", &Optimizer::epsilon, kNotNegative},
-    {"centered", &Optimizer::centered},
+constexpr ConfigField<Optimizer> kRmspropFields[] = {
+    FloatField<&Optimizer::rho>("rho", kFraction),
+    FloatField<&Optimizer::momentum>("momentum", kFraction),
+    FloatField<&Optimizer::epsilon>("epsilon", kNotNegative),
+    BoolField<&Optimizer::centered>("centered"),
 };
 
 SlotNames RmspropSlots(const Optimizer& o) {
@@ -46,11 +46,11 @@ void PrepareRmsprop(const Optimizer& o, double, StepScalars* s) {
 
 // --- Adam, AdamW ------------------------------------------------------------
 
-constexpr OptimizerField kAdamFields[] = {
-    {"beta_1", &Optimizer::beta_1, kFractionBelow1},
-    {"beta_2", &Optimizer::beta_2, kFractionBelow1},
-    {"epsilon", &Optimizer::epsilon, kNotNegative},
-    {"amsgrad", &Optimizer::amsgrad},
+constexpr ConfigField<Optimizer> kAdamFields[] = {
+    FloatField<&Optimizer::beta_1>("beta_1", kFractionBelow1),
+    FloatField<&Optimizer::beta_2>("beta_2", kFractionBelow1),
+    FloatField<&Optimizer::epsilon>("epsilon", kNotNegative),
+    BoolField<&Optimizer::amsgrad>("amsgrad"),
 };
 
 SlotNames AdamSlots(const Optimizer& o) {
@@ -72,10 +72,10 @@ void PrepareAdam(const Optimizer& o, double t, StepScalars* s) {
 
 // --- Adamax -----------------------------------------------------------------
 
-constexpr OptimizerField kAdamaxFields[] = {
-    {"beta_1", &Optimizer::beta_1, kFractionBelow1},
-    {"beta_2", &Optimizer::beta_2, kFractionBelow1},
-    {"epsilon", &Optimizer::epsilon, kNotNegative},
+constexpr ConfigField<Optimizer> kAdamaxFields[] = {
+    FloatField<&Optimizer::beta_1>("beta_1", kFractionBelow1),
+    FloatField<&Optimizer::beta_2>("beta_2", kFractionBelow1),
+    FloatField<&Optimizer::epsilon>("epsilon", kNotNegative),
 };
 
 SlotNames AdamaxSlots(const Optimizer&) { return {{"momentum", "norm"}, 2}; }
@@ -117,19 +117,19 @@ void PrepareNadam(const Optimizer& o, double t, StepScalars* s) {
 
 // --- Adagrad, Adadelta ------------------------------------------------------
 
-constexpr OptimizerField kAdagradFields[] = {
-    {"initial_accumulator_value", &Optimizer::initial_accumulator_value,
-     kNotNegative},
-    {"epsilon", &Optimizer::epsilon, kNotNegative},
+constexpr ConfigField<Optimizer> kAdagradFields[] = {
+    FloatField<&Optimizer::initial_accumulator_value>(
+        "initial_accumulator_value", kNotNegative),
+    FloatField<&Optimizer::epsilon>("epsilon", kNotNegative),
 };
 
 SlotNames AdagradSlots(const Optimizer& o) {
   return {{"accumulator"}, 1, o.initial_accumulator_value};
 }
 
-constexpr OptimizerField kAdadeltaFields[] = {
-    {"rho", &Optimizer::rho, kFraction},
-    {"epsilon", &Optimizer::epsilon, kNotNegative},
+constexpr ConfigField<Optimizer> kAdadeltaFields[] = {
+    FloatField<&Optimizer::rho>("rho", kFraction),
+    FloatField<&Optimizer::epsilon>("epsilon", kNotNegative),
 };
 
 SlotNames AdadeltaSlots(const Optimizer&) {
@@ -138,9 +138,9 @@ SlotNames AdadeltaSlots(const Optimizer&) {
 
 // --- Lion -------------------------------------------------------------------
 
-constexpr OptimizerField kLionFields[] = {
-    {"beta_1", &Optimizer::beta_1, kFraction},
-    {"beta_2", &Optimizer::beta_2, kFraction},
+constexpr ConfigField<Optimizer> kLionFields[] = {
+    FloatField<&Optimizer::beta_1>("beta_1", kFraction),
+    FloatField<&Optimizer::beta_2>("beta_2", kFraction),
 };
 
 SlotNames LionSlots(const Optimizer&) { return {{"momentum"}, 1}; }
@@ -149,44 +149,26 @@ SlotNames LionSlots(const Optimizer&) { return {{"momentum"}, 1}; }
 
 void PrepareNothing(const Optimizer&, double, StepScalars*) {}
 
-template <size_t n>
-constexpr OptimizerClass Row(
-    const char* name, const char* aliases, Optimizer (*make)(),
-    const OptimizerField (&fields)[n], SlotNames (*slots)(const Optimizer&),
-    void (*prepare)(const Optimizer&, double, StepScalars*),
-    void (*update)(const UpdateCall&)) {
-  return {name, aliases, make, fields, n, slots, prepare, update};
-}
-
 // In the order of Optimizer::Kind. TensorFlow 2.11 registered the last alias.
 constexpr OptimizerClass kOptimizers[] = {
-    Row(
-        "SGD", "sgd Custom>SGD", [] { return SGD(); }, kSgdFields, SgdSlots,
-        PrepareNothing, UpdateSgd),
-    Row(
-        "RMSprop", "rmsprop Custom>RMSprop", [] { return RMSprop(); },
-        kRmspropFields, RmspropSlots, PrepareRmsprop, UpdateRmsprop),
-    Row(
-        "Adam", "adam Custom>Adam", [] { return Adam(); }, kAdamFields,
-        AdamSlots, PrepareAdam, UpdateAdam),
-    Row(
-        "AdamW", "adamw Custom>AdamW", [] { return AdamW(); }, kAdamFields,
-        AdamSlots, PrepareAdam, UpdateAdam),
-    Row(
-        "Adamax", "adamax Custom>Adamax", [] { return Adamax(); },
-        kAdamaxFields, AdamaxSlots, PrepareAdamax, UpdateAdamax),
-    Row(
-        "Nadam", "nadam Custom>Nadam", [] { return Nadam(); }, kAdamaxFields,
-        AdamSlots, PrepareNadam, UpdateNadam),
-    Row(
-        "Adagrad", "adagrad Custom>Adagrad", [] { return Adagrad(); },
-        kAdagradFields, AdagradSlots, PrepareNothing, UpdateAdagrad),
-    Row(
-        "Adadelta", "adadelta Custom>Adadelta", [] { return Adadelta(); },
-        kAdadeltaFields, AdadeltaSlots, PrepareRmsprop, UpdateAdadelta),
-    Row(
-        "Lion", "lion Custom>Lion", [] { return Lion(); }, kLionFields,
-        LionSlots, PrepareBetas, UpdateLion),
+    {"SGD", "sgd Custom>SGD", [] { return SGD(); }, kSgdFields, SgdSlots,
+     PrepareNothing, UpdateSgd},
+    {"RMSprop", "rmsprop Custom>RMSprop", [] { return RMSprop(); },
+     kRmspropFields, RmspropSlots, PrepareRmsprop, UpdateRmsprop},
+    {"Adam", "adam Custom>Adam", [] { return Adam(); }, kAdamFields, AdamSlots,
+     PrepareAdam, UpdateAdam},
+    {"AdamW", "adamw Custom>AdamW", [] { return AdamW(); }, kAdamFields,
+     AdamSlots, PrepareAdam, UpdateAdam},
+    {"Adamax", "adamax Custom>Adamax", [] { return Adamax(); }, kAdamaxFields,
+     AdamaxSlots, PrepareAdamax, UpdateAdamax},
+    {"Nadam", "nadam Custom>Nadam", [] { return Nadam(); }, kAdamaxFields,
+     AdamSlots, PrepareNadam, UpdateNadam},
+    {"Adagrad", "adagrad Custom>Adagrad", [] { return Adagrad(); },
+     kAdagradFields, AdagradSlots, PrepareNothing, UpdateAdagrad},
+    {"Adadelta", "adadelta Custom>Adadelta", [] { return Adadelta(); },
+     kAdadeltaFields, AdadeltaSlots, PrepareRmsprop, UpdateAdadelta},
+    {"Lion", "lion Custom>Lion", [] { return Lion(); }, kLionFields, LionSlots,
+     PrepareBetas, UpdateLion},
 };
 
 }  // namespace

@@ -11,10 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <variant>
 
-#include "../base/interval.h"
 #include "../base/named.h"
+#include "config_field.h"
 #include "ringlet/layers.h"
 #include "ringlet/optimizers.h"
 
@@ -77,13 +76,6 @@ void UpdateAdagrad(const UpdateCall& call);
 void UpdateAdadelta(const UpdateCall& call);
 void UpdateLion(const UpdateCall& call);
 
-// A setting that not all optimizers have.
-struct OptimizerField {
-  const char* name;  // the name in Keras
-  std::variant<float Optimizer::*, bool Optimizer::*> value;
-  Interval range = kAnyNumber;  // the valid values of a float
-};
-
 // Names of slots, in the order of memory and of checkpoints.
 struct SlotNames {
   const char* names[4];  // the names in Keras
@@ -92,19 +84,15 @@ struct SlotNames {
 };
 
 struct OptimizerClass {
-  const char* name;              // Keras's class name, which is written
-  const char* aliases;           // other names, separated by spaces
-  Optimizer (*make)();           // sets Keras's defaults
-  const OptimizerField* fields;  // the fields, in the order of writing
-  size_t num_fields;
+  const char* name;     // Keras's class name, which is written
+  const char* aliases;  // other names, separated by spaces
+  Optimizer (*make)();  // sets Keras's defaults
+  FieldTable<Optimizer> fields;
   SlotNames (*slots)(const Optimizer&);
   // Sets the scalars of this class, after the common ones. `t` counts updates
   // from 1.
   void (*prepare)(const Optimizer&, double t, StepScalars*);
   void (*update)(const UpdateCall&);
-
-  const OptimizerField* begin() const { return fields; }
-  const OptimizerField* end() const { return fields + num_fields; }
 };
 
 struct OptimizerTable {

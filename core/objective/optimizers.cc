@@ -10,15 +10,6 @@
 namespace ringlet {
 namespace {
 
-Status CheckField(const Optimizer& o, const OptimizerField& field) {
-  const auto* member = std::get_if<float Optimizer::*>(&field.value);
-  if (member == nullptr) return Status();
-  const double value = static_cast<double>(o.**member);
-  if (field.range.Holds(value)) return Status();
-  return InvalidArgument("%s: `%s` must be %s, not %g", o.name(), field.name,
-                         ToString(field.range).c_str(), value);
-}
-
 Status CheckClips(const Optimizer& o) {
   if (!(o.clipnorm >= 0) || !(o.global_clipnorm >= 0) || !(o.clipvalue >= 0)) {
     return InvalidArgument("%s: a clip must be > 0", o.name());
@@ -66,8 +57,8 @@ const char* Optimizer::slot_name(int slot) const {
 
 Status Optimizer::Check() const {
   RINGLET_RETURN_IF_ERROR(learning_rate.Check().Annotate("%s", name()));
-  for (const OptimizerField& field : ClassOf(*this)) {
-    RINGLET_RETURN_IF_ERROR(CheckField(*this, field));
+  for (const ConfigField<Optimizer>& field : ClassOf(*this).fields) {
+    RINGLET_RETURN_IF_ERROR(CheckField(field, this, name(), "`"));
   }
   if (!(weight_decay >= 0)) {
     return InvalidArgument("%s: weight_decay must be >= 0", name());

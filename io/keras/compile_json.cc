@@ -5,11 +5,11 @@
 #include "compile_json.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "../../core/base/text.h"
 #include "../../core/objective/loss_table.h"
 #include "../../core/objective/metric_table.h"
+#include "config_field_json.h"
 #include "keras_json.h"
 
 namespace ringlet {
@@ -49,40 +49,6 @@ void ReadReduction(FieldReader* fields, LossReduction* reduction) {
   fields->Choice("reduction", kReductions, reduction);
 }
 
-// Reads any whole number, or null.
-void ReadClass(FieldReader* fields, const char* key,
-               std::optional<int>* value) {
-  if (!fields->MarkOptional(key)) return;
-  int64_t number = std::numeric_limits<int64_t>::max();  // no default
-  fields->Int(key, std::numeric_limits<int>::min(),
-              std::numeric_limits<int>::max(), &number);
-  *value = static_cast<int>(number);
-}
-
-void WriteClass(JsonWriter* w, const std::optional<int>& value) {
-  if (value) {
-    w->Int(*value);
-  } else {
-    w->Null();
-  }
-}
-
-// Reads the fields of this class, and fields with one supported value.
-void ReadLossFields(FieldReader* fields, Loss* loss) {
-  for (const LossField& field : ClassOf(*loss)) {
-    if (const auto* number = std::get_if<float Loss::*>(&field.value)) {
-      fields->Float(field.name, field.range, &(loss->**number));
-    } else if (const auto* flag = std::get_if<bool Loss::*>(&field.value)) {
-      fields->Bool(field.name, &(loss->**flag));
-    } else if (const auto* only = std::get_if<int>(&field.value)) {
-      fields->OnlyNumber(field.name, *only);
-    } else {
-      ReadClass(fields, field.name,
-                &(loss->*std::get<std::optional<int> Loss::*>(field.value)));
-    }
-  }
-}
-
 Status ReadLoss(const KerasObject& object, Loss* loss) {
   size_t row = 0;
   RINGLET_RETURN_IF_ERROR(
@@ -90,7 +56,7 @@ Status ReadLoss(const KerasObject& object, Loss* loss) {
   Loss new_loss;
   new_loss.kind = static_cast<Loss::Kind>(row);
   FieldReader fields(object.config, object.config_path);
-  ReadLossFields(&fields, &new_loss);
+  ReadFields(ClassOf(new_loss).fields, &new_loss, &fields);
   ReadReduction(&fields, &new_loss.reduction);
   ReadDType(&fields);
   // Keras 2 stores the function behind the class.
@@ -100,146 +66,11 @@ Status ReadLoss(const KerasObject& object, Loss* loss) {
   return Status();
 }
 
-void WriteLossFields(JsonWriter* w, const Loss& loss) {
-  for (const LossField& field : ClassOf(loss)) {
-    if (!field.written) continue;
-    w->Key(field.name);
-    if (const auto* number = std::get_if<float Loss::*>(&field.value)) {
-      w->Float(loss.**number);
-    } else if (const auto* flag = std::get_if<bool Loss::*>(&field.value)) {
-      w->Bool(loss.**flag);
-    } else if (const auto* only = std::get_if<int>(&field.value)) {
-      w->Int(*only);
-    } else {
-      WriteClass(w, loss.*std::get<std::optional<int> Loss::*>(field.value));
-    }
-  }
-}
-
 // --- metrics ----------------------------------------------------------------
 
 bool IsAnyAccuracy(const std::string& name) {
   const std::string lower = LowerAscii(name);
   return lower == "accuracy" || lower == "acc";
-}
-
-// Reads a field that not all metrics have.
-class MetricFieldReader {
- public:
-  MetricFieldReader(FieldReader* fields, const MetricField& field,
-                    Metric* metric)
-      : fields_(*fields), name_(field.name), metric_(*metric) {
-    if (field.required) fields_.Require(name_);
-    std::visit([this](const auto& value) { Read(value); }, field.value);
-  }
-
- private:
-  void Read(const MetricInt& field) {
-    if (field.optional && !fields_.MarkOptional(name_)) return;
-    int64_t number = metric_.*field.value;
-    fields_.Int(name_, field.low, std::numeric_limits<int>::max(), &number);
-    metric_.*field.value = static_cast<int>(number);
-  }
-  void Read(const MetricFloat& field) {
-    if (field.optional && !fields_.MarkOptional(name_)) return;
-    const Json json = fields_.Take(name_);
-    if (field.optional && json.is_array()) return ReadList(field, json);
-    fields_.Float(name_, field.range, &(metric_.*field.value));
-  }
-  void ReadList(const MetricFloat& field, const Json& list) {
-    const double number = list.first().number();
-    if (list.size() != 1 || list.first().kind() != Json::Kind::kNumber ||
-        !field.range.Holds(number)) {
-      return fields_.Refuse(name_, "must be " + ToString(field.range) +
-                                       "; for several thresholds give several "
-                                       "metrics, each with its own name");
-    }
-    metric_.*field.value = static_cast<float>(number);
-  }
-  void Read(const MetricWord& field) {
-    if (field.null >= 0 && !fields_.MarkOptional(name_)) return;
-    const std::vector<std::string> words = Words(field.words);
-    std::string takes;
-    for (const std::string& word : words) {
-      takes += (takes.empty() ? "" : ", ") + AsJson(word);
-    }
-    const auto standard = static_cast<size_t>(field.get(metric_));
-    const Json json = fields_.Take(
-        name_, takes,
-        standard < words.size() ? AsJson(words[standard]) : "null");
-    if (!json) return;
-    const auto at = std::find(words.begin(), words.end(), json.text());
-    if (at == words.end()) return fields_.MustBe(name_, takes);
-    field.set(static_cast<int>(at - words.begin()), &metric_);
-  }
-  void Read(bool Metric::*field) { fields_.Bool(name_, &(metric_.*field)); }
-  void Read(std::optional<int> Metric::*field) {
-    ReadClass(&fields_, name_, &(metric_.*field));
-  }
-  void Read(const OnlyValue& only) {
-    switch (only.kind) {
-      case OnlyValue::Kind::kNull:
-        return fields_.OnlyNull({name_});
-      case OnlyValue::Kind::kFalse:
-        return fields_.OnlyBool(name_, false);
-      case OnlyValue::Kind::kMinusOne:
-        return fields_.OnlyNumber(name_, -1);
-      case OnlyValue::Kind::kZero:
-        return fields_.OnlyNumber(name_, 0);
-    }
-  }
-
-  FieldReader& fields_;
-  const char* const name_;
-  Metric& metric_;
-};
-
-void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
-  const auto* const int_field = std::get_if<MetricInt>(&field.value);
-  // Only a MetricInt may be a field that Keras does not have.
-  if (!field.keras_has && metric.*int_field->value < int_field->low) return;
-  w->Key(field.name);
-  if (int_field != nullptr) {
-    const int value = metric.*int_field->value;
-    if (value < int_field->low) {
-      w->Null();
-    } else {
-      w->Int(value);
-    }
-  } else if (const auto* number = std::get_if<MetricFloat>(&field.value)) {
-    const float value = metric.*number->value;
-    if (number->optional && value < 0) {
-      w->Null();
-    } else {
-      w->Float(value);
-    }
-  } else if (const auto* word = std::get_if<MetricWord>(&field.value)) {
-    if (word->get(metric) == word->null) {
-      w->Null();
-    } else {
-      w->String(Words(word->words)[static_cast<size_t>(word->get(metric))]);
-    }
-  } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {
-    w->Bool(metric.**flag);
-  } else if (const auto* any =
-                 std::get_if<std::optional<int> Metric::*>(&field.value)) {
-    WriteClass(w, metric.**any);
-  } else {
-    switch (std::get<OnlyValue>(field.value).kind) {
-      case OnlyValue::Kind::kNull:
-        w->Null();
-        break;
-      case OnlyValue::Kind::kFalse:
-        w->Bool(false);
-        break;
-      case OnlyValue::Kind::kMinusOne:
-        w->Int(-1);
-        break;
-      case OnlyValue::Kind::kZero:
-        w->Int(0);
-        break;
-    }
-  }
 }
 
 Status ReadMetric(const KerasObject& object, Metric* metric) {
@@ -264,9 +95,7 @@ Status ReadMetric(const KerasObject& object, Metric* metric) {
   if (fields.MarkOptional("name"))
     fields.Text("name", "a string", &new_metric.name);
   ReadDType(&fields);
-  for (const MetricField& field : ClassOf(new_metric)) {
-    MetricFieldReader(&fields, field, &new_metric);
-  }
+  ReadFields(ClassOf(new_metric).fields, &new_metric, &fields);
   fields.Ignore({"fn"});
   RINGLET_RETURN_IF_ERROR(fields.Finish());
   *metric = new_metric;
@@ -345,7 +174,7 @@ std::string ToJson(const Loss& loss) {
     w.Key("name").String(loss.name());
     w.Key("reduction").String(FirstName(kReductions, loss.reduction));
     // A custom loss has its own options.
-    if (loss.custom == nullptr) WriteLossFields(&w, loss);
+    if (loss.custom == nullptr) WriteFields(ClassOf(loss).fields, loss, &w);
   });
   return w.text();
 }
@@ -361,9 +190,7 @@ std::string ToJson(const Metric& metric) {
   WriteKerasObject(&w, "keras.metrics", class_name, [&] {
     w.Key("name").String(metric.name).Key("dtype").String("float32");
     if (metric.custom != nullptr) return;  // it has its own options
-    for (const MetricField& field : ClassOf(metric)) {
-      Write(&w, metric, field);
-    }
+    WriteFields(ClassOf(metric).fields, metric, &w);
   });
   return w.text();
 }

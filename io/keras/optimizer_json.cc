@@ -6,6 +6,7 @@
 
 #include "../../core/objective/optimizer_table.h"
 #include "compile_json.h"
+#include "config_field_json.h"
 #include "keras_json.h"
 #include "schedule_json.h"
 
@@ -63,16 +64,6 @@ void ReadCommon(FieldReader* fields, Optimizer* o) {
   fields->Ignore({"name", "jit_compile", "is_legacy_optimizer"});
 }
 
-void ReadOwn(FieldReader* fields, Optimizer* o) {
-  for (const OptimizerField& field : ClassOf(*o)) {
-    if (const auto* number = std::get_if<float Optimizer::*>(&field.value)) {
-      fields->Float(field.name, field.range, &(o->**number));
-    } else {
-      fields->Bool(field.name, &(o->*std::get<bool Optimizer::*>(field.value)));
-    }
-  }
-}
-
 void WriteClip(JsonWriter* w, const char* key, float value) {
   w->Key(key);
   if (value > 0) {
@@ -92,17 +83,6 @@ void WriteCount(JsonWriter* w, const char* key, int count) {
   }
 }
 
-void WriteOwn(JsonWriter* w, const Optimizer& o) {
-  for (const OptimizerField& field : ClassOf(o)) {
-    w->Key(field.name);
-    if (const auto* number = std::get_if<float Optimizer::*>(&field.value)) {
-      w->Float(o.**number);
-    } else {
-      w->Bool(o.*std::get<bool Optimizer::*>(field.value));
-    }
-  }
-}
-
 Status ReadOptimizer(const KerasObject& object, Optimizer* optimizer) {
   size_t row = 0;
   RINGLET_RETURN_IF_ERROR(
@@ -110,7 +90,7 @@ Status ReadOptimizer(const KerasObject& object, Optimizer* optimizer) {
   Optimizer new_optimizer = AllOptimizers().first[row].make();
   FieldReader fields(object.config, object.config_path);
   ReadCommon(&fields, &new_optimizer);
-  ReadOwn(&fields, &new_optimizer);
+  ReadFields(ClassOf(new_optimizer).fields, &new_optimizer, &fields);
   RINGLET_RETURN_IF_ERROR(fields.Finish());
   RINGLET_RETURN_IF_ERROR(
       new_optimizer.Check().Annotate("%s", object.config_path.c_str()));
@@ -150,7 +130,7 @@ std::string ToJson(const Optimizer& optimizer) {
     w.Key("loss_scale_factor").Null();
     WriteCount(&w, "gradient_accumulation_steps",
                optimizer.gradient_accumulation_steps);
-    WriteOwn(&w, optimizer);
+    WriteFields(ClassOf(optimizer).fields, optimizer, &w);
   });
   return w.text();
 }

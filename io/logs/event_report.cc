@@ -4,8 +4,8 @@
 #include "event_report.h"
 
 #include <algorithm>
-#include <map>
 
+#include "../../core/base/text.h"
 #include "event_words.h"
 
 namespace ringlet {
@@ -91,7 +91,8 @@ std::string EndText(const ProcessRecords& process) {
     out += "ended with exit code " + std::to_string(last.code) + " " +
            ActivityText(activity, /*with_activity=*/false);
   } else {
-    out += "its log ends here, " + ActivityText(activity, /*with_activity=*/true) +
+    out += "its log ends here, " +
+           ActivityText(activity, /*with_activity=*/true) +
            ": it was killed or stopped, or lost its power, or still runs";
   }
   if (signal != nullptr) {
@@ -128,9 +129,9 @@ std::string WorkerText(const EventLogContent& log) {
     if (record.is("refused")) refusals[record.peer] = &record;
   }
   for (const auto& [peer, record] : refusals) {
-    out += "  " + TimeText(record->wall) + "  refused " +
-           (peer < 0 ? "a connection" : WorkerName(peer)) + ": " +
-           record->text + "\n";
+    const std::string name = peer < 0 ? "a connection" : WorkerName(peer);
+    out += FormatText("  %s  refused %s: %s\n", TimeText(record->wall).c_str(),
+                      name.c_str(), record->text.c_str());
   }
   if (log.damaged > 0) {
     out += "  " + std::to_string(log.damaged) + " damaged lines are skipped\n";
