@@ -4,6 +4,7 @@
 #include "event_report.h"
 
 #include <algorithm>
+#include <map>
 
 #include "../../core/base/text.h"
 #include "event_words.h"

@@ -39,15 +39,13 @@ void Handshakes::Greet(FramedLink* link) {
 
 void Handshakes::SendIdentity(FramedLink* link, FrameType type,
                               uint64_t informed, uint32_t features) {
-  const std::vector<uint8_t> payload = EncodeIdentity(identity_);
   FrameHeader header;
   header.type = type;
   header.generation = views_->proposal();
   header.sequence = ProgramVersion();
   header.total = informed;
   header.chunk = features;
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  links_->Send(link, header, payload.data());
+  links_->Send(link, header, EncodeIdentity(identity_));
 }
 
 // Sends shared: later frames are in the shared memory.

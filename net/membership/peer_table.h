@@ -58,6 +58,11 @@ class PeerTable {
   // to a kHello or kWelcome, which propose one.
   void Send(FramedLink* link, FrameHeader header,
             const uint8_t* payload = nullptr, bool borrowed = false);
+  void Send(FramedLink* link, FrameHeader header,
+            const std::vector<uint8_t>& payload) {
+    header.payload_bytes = static_cast<uint32_t>(payload.size());
+    Send(link, header, payload.data());
+  }
   // If the peer's link is up.
   void Send(int peer, const FrameHeader& header, const uint8_t* payload,
             bool borrowed = false);

@@ -535,23 +535,54 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   FailAsReported(peer, notice, ReportedError(notice, members_.NameOf(peer)));
 }
 
+Session::Down Session::DownOf(const FramedLink& link, LossCause cause,
+                              const Status& why) const {
+  if (link.is_probe) return Down::kProbe;
+  const bool breaks_protocol = cause == LossCause::kProtocol;
+  const bool other_version =
+      breaks_protocol && why.code() == Code::kUnimplemented;
+  if (link.peer < 0 || links_.link(link.peer) != &link) {
+    if (other_version) return Down::kVersionOfStranger;
+    return breaks_protocol ? Down::kProtocolOfStranger : Down::kEndOfStranger;
+  }
+  const bool by_tcp = !link.stream().is_local();
+  const bool ends_wait = state_.starting() && state_.forms_first_ring() &&
+                         !link.up() && by_tcp && other_version;
+  return ends_wait ? Down::kVersionOfPeer : Down::kPeer;
+}
+
 void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
                      int64_t now) {
   now_ = now;
   const int peer = link->peer;
-  if (link->is_probe) return strangers_.ProbeEnded(link, cause, why);
-  const bool other_version =
-      cause == LossCause::kProtocol && why.code() == Code::kUnimplemented;
-  if (peer < 0 || links_.link(peer) != link) {
-    if (other_version) {
+  switch (DownOf(*link, cause, why)) {
+    case Down::kProbe:
+      return strangers_.ProbeEnded(link, cause, why);
+    case Down::kVersionOfStranger:
       return strangers_.RefuseVersion(link, why, now);
-    }
-    if (cause != LossCause::kProtocol) return links_.DropUnauthenticated(link);
-    return strangers_.Reject(link, why, now,
-                             {-1, /*final=*/false, /*quiet=*/true});
+    case Down::kProtocolOfStranger:
+      return strangers_.Reject(link, why, now,
+                               {-1, /*final=*/false, /*quiet=*/true});
+    case Down::kEndOfStranger:
+      return links_.DropUnauthenticated(link);
+    case Down::kVersionOfPeer:
+      detector_.RemovePeer(peer);
+      links_.Drop(peer);
+      Fail(InvalidArgument("worker %d (%s): %s", peer,
+                           options_.addresses[peer].c_str(), why.message()));
+      break;
+    case Down::kPeer:
+      OnPeerDown(*link, cause, why);
+      break;
   }
-  const bool was_up = link->up();
-  const bool by_tcp = !link->stream().is_local();
+  if (shutdown_.ClaimDelivered()) owner_->OnDelivered();
+  if (shutdown_.ClaimLeft()) transport_->OnLeft();
+}
+
+void Session::OnPeerDown(const FramedLink& link, LossCause cause,
+                         const Status& why) {
+  const int peer = link.peer;
+  const bool was_up = link.up();
   // A connection that ends without a goodbye means an ended process, unless the
   // peer is not in this view yet, or has this worker's goodbye.
   const bool said_goodbye = state_.leaving() && !events_.recorded_end();
@@ -559,6 +590,9 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
       !said_goodbye) {
     members_.SetEnded(peer);
   }
+  const bool may_have_key = !was_up && !link.stream().is_local() &&
+                            cause == LossCause::kExited &&
+                            options_.keys == nullptr;
   // A running member gets the reason. Without it the closed connection would
   // look like this process's end.
   const bool gets_reason = was_up && cause == LossCause::kProtocol &&
@@ -568,21 +602,10 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
     detector_.RemovePeer(peer);
     links_.Drop(peer);
   }
-  if (state_.starting() && state_.forms_first_ring() && !was_up && by_tcp &&
-      other_version) {
-    Fail(InvalidArgument("worker %d (%s): %s", peer,
-                         options_.addresses[peer].c_str(), why.message()));
-  } else {
-    const bool was_refused = !was_up && by_tcp && cause == LossCause::kExited &&
-                             options_.keys == nullptr;
-    OnLinkLost(peer, was_up, cause,
-               was_refused
-                   ? why.Annotate("it may have a key (RINGLET_KEY_FILE), "
-                                  "and this worker has none")
-                   : why);
-  }
-  if (shutdown_.ClaimDelivered()) owner_->OnDelivered();
-  if (shutdown_.ClaimLeft()) transport_->OnLeft();
+  OnLinkLost(peer, was_up, cause,
+             may_have_key ? why.Annotate("it may have a key (RINGLET_KEY_FILE),"
+                                         " and this worker has none")
+                          : why);
 }
 
 void Session::OnLinkLost(int peer, bool was_up, LossCause cause,

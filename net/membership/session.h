@@ -171,6 +171,17 @@ class Session final : private FramedLink::Owner,
                            const uint8_t* payload);
   void OnGoodbye(FramedLink* link, uint64_t completed);
   void OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes);
+  // What the end of a connection concerns.
+  enum class Down : uint8_t {
+    kProbe,
+    kVersionOfStranger,   // no worker yet; it sends frames of another version
+    kProtocolOfStranger,  // the same, with any other bytes
+    kEndOfStranger,
+    kVersionOfPeer,  // a dialled worker of another version: no ring can form
+    kPeer,
+  };
+  Down DownOf(const FramedLink& link, LossCause cause, const Status& why) const;
+  void OnPeerDown(const FramedLink& link, LossCause cause, const Status& why);
   void OnLinkLost(int peer, bool was_up, LossCause cause, const Status& why);
   // Drops the link to a peer that is not a member of a running ring, and tries
   // again. `notice` is the reason for the other workers, if it is not `why`.

@@ -143,13 +143,11 @@ void Strangers::ProbeOne(int64_t now) {
 void Strangers::SendProbe(FramedLink* link, uint32_t generation) {
   Identity probe = identity_;
   probe.job.clear();
-  const std::vector<uint8_t> payload = EncodeIdentity(probe);
   FrameHeader header;
   header.type = FrameType::kHello;
   header.generation = generation;
   header.chunk = kFeatureProbes;
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  links_->Send(link, header, payload.data());
+  links_->Send(link, header, EncodeIdentity(probe));
 }
 
 // Closes the connection if the lists are the same, else rejects it.

@@ -46,11 +46,9 @@ bool Withdrawals::Tick(int64_t now) {
 
 void Withdrawals::SendReason(FramedLink* link) {
   link->SetPhase(LinkPhase::kAwaitWelcome);
-  const std::vector<uint8_t> payload = EncodeWithdraw({identity_, reason_});
   FrameHeader header;
   header.type = FrameType::kWithdraw;
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  links_->Send(link, header, payload.data());
+  links_->Send(link, header, EncodeWithdraw({identity_, reason_}));
 }
 
 Status Withdrawals::OnHello(FramedLink* link, const FrameHeader& header,
