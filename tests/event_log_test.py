@@ -207,7 +207,7 @@ def test_readers(_):
                  "tools/ringlet/report/event_history.cc"):
         text = (SOURCE / name).read_text()
         asked = set(re.findall(r'\["(\w+)"\]', text))
-        for some in re.findall(r"FirstOf\(\w+, \{(.*?)\}\)", text, re.S):
+        for some in re.findall(r"FirstField\(\w+, \{(.*?)\}\)", text, re.S):
             asked |= set(re.findall(r'"(\w+)"', some))
         assert len(asked) > 15 and asked <= documented, asked - documented
 

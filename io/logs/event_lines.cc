@@ -43,7 +43,7 @@ int WorkerOf(const Json& value) {
 }
 
 // The first of these fields that the line has.
-Json FirstOf(const Json& line, std::initializer_list<const char*> keys) {
+Json FirstField(const Json& line, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
     if (Json value = line[key]) return value;
   }
@@ -55,19 +55,20 @@ bool ParseRecord(const std::string& text, EventRecord* out, Json* line) {
   const Json& at = *line;
   out->event = Shown(at["event"].text());
   out->monotonic = NanosOf(at["seconds"]);
-  out->step = NumberOf(FirstOf(at, {"last_step", "step"}), -1);
+  out->step = NumberOf(FirstField(at, {"last_step", "step"}), -1);
   out->view = NumberOf(at["view"], -1);
   out->operation = NumberOf(at["operation"], -1);
   out->nanos = NanosOf(
-      FirstOf(at, {"waited_seconds", "silent_seconds", "save_seconds"}));
-  out->peer = WorkerOf(FirstOf(at, {"for", "of", "left", "refused"}));
+      FirstField(at, {"waited_seconds", "silent_seconds", "save_seconds"}));
+  out->peer = WorkerOf(FirstField(at, {"for", "of", "left", "refused"}));
   if (const Json lost = at["lost"]) out->peer = WorkerOf(lost.first());
-  out->other = WorkerOf(FirstOf(at, {"last", "waiting_for"}));
+  out->other = WorkerOf(FirstField(at, {"last", "waiting_for"}));
   out->reporter = WorkerOf(at["reported_by"]);
-  const int64_t code = NumberOf(FirstOf(at, {"exit_code", "signal"}), 0);
+  const int64_t code = NumberOf(FirstField(at, {"exit_code", "signal"}), 0);
   out->code = static_cast<int>(std::clamp<int64_t>(code, -1, 255));
   out->continued = at["continued"].as_bool();
-  out->text = Shown(FirstOf(at, {"reason", "error", "text", "address"}).text());
+  out->text =
+      Shown(FirstField(at, {"reason", "error", "text", "address"}).text());
   out->line = Shown(text);
   return true;
 }

@@ -126,10 +126,11 @@ Status RowFile::Continue(int64_t size, bool is_own, const std::string& last) {
   const bool has = last.empty() ? is_own && writer_.RowEndsAt(offset_)
                                 : writer_.HasRowsAt(begin, last);
   if (has && offset_ <= size) return CutAndKeepRows(offset_, size);
-  const int64_t end = std::max<int64_t>(writer_.EndOf("\n", size), 0);
+  const int64_t end = std::max<int64_t>(writer_.FindLastEnd("\n", size), 0);
   const bool lacks_last = end == begin;
   // An earlier run may have written the same row.
-  const int64_t found = last.empty() ? -1 : writer_.EndOf("\n" + last, end);
+  const int64_t found =
+      last.empty() ? -1 : writer_.FindLastEnd("\n" + last, end);
   if (found > (lacks_last ? run_start_.offset : -1)) {
     return CutAndKeepRows(found, size);
   }

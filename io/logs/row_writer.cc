@@ -139,7 +139,7 @@ std::string RowWriter::Read(int64_t from, int64_t to) const {
   return text;
 }
 
-int64_t RowWriter::EndOf(const std::string& text, int64_t size) const {
+int64_t RowWriter::FindLastEnd(const std::string& text, int64_t size) const {
   const auto bytes = static_cast<int64_t>(text.size());
   const int64_t piece = std::max<int64_t>(256 << 10, 2 * bytes);
   for (int64_t to = size; to >= bytes;) {

@@ -57,7 +57,7 @@ class RowWriter {
            Read(at, at + static_cast<int64_t>(rows.size())) == rows;
   }
   // The end of the last `text` in the first `size` bytes; -1 if there is none.
-  int64_t EndOf(const std::string& text, int64_t size) const;
+  int64_t FindLastEnd(const std::string& text, int64_t size) const;
 
  private:
   // The state of writing to the disk.

@@ -46,7 +46,7 @@ std::string RateText(int64_t bytes, int64_t nanos) {
   return FormatText("%.*f Mbit/s", megabits < 10 ? 2 : 0, megabits);
 }
 
-std::string WhatOf(const PeerContext& self, int peer) {
+std::string PeerText(const PeerContext& self, int peer) {
   return "worker " + std::to_string(peer) + " (" +
          self.addresses[static_cast<size_t>(peer)] + ")";
 }
@@ -59,7 +59,7 @@ std::string PortOf(const std::string& address) {
 void AddNotReached(const PeerContext& self, int peer, const PeerReport& report,
                    Findings* out) {
   const std::string& address = self.addresses[static_cast<size_t>(peer)];
-  std::string text = WhatOf(self, peer) + " is not reached";
+  std::string text = PeerText(self, peer) + " is not reached";
   if (!report.reason.empty()) text += ": " + report.reason;
   if (report.reaches_this) {
     return AddError("reach", text + "; but it reaches this worker",
@@ -80,7 +80,7 @@ void AddNotReached(const PeerContext& self, int peer, const PeerReport& report,
 
 void AddUnanswered(const PeerContext& self, int peer, const PeerReport& report,
                    Findings* out) {
-  const std::string subject = WhatOf(self, peer);
+  const std::string subject = PeerText(self, peer);
   switch (report.reach) {
     case Reach::kSilent:
       return AddError(
@@ -121,7 +121,7 @@ void AddUnanswered(const PeerContext& self, int peer, const PeerReport& report,
 
 void CheckFacts(const PeerContext& self, int peer, const PeerReport& report,
                 Findings* out) {
-  const std::string subject = WhatOf(self, peer);
+  const std::string subject = PeerText(self, peer);
   const WorkerFacts theirs = DecodeFacts(report.facts);
   if (theirs.version != self.facts.version) {
     AddError("version",
@@ -158,7 +158,7 @@ void CheckFacts(const PeerContext& self, int peer, const PeerReport& report,
 
 void CheckLink(const PeerContext& self, int peer, const PeerReport& report,
                Findings* out) {
-  const std::string subject = WhatOf(self, peer);
+  const std::string subject = PeerText(self, peer);
   if (report.stalled) {
     const WorkerFacts theirs = DecodeFacts(report.facts);
     std::string sizes;
@@ -210,9 +210,9 @@ void CheckClock(const PeerContext& self, int peer, const PeerReport& report,
   if (std::max(ahead, -ahead) < kClockSeconds + unsure) return;
   AddWarning(
       "clock",
-      WhatOf(self, peer) + FormatText("'s clock is %.3g s %s this worker's",
-                                      std::max(ahead, -ahead),
-                                      ahead > 0 ? "ahead of" : "behind"),
+      PeerText(self, peer) + FormatText("'s clock is %.3g s %s this worker's",
+                                        std::max(ahead, -ahead),
+                                        ahead > 0 ? "ahead of" : "behind"),
       "set both by a time service (timedatectl set-ntp true): dates in "
       "logs and files differ without it",
       out, peer);
@@ -271,7 +271,7 @@ void CheckPeerReport(const PeerContext& self, int peer,
                      const PeerReport& report, Findings* out) {
   if (report.reach == Reach::kJob) {
     return AddOk("link",
-                 WhatOf(self, peer) +
+                 PeerText(self, peer) +
                      ": reached; a running job answers, so nothing is measured",
                  out, peer);
   }

@@ -144,7 +144,7 @@ class OpRunner : private GradientSink {
     y.ExpectUntouched(OutputFloats(batch), "y");
     ws.ExpectUntouched(Sizes(weights), "weights");
     OpRun run;
-    run.y = FirstOf(y, OutputFloats(batch));
+    run.y = FirstFloats(y, OutputFloats(batch));
     for (const GuardedFloats& d : changes.buffers) {
       run.layer_state_changes.push_back(d.values());
     }
@@ -174,7 +174,7 @@ class OpRunner : private GradientSink {
     dxs.ExpectUntouched(Sizes(x), "dx");
     dws.ExpectUntouched(Sizes(weights), "dw");
     for (size_t i = 0; i < x.size(); ++i) {
-      run.dx.push_back(FirstOf(dxs.buffers[i], x[i].size()));
+      run.dx.push_back(FirstFloats(dxs.buffers[i], x[i].size()));
     }
     for (const GuardedFloats& d : dws.buffers) {
       run.d_weights.push_back(d.values());
@@ -223,7 +223,7 @@ class OpRunner : private GradientSink {
     }
     return sizes;
   }
-  static Floats FirstOf(const GuardedFloats& buffer, size_t n) {
+  static Floats FirstFloats(const GuardedFloats& buffer, size_t n) {
     Floats values = buffer.values();
     values.resize(n);
     return values;

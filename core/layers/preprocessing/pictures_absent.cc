@@ -21,7 +21,7 @@ Status MakeResizing(const Layer& layer, const std::vector<Shape>&,
 }
 // No model has such a layer to export.
 ImageBox BoxOf(const Layer&, const Shape&) { return {}; }
-Tap TapOf(int64_t, int64_t, int64_t, int64_t, int64_t, Interpolation) {
+Tap MakeTap(int64_t, int64_t, int64_t, int64_t, int64_t, Interpolation) {
   return {};
 }
 

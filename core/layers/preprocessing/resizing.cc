@@ -78,12 +78,12 @@ class ResizeOp final : public Op {
         const ImageBox box = BoxOfExample(call, i);
         int64_t at = i * output_.elements();
         for (int64_t y = 0; y < output_[0]; ++y) {
-          const Tap row = TapOf(y, output_[0], box.top, box.height, image_[0],
-                                interpolation_);
+          const Tap row = MakeTap(y, output_[0], box.top, box.height, image_[0],
+                                  interpolation_);
           for (int64_t x = 0; x < output_[1]; ++x, at += output_[2]) {
             body(i, row,
-                 TapOf(x, output_[1], box.left, box.width, image_[1],
-                       interpolation_),
+                 MakeTap(x, output_[1], box.left, box.width, image_[1],
+                         interpolation_),
                  at);
           }
         }
@@ -100,8 +100,8 @@ class ResizeOp final : public Op {
 
 }  // namespace
 
-Tap TapOf(int64_t at, int64_t outputs, int64_t begin, int64_t count,
-          int64_t size, Interpolation interpolation) {
+Tap MakeTap(int64_t at, int64_t outputs, int64_t begin, int64_t count,
+            int64_t size, Interpolation interpolation) {
   const auto pixel = [&](int64_t i) {
     const int64_t inside = begin + std::clamp<int64_t>(i, 0, count - 1);
     return inside < size ? std::max<int64_t>(inside, -1) : -1;

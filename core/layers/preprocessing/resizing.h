@@ -24,8 +24,8 @@ ImageBox BoxOf(const Layer& layer, const Shape& image);
 
 // The pixel that output pixel `at` of `outputs` shows of `count` pixels of an
 // image, from `begin` on. The image has `size` pixels.
-Tap TapOf(int64_t at, int64_t outputs, int64_t begin, int64_t count,
-          int64_t size, Interpolation interpolation);
+Tap MakeTap(int64_t at, int64_t outputs, int64_t begin, int64_t count,
+            int64_t size, Interpolation interpolation);
 
 }  // namespace ringlet
 

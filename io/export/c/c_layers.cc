@@ -343,7 +343,7 @@ void CModel::Gather() {
 }
 
 void CModel::Sound() {
-  const CSoundCall call = SoundCallOf(*p_->layer, XShape());
+  const CSoundCall call = MakeSoundCall(*p_->layer, XShape());
   helpers_.Add(call.helpers);
   std::string arguments = X() + ", " + Y();
   for (const CSoundCall::Array& array : call.arrays) {

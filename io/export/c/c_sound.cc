@@ -56,7 +56,7 @@ bool IsSound(const Primitive& primitive) {
          primitive.kind == Primitive::Kind::kStft;
 }
 
-CSoundCall SoundCallOf(const Layer& layer, const Shape& input) {
+CSoundCall MakeSoundCall(const Layer& layer, const Shape& input) {
   if (layer.kind == Layer::Kind::kSTFTSpectrogram) {
     return StftCall(layer, input);
   }

@@ -30,7 +30,7 @@ struct CSoundCall {
 // True for a kSpectrogram and a kStft.
 bool IsSound(const Primitive& primitive);
 // `input`: the shape of x.
-CSoundCall SoundCallOf(const Layer& layer, const Shape& input);
+CSoundCall MakeSoundCall(const Layer& layer, const Shape& input);
 
 }  // namespace ringlet
 

@@ -86,7 +86,8 @@ std::string Int8Model::Comment(const CInterface& c) const {
   for (int k = 0; k < num_outputs(); ++k) {
     text += CLabel(c.outputs[static_cast<size_t>(k)].name) +
             numbers(output(k)) + as_int8(QuantizationOf(OutputAt(k))) +
-            (EndOf(k).end == kLinear ? "" : ", before the softmax") + "\n";
+            (PlainOutput(k).end == kLinear ? "" : ", before the softmax") +
+            "\n";
   }
   text += Text(
       "   flash: %zu bytes of weights, and the code\n"
@@ -239,7 +240,7 @@ std::string Int8Model::Calls() const {
 std::string Int8Model::FrontEnds() const {
   std::string text;
   for (const auto& [i, front_end] : plain_.front_ends) {
-    const CSoundCall call = SoundCallOf(front_end.layer, front_end.samples);
+    const CSoundCall call = MakeSoundCall(front_end.layer, front_end.samples);
     std::string arguments = "x, features";
     for (size_t k = 0; k < call.arrays.size(); ++k) {
       const CSoundCall::Array& array = call.arrays[k];
@@ -302,7 +303,7 @@ std::string Int8Model::Dequantizations(bool softmax,
         Text("  dequantize(arena + %zu, %s, %lld, %s, %d);\n",
              PlaceInArena(from), name.c_str(), m,
              CNumber(static_cast<float>(out.scale)).c_str(), out.zero_point);
-    const Activation end = EndOf(k).end;
+    const Activation end = PlainOutput(k).end;
     if (!softmax && end == kLinear) continue;
     text +=
         Text("  %ssoftmax(%s, %lld, %lld);\n", end == kLogSoftmax ? "log_" : "",
@@ -393,7 +394,7 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
     AppendArray("int32_t", 'c', i, words_[i], &text);
   }
   for (const auto& [i, front_end] : plain_.front_ends) {
-    helpers.Add(SoundCallOf(front_end.layer, front_end.samples).helpers);
+    helpers.Add(MakeSoundCall(front_end.layer, front_end.samples).helpers);
   }
   std::string functions;
   for (size_t i = 0; i < functions_.size(); ++i) {

@@ -282,7 +282,7 @@ const float* Int8Model::InputFrom(int i, const float* input,
 int64_t Int8Model::FeatureFloats() const {
   int64_t floats = 0;
   for (const auto& [i, front_end] : plain_.front_ends) {
-    const CSoundCall call = SoundCallOf(front_end.layer, front_end.samples);
+    const CSoundCall call = MakeSoundCall(front_end.layer, front_end.samples);
     floats = std::max(floats, call.scratch + input(i).elements());
   }
   return floats;
@@ -292,7 +292,7 @@ int64_t Int8Model::FrontEndFloats() const {
   size_t floats = 0;
   for (const auto& [i, front_end] : plain_.front_ends) {
     for (const auto& array :
-         SoundCallOf(front_end.layer, front_end.samples).arrays) {
+         MakeSoundCall(front_end.layer, front_end.samples).arrays) {
       floats += array.floats.size();
     }
   }
@@ -406,8 +406,8 @@ void Int8Model::Run(const float* const* in, float* const* out,
     int8::Dequantize(arena + PlaceInArena(from), out[k], static_cast<int>(n),
                      static_cast<float>(QuantizationOf(from).scale),
                      QuantizationOf(from).zero_point);
-    if (EndOf(k).end == kLinear) continue;
-    BiasActivation(EndOf(k).end, nullptr, n / width, width, out[k]);
+    if (PlainOutput(k).end == kLinear) continue;
+    BiasActivation(PlainOutput(k).end, nullptr, n / width, width, out[k]);
   }
 }
 

@@ -64,7 +64,7 @@ class Int8Model {
     return front_end == nullptr ? input(i) : front_end->samples;
   }
   const Shape& output(int k) const {
-    return plain_.model.output_shape(EndOf(k).node);
+    return plain_.model.output_shape(PlainOutput(k).node);
   }
   // True if an input has the numbers of tokens, which stay whole numbers.
   bool takes_tokens(int i) const { return InputAt(i).first_token >= 0; }
@@ -146,13 +146,13 @@ class Int8Model {
   // The primitive that is not a view, or the input, of a view's numbers.
   int Source(int index) const;
   void AddInputScales();
-  const PlainModel::Output& EndOf(int k) const {
+  const PlainModel::Output& PlainOutput(int k) const {
     return plain_.outputs[static_cast<size_t>(k)];
   }
   const In& InputAt(int i) const { return inputs_[static_cast<size_t>(i)]; }
   // The primitive of an output.
   int OutputAt(int k) const {
-    return lowering_.of_node[static_cast<size_t>(EndOf(k).node)];
+    return lowering_.of_node[static_cast<size_t>(PlainOutput(k).node)];
   }
   size_t PlaceInArena(int primitive) const {
     return slots_->offset(slots_->BufferOf(primitive));

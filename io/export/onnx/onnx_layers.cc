@@ -194,7 +194,7 @@ OnnxValue OnnxConverter::Resize() {
     std::vector<int64_t> first, second;
     std::vector<float> weights;
     for (int64_t at = 0; at < to[i]; ++at) {
-      const Tap tap = TapOf(
+      const Tap tap = MakeTap(
           at, to[i], begin[i], size[i], from[i],
           p_->nearest ? Interpolation::kNearest : Interpolation::kBilinear);
       first.push_back(tap.first + border);

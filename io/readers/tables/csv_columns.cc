@@ -210,7 +210,7 @@ Status CsvColumns::AssignColumnsByName() {
       has_weight() && (!options_.for_prediction || options_.weight_column ||
                        is_there(options_.weight_name, Role::kWeight));
   RINGLET_RETURN_IF_ERROR(FindGivenColumns(label, weight));
-  const int64_t trained_weight = trained_.OfRole(Role::kWeight);
+  const int64_t trained_weight = trained_.IndexOfRole(Role::kWeight);
   if (takes_trained_weight() && trained_weight >= 0 &&
       Has(trained_[trained_weight].name)) {
     RINGLET_RETURN_IF_ERROR(FindTrainingColumn(
@@ -293,7 +293,7 @@ Status CsvColumns::FindTrainingColumn(int64_t index, const char* what,
 // The label of the training data or, if that has no name, the only column that
 // the training did not have.
 Status CsvColumns::FindLabelByName() {
-  const int64_t trained = trained_.OfRole(Role::kLabel);
+  const int64_t trained = trained_.IndexOfRole(Role::kLabel);
   if (trained >= 0 && !trained_[trained].name.empty()) {
     return FindTrainingColumn(trained, kLabelOfTraining, &label_);
   }
@@ -338,7 +338,7 @@ Status CsvColumns::AssignColumnsAsInTraining() {
       has_weight() && !trained_.HasRole(Role::kWeight, options_.weight_name,
                                         options_.weight_column);
   RINGLET_RETURN_IF_ERROR(FindGivenColumns(own_label, own_weight));
-  const int64_t label = trained_.OfRole(Role::kLabel);
+  const int64_t label = trained_.IndexOfRole(Role::kLabel);
   if (needs_label() && label < 0 && label_ < 0) {
     label_ = static_cast<int64_t>(count()) - 1;
   }
@@ -393,7 +393,7 @@ Status CsvColumns::FindLayout(std::vector<TableColumn>* layout) const {
 // Decide prints it: a file that lacks another column looks the same.
 void CsvColumns::PrintAbsent(Role role, const char* what,
                              const std::vector<TableColumn>& layout) {
-  const int64_t trained = trained_.OfRole(role);
+  const int64_t trained = trained_.IndexOfRole(role);
   const auto same = [&](const TableColumn& c) { return c.role == role; };
   if (trained < 0 || std::any_of(layout.begin(), layout.end(), same)) return;
   absent_ += (absent_.empty() ? "" : " and ") + std::string(what) +
@@ -424,7 +424,7 @@ Status CsvColumns::AssignColumnsByOptions() {
   RINGLET_RETURN_IF_ERROR(
       FindGivenColumns(options_.has_label && label_is_given(), has_weight()));
   if (options_.has_label && !label_is_given()) {
-    const int64_t trained = trained_.OfRole(Role::kLabel);
+    const int64_t trained = trained_.IndexOfRole(Role::kLabel);
     const bool same = trained >= 0 && trained_.size() == count();
     label_ = same ? trained : static_cast<int64_t>(count()) - 1;
   }

@@ -27,7 +27,7 @@ bool CsvHeader::NamesTrainingColumns(const Fields& fields) const {
     counted = counted && values[i] == std::to_string(i);
   }
   const std::set<std::string_view> names(fields.begin(), fields.end());
-  const int64_t label = trained_.OfRole(TableColumn::Role::kLabel);
+  const int64_t label = trained_.IndexOfRole(TableColumn::Role::kLabel);
   const std::string name = label < 0 ? "" : trained_[label].name;
   const bool has_label =
       !name.empty() && !IsNumber(name) && names.count(name) > 0;

@@ -33,7 +33,7 @@ int64_t TrainingColumns::Count(Role role) const {
   return std::count_if(columns_.begin(), columns_.end(), same);
 }
 
-int64_t TrainingColumns::OfRole(Role role) const {
+int64_t TrainingColumns::IndexOfRole(Role role) const {
   const auto same = [&](const TableColumn& c) { return c.role == role; };
   const auto found = std::find_if(columns_.begin(), columns_.end(), same);
   return found == columns_.end() ? -1 : found - columns_.begin();
@@ -94,7 +94,7 @@ std::string TrainingColumns::Describe() const {
   for (const auto& [role, what] :
        {std::pair(Role::kLabel, ", the label is column "),
         std::pair(Role::kWeight, ", the weights are column ")}) {
-    const int64_t column = OfRole(role);
+    const int64_t column = IndexOfRole(role);
     if (column >= 0) text += what + std::to_string(column + 1);
   }
   return text;

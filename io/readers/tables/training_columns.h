@@ -42,7 +42,7 @@ class TrainingColumns {
   // A column by its name or else its number; -1 if there is none.
   int64_t Find(const std::string& key) const;
   // The first column of this role; -1 if there is none.
-  int64_t OfRole(Role role) const;
+  int64_t IndexOfRole(Role role) const;
   int64_t Count(Role role) const;
   // True if the name, or the number if that is empty, is of a column of `role`.
   bool HasRole(Role role, const std::string& name,

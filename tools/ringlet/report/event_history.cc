@@ -30,7 +30,7 @@ double NumberOf(const Json& value, double default_value = 0) {
   return std::isfinite(number) ? number : default_value;
 }
 
-int64_t WholeOf(const Json& value, int64_t default_value = 0) {
+int64_t WholeNumberOf(const Json& value, int64_t default_value = 0) {
   int64_t number = 0;
   return value.ToInt64(&number) && number >= 0 ? number : default_value;
 }
@@ -58,7 +58,7 @@ std::string WorkersText(const std::vector<std::string>& names) {
 
 // "in step 12", or "".
 std::string StepText(const Json& json) {
-  const int64_t step = WholeOf(json["step"], -1);
+  const int64_t step = WholeNumberOf(json["step"], -1);
   return step < 0 ? "" : " in step " + std::to_string(step);
 }
 
@@ -217,7 +217,7 @@ void EventHistory::TakeView(const Line& line) {
   if (!line.json["members"]) return TakeReplicas(line);
   ViewChange view;
   view.time = line.time;
-  view.number = WholeOf(line.json["view"]);
+  view.number = WholeNumberOf(line.json["view"]);
   view.members = NamesOf(line.json["members"]);
   const std::string text = "view " + std::to_string(view.number) + " of " +
                            WorkersText(view.members);
@@ -243,7 +243,7 @@ void EventHistory::TakeReplicas(const Line& line) {
   const Json json = line.json["replicas"];
   for (Json m = json.is_object() ? json.first() : Json(); m; m = m.next()) {
     if (replicas.size() == kMaxMembers) break;
-    replicas[Shortened(m.key(), kMaxName)] = WholeOf(m);
+    replicas[Shortened(m.key(), kMaxName)] = WholeNumberOf(m);
   }
   ViewChange& view = views_[place - 1];
   if (view.replicas.empty()) view.replicas = replicas;
@@ -272,7 +272,8 @@ void EventHistory::TakeLoss(const Line& line) {
   Add(ListedEvent::Kind::kLoss, line,
       who + (lost.size() > 1 ? " were lost" : " was lost") + StepText(json) +
           Because(json["reason"]),
-      "loss " + std::to_string(WholeOf(json["view"])) + " " + Joined(lost));
+      "loss " + std::to_string(WholeNumberOf(json["view"])) + " " +
+          Joined(lost));
 }
 
 void EventHistory::TakeSave(const Line& line) {
@@ -287,7 +288,7 @@ void EventHistory::TakeSave(const Line& line) {
   }
   const double seconds = NumberOf(json["save_seconds"]),
                bytes = NumberOf(json["bytes"]);
-  w.saves += std::min<int64_t>(WholeOf(json["saves"], 1), 1 << 30);
+  w.saves += std::min<int64_t>(WholeNumberOf(json["saves"], 1), 1 << 30);
   w.save_seconds += seconds;
   w.largest_save = std::max(w.largest_save, bytes);
   Add(ListedEvent::Kind::kSave, line,
@@ -304,7 +305,7 @@ void EventHistory::TakeSteps(const Line& line) {
   w.p99.Add(x, NumberOf(json["p99"], kNaN));
   w.max.Add(x, NumberOf(json["max"], kNaN));
   w.slowest = std::max(w.slowest, NumberOf(json["max"]));
-  w.steps += std::min<int64_t>(WholeOf(json["count"]), int64_t{1} << 40);
+  w.steps += std::min<int64_t>(WholeNumberOf(json["count"]), int64_t{1} << 40);
   StepParts& times = w.times;
   const auto add = [&](const char* name, double* sum) {
     *sum += std::max(0.0, NumberOf(json[name]));
@@ -318,7 +319,7 @@ void EventHistory::TakeSteps(const Line& line) {
 
 void EventHistory::TakeEpoch(const Line& line) {
   WorkerHistory& w = *line.worker;
-  const int64_t epoch = WholeOf(line.json["epoch"], -1);
+  const int64_t epoch = WholeNumberOf(line.json["epoch"], -1);
   w.peak_bytes =
       std::max(w.peak_bytes, NumberOf(line.json["peak_memory_bytes"]));
   w.last_epoch_time = line.time;
@@ -366,7 +367,7 @@ void EventHistory::TakeEnd(const Line& line) {
 void EventHistory::TakeOther(const std::string& event, const Line& line) {
   using Kind = ListedEvent::Kind;
   const Json& json = line.json;
-  const std::string view = std::to_string(WholeOf(json["view"]));
+  const std::string view = std::to_string(WholeNumberOf(json["view"]));
   if (event == "abort") {
     Add(Kind::kLoss, line,
         "worker " + line.worker->worker + " gave up" + StepText(json) +
@@ -385,8 +386,8 @@ void EventHistory::TakeOther(const std::string& event, const Line& line) {
             Because(json["reason"]),
         refused.empty() ? "" : "refused " + view + " " + refused);
   } else if (event == "rollback") {
-    const std::string from = std::to_string(WholeOf(json["from_step"])),
-                      to = std::to_string(WholeOf(json["to_step"]));
+    const std::string from = std::to_string(WholeNumberOf(json["from_step"])),
+                      to = std::to_string(WholeNumberOf(json["to_step"]));
     Add(Kind::kRollback, line, "rolled back from step " + from + " to " + to,
         "rollback " + from + " " + to);
   } else if (event == "silence") {
@@ -398,7 +399,7 @@ void EventHistory::TakeOther(const std::string& event, const Line& line) {
   } else if (event == "signal") {
     Add(Kind::kSignal, line,
         "worker " + line.worker->worker + " got signal " +
-            std::to_string(WholeOf(json["signal"])));
+            std::to_string(WholeNumberOf(json["signal"])));
   } else if (event == "warning") {
     Add(Kind::kWarning, line, TextOf(json["text"]));
   }
