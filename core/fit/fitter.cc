@@ -196,7 +196,7 @@ Status Fitter::SetUp() {
   requests_.DropLaterStop(fit_);
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   check_pace_.EnterView();
-  RINGLET_RETURN_IF_ERROR(CheckAtBegin());
+  RINGLET_RETURN_IF_ERROR(CheckReplicasAtBegin());
   parts_.config().joining.AdmitAll();
   balancer_.EnterView(fit_);
   fit_.details->is_joining = false;
@@ -403,7 +403,7 @@ Status Fitter::TrainNextBatch(bool* applied) {
 
 Status Fitter::ReachStepBoundary() {
   recovery_.OnBoundary();
-  RINGLET_RETURN_IF_ERROR(CheckAtStep());
+  RINGLET_RETURN_IF_ERROR(CheckReplicasAtStep());
   const bool another = fit_.step < fit_.steps_per_epoch &&
                        !plan_.IsDataExhausted(fit_.epoch, fit_.step);
   if (another) {

@@ -101,15 +101,15 @@ class Fitter {
   // Model::CheckReplicas and its consequences (fitter_checks.cc).
   void SetUpChecks();
   RecoveryMode ModeOfRecovery() const;
-  Status CheckAtBegin();
-  Status CheckAtStep();
+  Status CheckReplicasAtBegin();
+  Status CheckReplicasAtStep();
   Status CheckReplicas();
   bool checks_by_time() const {
     return options_.check_replicas_every == kCheckByTime &&
            recovery_.verifies();
   }
-  // A number of steps, if checks do not follow time.
-  int64_t CheckEvery() const;
+  // If checks do not follow time.
+  int64_t StepsBetweenChecks() const;
   Status ChooseCheckPace();
   void RecordCheck(const Status& status);
   void ReportToOthers(const Status& status);

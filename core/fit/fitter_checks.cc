@@ -93,22 +93,22 @@ Status Fitter::ChooseCheckPace() {
   return Status();
 }
 
-int64_t Fitter::CheckEvery() const {
+int64_t Fitter::StepsBetweenChecks() const {
   constexpr int64_t kUsual = 100;
   const int64_t every = options_.check_replicas_every;
   return every == kCheckByTime ? kUsual : every;
 }
 
 // Compares the members of a new view, before any of them contributes to a step.
-Status Fitter::CheckAtBegin() {
+Status Fitter::CheckReplicasAtBegin() {
   return model_->collective()->elastic() ? CheckReplicas() : Status();
 }
 
-Status Fitter::CheckAtStep() {
+Status Fitter::CheckReplicasAtStep() {
   if (checks_by_time()) {
     return check_pace_.due(model_->iterations()) ? CheckReplicas() : Status();
   }
-  const int64_t every = CheckEvery();
+  const int64_t every = StepsBetweenChecks();
   const bool due = every > 0 && model_->iterations() % every < fit_.steps_taken;
   return due ? CheckReplicas() : Status();
 }
