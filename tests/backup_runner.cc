@@ -89,13 +89,13 @@ class DeadlyDisk final : public WrappedDisk {
     if (calls_.Count()) raise(SIGKILL);
     return WrappedDisk::Remove(path);
   }
-  Status SyncDirectory(const std::string& path) override {
+  Status SyncFolder(const std::string& path) override {
     if (calls_.Count()) raise(SIGKILL);
-    return WrappedDisk::SyncDirectory(path);
+    return WrappedDisk::SyncFolder(path);
   }
-  Status MakeDirectory(const std::string& path) override {
+  Status MakeFolder(const std::string& path) override {
     if (calls_.Count()) raise(SIGKILL);
-    return WrappedDisk::MakeDirectory(path);
+    return WrappedDisk::MakeFolder(path);
   }
 
  private:

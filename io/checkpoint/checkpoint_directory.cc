@@ -53,9 +53,8 @@ Status CheckpointDirectory::Open(const std::string& directory,
   RINGLET_RETURN_IF_ERROR(CheckName(options.checkpoint_name));
   std::unique_ptr<CheckpointDirectory> opened(
       new CheckpointDirectory(directory, options));
-  RINGLET_RETURN_IF_ERROR(options.files->MakeDirectory(directory));
-  RINGLET_RETURN_IF_ERROR(
-      options.files->LockDirectory(directory, &opened->lock_));
+  RINGLET_RETURN_IF_ERROR(options.files->MakeFolder(directory));
+  RINGLET_RETURN_IF_ERROR(options.files->LockFolder(directory, &opened->lock_));
   RINGLET_RETURN_IF_ERROR(opened->Recover());
   *out = std::move(opened);
   return Status();
@@ -201,7 +200,7 @@ Status CheckpointDirectory::Clear() {
   // Makes the removal durable before checkpoints are removed. Otherwise a crash
   // could leave only a bad file.
   if (!listing.set_aside.empty()) {
-    RINGLET_RETURN_IF_ERROR(files->SyncDirectory(directory_));
+    RINGLET_RETURN_IF_ERROR(files->SyncFolder(directory_));
   }
   while (!kept_.empty()) {
     const Status removed = files->Remove(PathOf(kept_.front().number));
@@ -211,7 +210,7 @@ Status CheckpointDirectory::Clear() {
   latest_ = 0;
   const Status removed = files->Remove(directory_ + "/" + kCheckpointStateName);
   if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
-  return files->SyncDirectory(directory_);
+  return files->SyncFolder(directory_);
 }
 
 Status CheckpointDirectory::WriteState() {

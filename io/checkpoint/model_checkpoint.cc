@@ -82,7 +82,7 @@ class ModelCheckpointCallback final : public Callback {
     if (fit.chief) PrintForeignFormat();
     const std::string folder = FolderOf(filepath_);
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
-    Status status = options_.files->MakeDirectory(folder);
+    Status status = options_.files->MakeFolder(folder);
     if (status.ok() && one_name()) status = CheckNoFolder(filepath_);
     if (status.ok() && one_name()) {
       status = CheckReplaceable(options_.files, filepath_);
@@ -474,7 +474,7 @@ class ModelCheckpointCallback final : public Callback {
 
   Status WriteFile(Model* model, const Logs& logs, double best,
                    const std::string& path) const {
-    RINGLET_RETURN_IF_ERROR(options_.files->MakeDirectory(FolderOf(path)));
+    RINGLET_RETURN_IF_ERROR(options_.files->MakeFolder(FolderOf(path)));
     RINGLET_RETURN_IF_ERROR(CheckReplaceable(options_.files, path));
     if (options_.save_weights_only) {
       SaveOptions saving;

@@ -71,7 +71,7 @@ Status FileSystem::RenameNew(const std::string& from, const std::string& to) {
 }
 
 Status FileSystem::SyncName(const std::string& path) {
-  return SyncDirectory(FolderOf(path));
+  return SyncFolder(FolderOf(path));
 }
 
 Status FileSystem::CopyMode(const std::string&, const std::string&) {

@@ -71,7 +71,7 @@ class File {
 };
 
 // Written data survive a power cut after File::Sync,
-// names after SyncDirectory of their folder, and a rename is atomic. The error
+// names after SyncFolder of their folder, and a rename is atomic. The error
 // of every call names its path. Several threads may use one FileSystem; one
 // thread at a time may use a File.
 class FileSystem {
@@ -107,7 +107,7 @@ class FileSystem {
   virtual Status CheckKey() { return Status(); }
   // Removes a file. A path that ends in '/' names an empty folder.
   virtual Status Remove(const std::string& path) = 0;
-  virtual Status SyncDirectory(const std::string& path) = 0;
+  virtual Status SyncFolder(const std::string& path) = 0;
   // After Rename or RenameNew to `path`: the name survives a power cut. The
   // default syncs the folder.
   virtual Status SyncName(const std::string& path);
@@ -115,11 +115,11 @@ class FileSystem {
   virtual Status List(const std::string& path,
                       std::vector<std::string>* names) = 0;
   // Creates the folder and its parents; OK if it exists.
-  virtual Status MakeDirectory(const std::string& path) = 0;
+  virtual Status MakeFolder(const std::string& path) = 0;
   // Never waits: kAlreadyExists names the folder and the process that has
   // locked it, maybe this one. Leaves a file named kLockName in the folder.
-  virtual Status LockDirectory(const std::string& path,
-                               std::unique_ptr<HeldLock>* lock) = 0;
+  virtual Status LockFolder(const std::string& path,
+                            std::unique_ptr<HeldLock>* lock) = 0;
   // Never waits: kAlreadyExists if the file is locked. A null lock if the
   // disk's format has none.
   virtual Status LockFile(const std::string& path,

@@ -400,7 +400,7 @@ class PosixFileSystem final : public FileSystem {
     return OsError(errno, "%s: removing", path.c_str());
   }
 
-  Status SyncDirectory(const std::string& path) override {
+  Status SyncFolder(const std::string& path) override {
     const Descriptor fd(OpenDescriptor(path, O_RDONLY | O_DIRECTORY));
     if (fd.get() < 0) return OsError(errno, "%s: opening", path.c_str());
     // EINVAL: a disk format that syncs names by itself.
@@ -435,7 +435,7 @@ class PosixFileSystem final : public FileSystem {
     return error == 0 ? Status() : OsError(error, "%s: listing", path.c_str());
   }
 
-  Status MakeDirectory(const std::string& path) override {
+  Status MakeFolder(const std::string& path) override {
     struct stat info;
     if (stat(path.c_str(), &info) == 0) {
       if (S_ISDIR(info.st_mode)) return Status();
@@ -443,15 +443,15 @@ class PosixFileSystem final : public FileSystem {
     }
     const std::string parent = FolderOf(path);
     if (parent != path && parent != ".") {
-      RINGLET_RETURN_IF_ERROR(MakeDirectory(parent));
+      RINGLET_RETURN_IF_ERROR(MakeFolder(parent));
     }
-    if (mkdir(path.c_str(), 0777) == 0) return SyncDirectory(parent);
+    if (mkdir(path.c_str(), 0777) == 0) return SyncFolder(parent);
     if (errno == EEXIST) return Status();
     return OsError(errno, "%s: making the directory", path.c_str());
   }
 
-  Status LockDirectory(const std::string& path,
-                       std::unique_ptr<HeldLock>* lock) override {
+  Status LockFolder(const std::string& path,
+                    std::unique_ptr<HeldLock>* lock) override {
     const std::string name = path + "/" + kLockName;
     for (int attempt = 0; attempt < 10; ++attempt) {
       Descriptor fd(OpenDescriptor(name, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));

@@ -79,8 +79,8 @@ class SealedFileSystem final : public FileSystem {
     return below_->SyncName(path);
   }
 
-  Status SyncDirectory(const std::string& path) override {
-    return below_->SyncDirectory(path);
+  Status SyncFolder(const std::string& path) override {
+    return below_->SyncFolder(path);
   }
 
   Status List(const std::string& path,
@@ -88,13 +88,13 @@ class SealedFileSystem final : public FileSystem {
     return below_->List(path, names);
   }
 
-  Status MakeDirectory(const std::string& path) override {
-    return below_->MakeDirectory(path);
+  Status MakeFolder(const std::string& path) override {
+    return below_->MakeFolder(path);
   }
 
-  Status LockDirectory(const std::string& path,
-                       std::unique_ptr<HeldLock>* lock) override {
-    return below_->LockDirectory(path, lock);
+  Status LockFolder(const std::string& path,
+                    std::unique_ptr<HeldLock>* lock) override {
+    return below_->LockFolder(path, lock);
   }
 
   Status LockFile(const std::string& path,

@@ -92,7 +92,7 @@ Status EventFile::Open(const std::string& folder, Clock* clock,
   RINGLET_RETURN_IF_ERROR(Close());
   clock_ = clock;
   pending_.clear();
-  RINGLET_RETURN_IF_ERROR(files->MakeDirectory(folder));
+  RINGLET_RETURN_IF_ERROR(files->MakeFolder(folder));
   RINGLET_RETURN_IF_ERROR(Create(folder, files));
   event_.clear();
   PutUnlessZero(&event_, kWallTime,

@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   CheckTemplate(bytes);
   SimulatedFileSystem files;
-  files.MakeDirectory("d").IgnoreError();
+  files.MakeFolder("d").IgnoreError();
   std::unique_ptr<File> file;
   files.Create(kPath, &file).IgnoreError();
   RINGLET_CHECK(file->Write(data, size).ok());

@@ -22,7 +22,7 @@ constexpr char kPath[] = "d/file";
 inline void WriteFuzzed(const void* data, size_t size,
                         SimulatedFileSystem* files, const char* path = kPath) {
   std::unique_ptr<File> file;
-  files->MakeDirectory("d").IgnoreError();
+  files->MakeFolder("d").IgnoreError();
   files->Create(path, &file).IgnoreError();
   RINGLET_CHECK(file->Write(data, size).ok());
 }

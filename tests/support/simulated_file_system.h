@@ -131,7 +131,7 @@ class SimulatedFileSystem : public FileSystem {
     return Status();
   }
 
-  Status SyncDirectory(const std::string& path) override {
+  Status SyncFolder(const std::string& path) override {
     RINGLET_RETURN_IF_ERROR(Operate("sync directory", path));
     std::vector<Change> others;
     for (const Change& change : pending_) {
@@ -156,14 +156,14 @@ class SimulatedFileSystem : public FileSystem {
     return Status();
   }
 
-  Status MakeDirectory(const std::string& path) override {
+  Status MakeFolder(const std::string& path) override {
     RINGLET_RETURN_IF_ERROR(Operate("make directory", path));
     folders_.insert(path);
     return Status();
   }
 
-  Status LockDirectory(const std::string& path,
-                       std::unique_ptr<HeldLock>* lock) override {
+  Status LockFolder(const std::string& path,
+                    std::unique_ptr<HeldLock>* lock) override {
     RINGLET_RETURN_IF_ERROR(Operate("lock", path));
     if (!locked_.insert(path).second) {
       return Error(Code::kAlreadyExists,

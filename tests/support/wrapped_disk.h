@@ -30,19 +30,19 @@ class WrappedDisk : public FileSystem {
   Status Remove(const std::string& path) override {
     return PosixFiles()->Remove(path);
   }
-  Status SyncDirectory(const std::string& path) override {
-    return PosixFiles()->SyncDirectory(path);
+  Status SyncFolder(const std::string& path) override {
+    return PosixFiles()->SyncFolder(path);
   }
   Status List(const std::string& path,
               std::vector<std::string>* names) override {
     return PosixFiles()->List(path, names);
   }
-  Status MakeDirectory(const std::string& path) override {
-    return PosixFiles()->MakeDirectory(path);
+  Status MakeFolder(const std::string& path) override {
+    return PosixFiles()->MakeFolder(path);
   }
-  Status LockDirectory(const std::string& path,
-                       std::unique_ptr<HeldLock>* lock) override {
-    return PosixFiles()->LockDirectory(path, lock);
+  Status LockFolder(const std::string& path,
+                    std::unique_ptr<HeldLock>* lock) override {
+    return PosixFiles()->LockFolder(path, lock);
   }
   Status LockFile(const std::string& path,
                   std::unique_ptr<HeldLock>* lock) override {

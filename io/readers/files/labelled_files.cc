@@ -254,10 +254,10 @@ Status SelectSubset(const MediaKind& kind, const LabelledFilesOptions& options,
   return Status();
 }
 
-Result<LabelledFiles> FilesOfDirectory(const MediaKind& kind,
-                                       const std::string& directory,
-                                       const LabelledFilesOptions& options,
-                                       const std::string& except) {
+Result<LabelledFiles> FilesOfFolder(const MediaKind& kind,
+                                    const std::string& directory,
+                                    const LabelledFilesOptions& options,
+                                    const std::string& except) {
   FileList list;
   const bool labelled = options.label_mode != LabelMode::kNone;
   RINGLET_RETURN_IF_ERROR(

@@ -82,10 +82,10 @@ class LabelledFilesSource : public Source {
 
 // The files of a folder, or of a CSV's column of paths, with their labels. The
 // folder `except` in it is not a class.
-Result<LabelledFiles> FilesOfDirectory(const MediaKind& kind,
-                                       const std::string& directory,
-                                       const LabelledFilesOptions& options,
-                                       const std::string& except = "");
+Result<LabelledFiles> FilesOfFolder(const MediaKind& kind,
+                                    const std::string& directory,
+                                    const LabelledFilesOptions& options,
+                                    const std::string& except = "");
 Result<LabelledFiles> FilesOfCsv(const std::string& path,
                                  const std::string& column,
                                  const LabelledFilesOptions& options,

@@ -86,8 +86,7 @@ Dataset MakeDataset(const ImageOptions& options, Result<LabelledFiles> found,
 
 Dataset ImageDatasetFromDirectory(const std::string& directory,
                                   const ImageOptions& options) {
-  return MakeDataset(options,
-                     FilesOfDirectory(kPictureFiles, directory, options));
+  return MakeDataset(options, FilesOfFolder(kPictureFiles, directory, options));
 }
 
 Dataset ImageDatasetOfList(const FileList& list, const std::string& name,

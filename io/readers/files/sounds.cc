@@ -176,8 +176,8 @@ Dataset MakeDataset(AudioOptions options, Result<LabelledFiles> found,
 
 Dataset AudioDatasetFromDirectory(const std::string& directory,
                                   const AudioOptions& options) {
-  return MakeDataset(options, FilesOfDirectory(kSoundFiles, directory, options,
-                                               options.background_noise));
+  return MakeDataset(options, FilesOfFolder(kSoundFiles, directory, options,
+                                            options.background_noise));
 }
 
 Dataset AudioDatasetOfList(const FileList& list, const std::string& name,

@@ -294,7 +294,7 @@ TEST(SimulatedDiskTest, CutPower_FileNotSynced_MayBeTornOrGone) {
   int whole = 0, torn = 0, gone = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SimulatedFileSystem files;
-    ASSERT_OK(files.MakeDirectory("d"));
+    ASSERT_OK(files.MakeFolder("d"));
     const std::string text(5000, 'x');
     std::unique_ptr<File> file;
     ASSERT_OK(files.Create("d/a.tmp", &file));

@@ -366,7 +366,7 @@ TEST(CheckpointDirectoryTest,
       run.Make(2);
       files.Content(run.Path(2))->resize(100);
       ASSERT_OK(run.Open());
-      ASSERT_OK(files.SyncDirectory("d"));
+      ASSERT_OK(files.SyncFolder("d"));
       files.HaltAfter(operation);
       run.checkpoints->Clear().IgnoreError();
       cleared = !files.halted();

@@ -38,7 +38,7 @@ class Spans final : public Saveable {
 
 class InspectTest : public testing::Test {
  protected:
-  InspectTest() { EXPECT_OK(files_.MakeDirectory("d")); }
+  InspectTest() { EXPECT_OK(files_.MakeFolder("d")); }
 
   void Save(const std::string& path, const std::vector<StateSpan>& spans,
             const Metadata& metadata = {}, Storage weights = Storage::kF32) {

@@ -237,7 +237,7 @@ TEST(LoadWeightsTest, LoadWeights_FileOfAWholeModel_IsTaken) {
 
 TEST(LoadWeightsTest, LoadWeights_DamagedFile_OverwritesNothing) {
   SimulatedFileSystem files;
-  ASSERT_OK(files.MakeDirectory("d"));
+  ASSERT_OK(files.MakeFolder("d"));
   SaveOptions saving;
   saving.files = &files;
   LoadWeightsOptions options = Silent();

@@ -32,7 +32,7 @@ ModelCheckpointOptions Keep(int most) {
 void WriteOn(SimulatedFileSystem* files, const std::string& path,
              const std::string& text) {
   std::unique_ptr<File> file;
-  ASSERT_OK(files->MakeDirectory(FolderOf(path)));
+  ASSERT_OK(files->MakeFolder(FolderOf(path)));
   (void)files->Remove(path);
   ASSERT_OK(files->Create(path, &file));
   ASSERT_OK(file->Write(text.data(), text.size()));

@@ -351,7 +351,7 @@ TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
 
 TEST(ModelFileTest, LoadModel_CutOrFlippedFile_IsRefused) {
   SimulatedFileSystem files;
-  ASSERT_OK(files.MakeDirectory("d"));
+  ASSERT_OK(files.MakeFolder("d"));
   SaveModelOptions options;
   options.files = &files;
   auto model = TinyModel(Adam(0.01f));
@@ -378,7 +378,7 @@ TEST(ModelFileTest, LoadModel_CutOrFlippedFile_IsRefused) {
 TEST(ModelFileTest, SaveModel_AnyOperationFails_LeavesTheOldFile) {
   auto model = TinyModel(Adam(0.01f));
   const auto save_all = [&](SimulatedFileSystem* files, int64_t fail) {
-    ASSERT_OK(files->MakeDirectory("d"));
+    ASSERT_OK(files->MakeFolder("d"));
     SaveModelOptions options;
     options.files = files;
     ASSERT_OK(SaveModel(model.get(), "d/m", options));

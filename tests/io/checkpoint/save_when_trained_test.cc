@@ -314,8 +314,8 @@ TEST(SaveWhenTrainedTest, Save_AnyOperationFails_ModelIsSavedThereOrElsewhere) {
   for (int64_t at = 1;; ++at) {
     SCOPED_TRACE(at);
     Disk files;
-    ASSERT_OK(files.MakeDirectory("d"));
-    ASSERT_OK(files.MakeDirectory("e"));
+    ASSERT_OK(files.MakeFolder("d"));
+    ASSERT_OK(files.MakeFolder("e"));
     SaveWhenTrainedOptions options;
     options.files = &files;
     options.fallback_folder = "e";

@@ -21,7 +21,7 @@
 namespace ringlet {
 
 struct Disk : SimulatedFileSystem {
-  Disk() { EXPECT_OK(MakeDirectory(".")); }
+  Disk() { EXPECT_OK(MakeFolder(".")); }
 };
 
 inline Dataset Data() { return Points(90).Shuffle(3).Batch(10); }

@@ -305,7 +305,7 @@ int CheckpointsThatHave(const std::string& state, Disk* files) {
 
 void MakeFolders(Crammed* files) {
   for (const char* folder : {"c", "e"}) {
-    ASSERT_OK(files->MakeDirectory(folder));
+    ASSERT_OK(files->MakeFolder(folder));
   }
 }
 

@@ -186,7 +186,7 @@ TEST(OnnxFileTest, Export_AnyOperationFails_LeavesTheOldFile) {
   CompileOne(&model);
   for (int64_t fail = 1; fail < 12; ++fail) {
     SimulatedFileSystem files;
-    ASSERT_OK(files.MakeDirectory("d"));
+    ASSERT_OK(files.MakeFolder("d"));
     ExportOnnxOptions options;
     options.files = &files;
     ASSERT_OK(ExportOnnx(&model, "d/m", options));

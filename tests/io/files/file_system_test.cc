@@ -68,17 +68,16 @@ TEST(PosixFileSystemTest, Open_FifoOrFolder_IsRefused) {
 
 TEST(PosixFileSystemTest, Folders_MadeAndListed_HaveTheirNames) {
   TempFolder folder;
-  ASSERT_OK(files->MakeDirectory(folder / "x/y/z"));
-  ASSERT_OK(files->MakeDirectory(folder / "x/y/z"));
+  ASSERT_OK(files->MakeFolder(folder / "x/y/z"));
+  ASSERT_OK(files->MakeFolder(folder / "x/y/z"));
   WriteWhole(folder / "x/b", "");
   WriteWhole(folder / "x/a", "");
-  EXPECT_EQ(files->MakeDirectory(folder / "x/a").code(),
-            Code::kInvalidArgument);
-  EXPECT_FALSE(files->MakeDirectory(folder / "x/a/b").ok());
+  EXPECT_EQ(files->MakeFolder(folder / "x/a").code(), Code::kInvalidArgument);
+  EXPECT_FALSE(files->MakeFolder(folder / "x/a/b").ok());
   std::vector<std::string> names;
   ASSERT_OK(files->List(folder / "x", &names));
   EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "y"}));
-  EXPECT_OK(files->SyncDirectory(folder / "x"));
+  EXPECT_OK(files->SyncFolder(folder / "x"));
   EXPECT_EQ(files->List(folder / "no", &names).code(), Code::kNotFound);
   EXPECT_EQ(files->Remove(folder / "no").code(), Code::kNotFound);
   EXPECT_EQ(files->Rename(folder / "no", folder / "x").code(), Code::kNotFound);
@@ -87,13 +86,12 @@ TEST(PosixFileSystemTest, Folders_MadeAndListed_HaveTheirNames) {
 TEST(PosixFileSystemTest, LockDirectory_AlreadyLocked_IsRefused) {
   TempFolder folder;
   std::unique_ptr<HeldLock> first, second;
-  ASSERT_OK(files->LockDirectory(folder.path(), &first));
-  EXPECT_EQ(files->LockDirectory(folder.path(), &second).code(),
+  ASSERT_OK(files->LockFolder(folder.path(), &first));
+  EXPECT_EQ(files->LockFolder(folder.path(), &second).code(),
             Code::kAlreadyExists);
   first.reset();
-  EXPECT_OK(files->LockDirectory(folder.path(), &second));
-  EXPECT_EQ(files->LockDirectory(folder / "no", &first).code(),
-            Code::kNotFound);
+  EXPECT_OK(files->LockFolder(folder.path(), &second));
+  EXPECT_EQ(files->LockFolder(folder / "no", &first).code(), Code::kNotFound);
 }
 
 TEST(PosixFileSystemTest, LockFile_MissingOrAlreadyLocked_IsRefused) {
@@ -295,7 +293,7 @@ TEST(PosixFileSystemTest, LockDirectory_UsualUmask_NoOtherUserCanOpenTheLock) {
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);
   for (const bool again : {true, false}) {
     std::unique_ptr<HeldLock> lock;
-    ASSERT_OK(PosixFiles()->LockDirectory(folder.path(), &lock));
+    ASSERT_OK(PosixFiles()->LockFolder(folder.path(), &lock));
     EXPECT_EQ(ModeOf(path), 0600u) << again;
     lock.reset();
     unlink(path.c_str());

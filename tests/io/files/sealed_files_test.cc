@@ -53,7 +53,7 @@ class SealedFilesTest : public testing::Test {
 #ifndef RINGLET_SECURE
     GTEST_SKIP() << "a build without libsodium";
 #endif
-    ASSERT_OK(disk_.MakeDirectory("d"));
+    ASSERT_OK(disk_.MakeFolder("d"));
   }
   std::string KeyFile(const std::string& text) {
     const std::string path =

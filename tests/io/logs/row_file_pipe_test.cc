@@ -60,7 +60,7 @@ TEST(RowFileTest, Write_AnyOperationFails_NoRowIsLostOrDoubled) {
   for (int64_t fail = 0; fail < 40; ++fail) {
     for (const size_t longest : {0, 1, 3}) {
       SimulatedFileSystem files;
-      ASSERT_OK(files.MakeDirectory("logs"));
+      ASSERT_OK(files.MakeFolder("logs"));
       files.set_longest_write(longest);
       RowFile file("some_logger", "logs/log.csv", &files);
       ASSERT_OK(file.Open(&solo, /*append=*/false));
@@ -84,7 +84,7 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
     for (size_t room = 0; room < 24; ++room) {
       SCOPED_TRACE(std::to_string(counted) + " " + std::to_string(room));
       SimulatedFileSystem files;
-      ASSERT_OK(files.MakeDirectory("logs"));
+      ASSERT_OK(files.MakeFolder("logs"));
       ElasticSolo solo;
       RowFile file("some_logger", "logs/log.csv", &files);
       RowFile state("some_logger", "logs/log.csv", &files);
@@ -115,7 +115,7 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
 // since the disk was full; now it has room.
 struct WaitingRow {
   WaitingRow() {
-    EXPECT_OK(files.MakeDirectory("logs"));
+    EXPECT_OK(files.MakeFolder("logs"));
     EXPECT_OK(file.Open(solo.get(), false));
     file.Write("head\n");
     files.set_capacity(5);

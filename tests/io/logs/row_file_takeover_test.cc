@@ -385,7 +385,7 @@ TEST(RowFileTest, Takeover_FileCannotBeCut_KeepsTheStatesOffset) {
   int truncates = 0;
   for (int64_t fail = 1; fail < 20; ++fail) {
     SimulatedFileSystem files;
-    ASSERT_OK(files.MakeDirectory("logs"));
+    ASSERT_OK(files.MakeFolder("logs"));
     RowFile others("some_logger", "logs/0", &files);
     RowFile older("some_logger", "logs/1", &files);
     RowFile own("some_logger", "logs/1", &files);

@@ -317,7 +317,7 @@ TEST(RowFileTest, Open_NothingToCut_DoesNotTruncate) {
   for (const bool resumed : {false, true}) {
     for (int64_t fail = 1; fail < 20; ++fail) {
       SimulatedFileSystem files;
-      ASSERT_OK(files.MakeDirectory("logs"));
+      ASSERT_OK(files.MakeFolder("logs"));
       const int64_t rows = resumed ? 10 : 0;
       {
         RowFile file("some_logger", "logs/log.csv", &files);

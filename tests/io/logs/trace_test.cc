@@ -256,7 +256,7 @@ TEST_F(TraceTest, Write_AnyCallFails_LeavesOneWholeTrace) {
   int64_t count = 0, operations = 0;  // 0: none fails
   do {
     SimulatedFileSystem files;
-    ASSERT_OK(files.MakeDirectory("d"));
+    ASSERT_OK(files.MakeFolder("d"));
     ASSERT_OK(Trace().Write("d/trace.json", 0, &files));
     const std::string before = *files.Content("d/trace.json");
     const int64_t start = files.operations();

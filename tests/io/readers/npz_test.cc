@@ -27,7 +27,7 @@ class OneFile {
  public:
   explicit OneFile(const std::string& bytes) {
     std::unique_ptr<File> file;
-    EXPECT_OK(files_.MakeDirectory("d"));
+    EXPECT_OK(files_.MakeFolder("d"));
     EXPECT_OK(files_.Create(kPath, &file));
     EXPECT_OK(file->Write(bytes.data(), bytes.size()));
   }
@@ -41,7 +41,7 @@ class OneFile {
 // An archive of "a" (2, 3) float32 and "b/c" () int64, by NpzWriter.
 std::string Small() {
   SimulatedFileSystem files;
-  EXPECT_OK(files.MakeDirectory("d"));
+  EXPECT_OK(files.MakeFolder("d"));
   NpzWriter writer;
   EXPECT_OK(writer.Open(&files, kPath));
   const float a[] = {1, 2, 3, 4, 5, 6};
@@ -365,7 +365,7 @@ TEST(NpzTest, Read_Zip64CutOrChanged_IsRefusedOrChangesNothing) {
 
 TEST(NpzTest, Read_EmptyArray_IsWhole) {
   SimulatedFileSystem files;
-  ASSERT_OK(files.MakeDirectory("d"));
+  ASSERT_OK(files.MakeFolder("d"));
   NpzWriter writer;
   ASSERT_OK(writer.Open(&files, kPath));
   ASSERT_OK(writer.Add("none", DType::kFloat32, {0, 4}, nullptr));
@@ -380,7 +380,7 @@ TEST(NpzTest, Read_EmptyArray_IsWhole) {
 
 TEST(NpzTest, Read_DuplicateName_IsRefused) {
   SimulatedFileSystem files;
-  ASSERT_OK(files.MakeDirectory("d"));
+  ASSERT_OK(files.MakeFolder("d"));
   NpzWriter writer;
   ASSERT_OK(writer.Open(&files, kPath));
   const float a = 1;

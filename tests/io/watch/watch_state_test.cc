@@ -14,7 +14,7 @@ namespace {
 class WatchStateTest : public testing::Test {
  protected:
   WatchStateTest() {
-    EXPECT_OK(files_.MakeDirectory("d"));
+    EXPECT_OK(files_.MakeFolder("d"));
     state_.settings = 5;
     state_.OpenRound({9, 3, UINT64_MAX});
     state_.CloseRound();

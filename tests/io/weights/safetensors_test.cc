@@ -53,7 +53,7 @@ TEST(StorageTest, Tensor_BeyondTheAddressSpace_IsRefused) {
 }
 
 struct Disk {
-  Disk() { EXPECT_OK(files.MakeDirectory("d")); }
+  Disk() { EXPECT_OK(files.MakeFolder("d")); }
 
   void Put(const std::string& bytes) {
     if (files.Content(kPath) != nullptr) {

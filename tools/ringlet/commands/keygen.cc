@@ -48,7 +48,7 @@ Status WriteNew(const std::string& path, const std::string& text) {
   }
   // The key must survive a power cut, as do the files sealed with it.
   if (status.ok()) {
-    status = PosixFiles()->SyncDirectory(FolderOf(path));
+    status = PosixFiles()->SyncFolder(FolderOf(path));
   }
   if (!status.ok()) unlink(path.c_str());
   return status;

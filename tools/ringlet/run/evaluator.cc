@@ -270,7 +270,7 @@ class EndReporter final : public Callback {
 
  private:
   Status WriteReport() {
-    RINGLET_RETURN_IF_ERROR(PosixFiles()->MakeDirectory(FolderOf(path_)));
+    RINGLET_RETURN_IF_ERROR(PosixFiles()->MakeFolder(FolderOf(path_)));
     AtomicFile file;
     RINGLET_RETURN_IF_ERROR(file.Open(PosixFiles(), path_, 0));
     return file.Commit();
