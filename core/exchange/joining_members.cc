@@ -21,8 +21,8 @@ Status JoiningMembers::ExchangeIncumbents(Collective* collective,
 }
 
 bool JoiningMembers::joins(int rank) const {
-  const auto at = static_cast<size_t>(rank);
-  return at < incumbents_.size() && incumbents_[at] == 0;
+  const auto index = static_cast<size_t>(rank);
+  return index < incumbents_.size() && incumbents_[index] == 0;
 }
 
 int JoiningMembers::last_joiner() const {

@@ -36,17 +36,20 @@ struct BlockLayout {
   int low_bits = 0;
 };
 
-void PutBits(unsigned char* bytes, int64_t at, int bits, uint32_t value) {
-  for (int i = 0; i < bits; ++i, ++at) {
+void PutBits(unsigned char* bytes, int64_t first_bit, int bits,
+             uint32_t value) {
+  for (int i = 0; i < bits; ++i, ++first_bit) {
     const uint32_t bit = value >> i & 1;
-    bytes[at / 8] = static_cast<unsigned char>(bytes[at / 8] | bit << (at % 8));
+    bytes[first_bit / 8] = static_cast<unsigned char>(bytes[first_bit / 8] |
+                                                      bit << (first_bit % 8));
   }
 }
 
-uint32_t GetBits(const unsigned char* bytes, int64_t at, int bits) {
+uint32_t GetBits(const unsigned char* bytes, int64_t first_bit, int bits) {
   uint32_t value = 0;
-  for (int i = 0; i < bits; ++i, ++at) {
-    value |= static_cast<uint32_t>(bytes[at / 8] >> (at % 8) & 1) << i;
+  for (int i = 0; i < bits; ++i, ++first_bit) {
+    value |= static_cast<uint32_t>(bytes[first_bit / 8] >> (first_bit % 8) & 1)
+             << i;
   }
   return value;
 }
