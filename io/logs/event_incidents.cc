@@ -51,9 +51,10 @@ std::vector<ViewEnd> EndsOf(const std::vector<EventLogContent>& logs) {
     }
   }
   std::sort(out.begin(), out.end(), [](const ViewEnd& a, const ViewEnd& b) {
-    const int64_t at = a.record->wall, other = b.record->wall;
-    return at != other ? at < other
-                       : std::tie(a.log, a.record) < std::tie(b.log, b.record);
+    const int64_t time = a.record->wall, other = b.record->wall;
+    return time != other
+               ? time < other
+               : std::tie(a.log, a.record) < std::tie(b.log, b.record);
   });
   return out;
 }
@@ -73,11 +74,11 @@ bool IsOf(const Incident& incident, const ViewEnd& end) {
 std::vector<Incident> IncidentsOf(const std::vector<EventLogContent>& logs) {
   std::vector<Incident> out;
   for (const ViewEnd& end : EndsOf(logs)) {
-    const auto at =
+    const auto place =
         std::find_if(out.rbegin(), out.rend(),
                      [&](const Incident& i) { return IsOf(i, end); });
-    if (at != out.rend()) {
-      at->ends.push_back(end);
+    if (place != out.rend()) {
+      place->ends.push_back(end);
     } else {
       out.push_back({end.record->view, end.record->wall, {end}});
     }

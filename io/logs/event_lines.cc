@@ -52,23 +52,23 @@ Json FirstField(const Json& line, std::initializer_list<const char*> keys) {
 
 bool ParseRecord(const std::string& text, EventRecord* out, Json* line) {
   if (!ParseEventLine(text, line, &out->wall)) return false;
-  const Json& at = *line;
-  out->event = Shown(at["event"].text());
-  out->monotonic = NanosOf(at["seconds"]);
-  out->step = NumberOf(FirstField(at, {"last_step", "step"}), -1);
-  out->view = NumberOf(at["view"], -1);
-  out->operation = NumberOf(at["operation"], -1);
+  const Json& json = *line;
+  out->event = Shown(json["event"].text());
+  out->monotonic = NanosOf(json["seconds"]);
+  out->step = NumberOf(FirstField(json, {"last_step", "step"}), -1);
+  out->view = NumberOf(json["view"], -1);
+  out->operation = NumberOf(json["operation"], -1);
   out->nanos = NanosOf(
-      FirstField(at, {"waited_seconds", "silent_seconds", "save_seconds"}));
-  out->peer = WorkerOf(FirstField(at, {"for", "of", "left", "refused"}));
-  if (const Json lost = at["lost"]) out->peer = WorkerOf(lost.first());
-  out->other = WorkerOf(FirstField(at, {"last", "waiting_for"}));
-  out->reporter = WorkerOf(at["reported_by"]);
-  const int64_t code = NumberOf(FirstField(at, {"exit_code", "signal"}), 0);
+      FirstField(json, {"waited_seconds", "silent_seconds", "save_seconds"}));
+  out->peer = WorkerOf(FirstField(json, {"for", "of", "left", "refused"}));
+  if (const Json lost = json["lost"]) out->peer = WorkerOf(lost.first());
+  out->other = WorkerOf(FirstField(json, {"last", "waiting_for"}));
+  out->reporter = WorkerOf(json["reported_by"]);
+  const int64_t code = NumberOf(FirstField(json, {"exit_code", "signal"}), 0);
   out->code = static_cast<int>(std::clamp<int64_t>(code, -1, 255));
-  out->continued = at["continued"].as_bool();
+  out->continued = json["continued"].as_bool();
   out->text =
-      Shown(FirstField(at, {"reason", "error", "text", "address"}).text());
+      Shown(FirstField(json, {"reason", "error", "text", "address"}).text());
   out->line = Shown(text);
   return true;
 }

@@ -78,22 +78,23 @@ class ExampleLoggerCallback final : public RowLogger {
     const bool by_replica = fit.dataset->parts().HasReplicaStreams(replicas);
     const int world = by_replica ? replicas : 1;
     rows_.clear();
-    DataPosition at = {steps.pass, steps.used};
+    DataPosition position = {steps.pass, steps.used};
     for (int64_t s = steps.first; s < steps.first + steps.count; ++s) {
       for (int r = 0; r < world; ++r) {
         rows_ += std::to_string(steps.epoch) + "," + std::to_string(s) + ",";
-        AppendRow(*fit.dataset, at, by_replica ? std::to_string(r) : "all", r,
-                  world);
+        AppendRow(*fit.dataset, position,
+                  by_replica ? std::to_string(r) : "all", r, world);
       }
-      at = fit.dataset->parts().Plan(at, 0, world).next;
+      position = fit.dataset->parts().Plan(position, 0, world).next;
     }
     return rows_;
   }
 
-  // Appends the rest of a row, after epoch and number, for the step at `at`.
-  void AppendRow(const Dataset& data, const DataPosition& at,
+  // Appends the rest of a row, after epoch and number, for the step at
+  // `position`.
+  void AppendRow(const Dataset& data, const DataPosition& position,
                  const std::string& replica, int rank, int world) {
-    const BatchPlan plan = data.parts().Plan(at, rank, world);
+    const BatchPlan plan = data.parts().Plan(position, rank, world);
     const bool by_replica = world > 1;
     int64_t size = data.size();
     if (data.parts().drop_remainder && !data.parts().batches_cross_passes) {
@@ -102,18 +103,18 @@ class ExampleLoggerCallback final : public RowLogger {
       size = 0;  // the last pass uses less
     }
     rows_ += replica;
-    for (const int64_t number :
-         {at.pass, by_replica ? 0 : at.used, by_replica ? 0 : size}) {
+    for (const int64_t number : {position.pass, by_replica ? 0 : position.used,
+                                 by_replica ? 0 : size}) {
       rows_ += "," + std::to_string(number);
     }
     char separator = ',';
     for (int64_t k = 0; k < plan.count; ++k) {
       const bool next_pass =
-          !by_replica && k > 0 && (at.used + k) % data.size() == 0;
+          !by_replica && k > 0 && (position.used + k) % data.size() == 0;
       if (next_pass) rows_ += " /";
       rows_ += separator;
       rows_ += std::to_string(
-          data.parts().ExampleAt(at, plan.first + k, rank, world));
+          data.parts().ExampleAt(position, plan.first + k, rank, world));
       separator = ' ';
     }
     rows_ += plan.count == 0 ? ",\n" : "\n";

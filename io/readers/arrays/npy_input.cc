@@ -44,38 +44,38 @@ Status StartsAsZip(const std::string& path, bool* zip) {
 
 Status NpyInput::Open(const std::string& path) {
   path_ = path;
-  const ArrayPath at = SplitArrayPath(path);
+  const ArrayPath array = SplitArrayPath(path);
   bool zip = false;
-  RINGLET_RETURN_IF_ERROR(StartsAsZip(at.file, &zip));
+  RINGLET_RETURN_IF_ERROR(StartsAsZip(array.file, &zip));
   if (zip) {
-    return WrongKindError(PosixFiles(), at.file,
+    return WrongKindError(PosixFiles(), array.file,
                           {FileKind::Format::kNpy, FileKind::Format::kNpz},
-                          OpenArchive(at));
+                          OpenArchive(array));
   }
-  RINGLET_RETURN_IF_ERROR(file_.Open(at.file));
-  return ReadNpyHeader(&file_, at.name, &layout_);
+  RINGLET_RETURN_IF_ERROR(file_.Open(array.file));
+  return ReadNpyHeader(&file_, array.name, &layout_);
 }
 
-Status NpyInput::OpenArchive(const ArrayPath& at) {
-  RINGLET_RETURN_IF_ERROR(archive_.Open(PosixFiles(), at.file));
+Status NpyInput::OpenArchive(const ArrayPath& array) {
+  RINGLET_RETURN_IF_ERROR(archive_.Open(PosixFiles(), array.file));
   std::vector<std::string> names;
   std::string readable = "NAME";
   for (const StoredTensor& tensor : archive_.tensors()) {
     names.push_back(tensor.name);
     if (tensor.unread.empty() && readable == "NAME") readable = tensor.name;
   }
-  if (at.name.empty() && names.size() == 1) array_ = &archive_.tensors()[0];
-  if (at.name.empty() && names.size() > 1) {
+  if (array.name.empty() && names.size() == 1) array_ = &archive_.tensors()[0];
+  if (array.name.empty() && names.size() > 1) {
     return InvalidArgument("%s: has %zu arrays: %s; name one, as in \"%s:%s\"",
-                           at.file.c_str(), names.size(),
-                           ListNames(names).c_str(), at.file.c_str(),
+                           array.file.c_str(), names.size(),
+                           ListNames(names).c_str(), array.file.c_str(),
                            Printable(readable).c_str());
   }
-  if (!at.name.empty()) array_ = archive_.Find(at.name);
+  if (!array.name.empty()) array_ = archive_.Find(array.name);
   if (array_ == nullptr) {
     return InvalidArgument(
-        "%s: has no array%s; it has %s", at.file.c_str(),
-        at.name.empty() ? "" : (" '" + Printable(at.name) + "'").c_str(),
+        "%s: has no array%s; it has %s", array.file.c_str(),
+        array.name.empty() ? "" : (" '" + Printable(array.name) + "'").c_str(),
         names.empty() ? "none" : ListNames(names).c_str());
   }
   layout_ = archive_.LayoutOf(*array_);
@@ -83,7 +83,8 @@ Status NpyInput::OpenArchive(const ArrayPath& at) {
   return InvalidArgument(
       "%s: '%s': elements of type %s; ringlet reads numbers, bool and, as "
       "labels, text",
-      at.file.c_str(), Printable(array_->name).c_str(), array_->unread.c_str());
+      array.file.c_str(), Printable(array_->name).c_str(),
+      array_->unread.c_str());
 }
 
 Status NpyInput::RefuseText() const {

@@ -40,7 +40,7 @@ class NpyInput {
   Status RefuseText() const;
 
  private:
-  Status OpenArchive(const ArrayPath& at);
+  Status OpenArchive(const ArrayPath& array);
   Status ReadStored(std::vector<unsigned char>* bytes);
 
   std::string path_;

@@ -212,16 +212,16 @@ Status LabelledFilesSource::Read(const int64_t* index, int count, void* x,
   auto* to_x = static_cast<unsigned char*>(x);
   auto* to_y = static_cast<unsigned char*>(y);
   for (int i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(index[i]);
+    const auto example = static_cast<size_t>(index[i]);
     if (to_y != nullptr && y_bytes > 0) {
-      std::memcpy(to_y, files_.labels.data() + at * y_bytes, y_bytes);
+      std::memcpy(to_y, files_.labels.data() + example * y_bytes, y_bytes);
       to_y += y_bytes;
     }
     if (to_x == nullptr) continue;
     if (in_memory_) {
-      std::memcpy(to_x, cache_.data() + at * x_bytes, x_bytes);
+      std::memcpy(to_x, cache_.data() + example * x_bytes, x_bytes);
     } else {
-      RINGLET_RETURN_IF_ERROR(Reread(at, to_x));
+      RINGLET_RETURN_IF_ERROR(Reread(example, to_x));
     }
     to_x += x_bytes;
   }

@@ -145,10 +145,10 @@ Status SoundChanges::ReadNoise() {
   return Status();
 }
 
-Status SoundChanges::Change(const DataPosition& at, int64_t index,
+Status SoundChanges::Change(const DataPosition& position, int64_t index,
                             float* x) const {
-  const auto pass = static_cast<uint64_t>(at.pass),
-             used = static_cast<uint64_t>(at.used);
+  const auto pass = static_cast<uint64_t>(position.pass),
+             used = static_cast<uint64_t>(position.used);
   const Philox::Block batch = Philox(options_.seed, pass).At(used);
   const Philox numbers(uint64_t{batch[0]} << 32 | batch[1],
                        uint64_t{batch[2]} << 32 | batch[3]);

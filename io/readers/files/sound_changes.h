@@ -23,9 +23,9 @@ class SoundChanges {
   static Status Open(const AudioOptions& options,
                      std::unique_ptr<SoundChanges>* changes);
 
-  // Changes the samples x of example `index` in the batch at `at`. The numbers
-  // that are drawn depend on the seed and on both of these.
-  Status Change(const DataPosition& at, int64_t index, float* x) const;
+  // Changes the samples x of example `index` in the batch at `position`. The
+  // numbers that are drawn depend on the seed and on both of these.
+  Status Change(const DataPosition& position, int64_t index, float* x) const;
   // A digest of the options and all noise; never 0.
   uint64_t digest() const { return digest_; }
 

@@ -37,11 +37,11 @@ class SoundSource final : public LabelledFilesSource {
     sounds.sampling_rate = options_.sampling_rate;
     return sounds;
   }
-  Status Augment(const DataPosition& at, const int64_t* index, int count,
+  Status Augment(const DataPosition& position, const int64_t* index, int count,
                  void* x) override {
     auto* to = static_cast<float*>(x);
     for (int i = 0; changes_ != nullptr && i < count; ++i) {
-      RINGLET_RETURN_IF_ERROR(changes_->Change(at, index[i], to));
+      RINGLET_RETURN_IF_ERROR(changes_->Change(position, index[i], to));
       to += this->x().shape.elements();
     }
     return Status();

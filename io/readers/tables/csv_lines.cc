@@ -96,11 +96,11 @@ Status CsvLines::Row() {
     source_ = std::make_shared<TableSource>(std::move(table));
   }
   for (size_t i = 0; i < fields_.size(); ++i) {
-    const int64_t at = places.value_index(i);
+    const int64_t value = places.value_index(i);
     bool kept = true;
-    if (at < 0) continue;
+    if (value < 0) continue;
     RINGLET_RETURN_IF_ERROR(columns_->encoder.Encode(
-        i, fields_[i], line_, source_->cells() + at, &kept));
+        i, fields_[i], line_, source_->cells() + value, &kept));
   }
   return columns_->encoder.CheckCategories(fields_, line_, source_->cells());
 }

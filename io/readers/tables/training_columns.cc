@@ -48,9 +48,9 @@ bool TrainingColumns::HasRole(Role role, const std::string& name,
 
 bool TrainingColumns::AreChosenBy(const CsvOptions& options) const {
   const auto matches = [&](const std::string& key, Role role, int64_t value) {
-    const int64_t at = Find(key);
-    return at >= 0 && columns_[static_cast<size_t>(at)].role == role &&
-           columns_[static_cast<size_t>(at)].value == value;
+    const int64_t column = Find(key);
+    return column >= 0 && columns_[static_cast<size_t>(column)].role == role &&
+           columns_[static_cast<size_t>(column)].value == value;
   };
   for (size_t i = 0; i < options.take.size(); ++i) {
     const int64_t value = static_cast<int64_t>(i);
