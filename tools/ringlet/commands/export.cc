@@ -59,8 +59,8 @@ void PutInKerasOrder(const Metadata& metadata, std::vector<StateSpan>* spans) {
     places.emplace(layer, places.size());
   }
   const auto place_of = [&](const StateSpan& span) {
-    const auto at = places.find(span.name.substr(0, span.name.rfind('/')));
-    return at == places.end() ? SIZE_MAX : at->second;
+    const auto place = places.find(span.name.substr(0, span.name.rfind('/')));
+    return place == places.end() ? SIZE_MAX : place->second;
   };
   std::stable_sort(spans->begin(), spans->end(),
                    [&](const StateSpan& a, const StateSpan& b) {

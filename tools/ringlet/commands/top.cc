@@ -70,8 +70,8 @@ std::string Left(double seconds) {
 // 35 s".
 std::string PhaseOf(const Json& progress, double now) {
   const std::string phase = Printable(progress["phase"].text());
-  const double at = NumberOr(progress["at"], -1);
-  const double age = at >= 0 && now > at ? now - at : 0;
+  const double updated = NumberOr(progress["at"], -1);
+  const double age = updated >= 0 && now > updated ? now - updated : 0;
   const std::string awaited = Printable(progress["waiting_for"].text());
   if (!awaited.empty()) {
     const double waited = age + NumberOr(progress["waiting_seconds"], 0);

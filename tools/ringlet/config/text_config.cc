@@ -80,8 +80,8 @@ Status CheckVocabulary(const TextConfig& config,
       vocabulary.begin(),
       vocabulary.begin() + std::min(vocabulary.size(), trained.size()),
       trained.begin());
-  const auto name = [](const std::vector<std::string>& tokens, auto at) {
-    return at == tokens.end() ? "its end" : "'" + Printable(*at) + "'";
+  const auto name = [](const std::vector<std::string>& tokens, auto token) {
+    return token == tokens.end() ? "its end" : "'" + Printable(*token) + "'";
   };
   return InvalidArgument(
       "vocabulary: %s is not the model's: token %td is %s, and there %s; leave "

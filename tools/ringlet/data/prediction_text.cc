@@ -28,15 +28,15 @@ std::vector<Output> OutputsOf(const Model& model,
     return model.output_shape(model.output_node(static_cast<int>(k)));
   };
   for (size_t k = 0; k < outputs.size(); ++k) width += shape_of(k).elements();
-  const float* at = values.data();
+  const float* value = values.data();
   for (size_t k = 0; k < outputs.size(); ++k) {
     Output& output = outputs[k];
     const Shape one = shape_of(k);
     output.name = model.output_name(static_cast<int>(k));
     output.shape.Append(static_cast<int64_t>(values.size()) / width);
     for (int i = 0; i < one.rank(); ++i) output.shape.Append(one[i]);
-    output.values = at;
-    at += output.shape.elements();
+    output.values = value;
+    value += output.shape.elements();
   }
   return outputs;
 }

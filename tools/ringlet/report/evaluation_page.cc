@@ -26,8 +26,9 @@ std::string FigureText(double value) {
 }
 
 std::string NameOf(const EvaluationReport& report, int64_t number) {
-  const auto at = static_cast<size_t>(number);
-  return at < report.names.size() ? report.names[at] : std::to_string(number);
+  const auto index = static_cast<size_t>(number);
+  return index < report.names.size() ? report.names[index]
+                                     : std::to_string(number);
 }
 
 std::string NameHtml(const EvaluationReport& report, int64_t number) {

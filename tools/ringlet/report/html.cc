@@ -277,9 +277,9 @@ std::string PercentText(double part, double whole) {
 
 std::string DateText(double seconds) {
   if (!(seconds >= 0 && seconds < 253402300800.0)) return "?";  // year 10000
-  const auto at = static_cast<time_t>(seconds);
+  const auto time = static_cast<time_t>(seconds);
   struct tm utc;
-  if (gmtime_r(&at, &utc) == nullptr) return "?";
+  if (gmtime_r(&time, &utc) == nullptr) return "?";
   char text[80];
   std::snprintf(text, sizeof(text), "%04d-%02d-%02d %02d:%02d:%02d UTC",
                 utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,

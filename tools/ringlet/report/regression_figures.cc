@@ -73,8 +73,8 @@ void RegressionFigures::Histogram(std::vector<double>* edges,
     edges->push_back(low + width * static_cast<double>(i));
   }
   for (const Value& each : values_) {
-    const double at = (each.error() - low) / width;
-    ++(*counts)[std::min(kBars - 1, static_cast<size_t>(std::max(at, 0.0)))];
+    const double bin = (each.error() - low) / width;
+    ++(*counts)[std::min(kBars - 1, static_cast<size_t>(std::max(bin, 0.0)))];
   }
 }
 

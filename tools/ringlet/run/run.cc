@@ -328,18 +328,18 @@ Status Split(double share, Dataset* train, Dataset* validation) {
   const bool in_groups = !groups.empty();
   const int64_t count =
       in_groups ? static_cast<int64_t>(groups.size()) : all.size();
-  const int64_t at = SplitAt(count, share);
-  if (at == 0 || at == count) {
+  const int64_t split = SplitAt(count, share);
+  if (split == 0 || split == count) {
     return InvalidArgument("fit.validation_split: %g of %" PRId64
                            " %s leaves none to %s%s",
                            share, count,
                            !in_groups   ? "examples"
                            : count == 1 ? "group"
                                         : "groups",
-                           at == 0 ? "train" : "validate",
+                           split == 0 ? "train" : "validate",
                            count == 1 ? "; a split needs two" : "");
   }
-  const int64_t first = in_groups ? groups[static_cast<size_t>(at)] : at;
+  const int64_t first = in_groups ? groups[static_cast<size_t>(split)] : split;
   *train = all.Take(first);
   *validation = all.Skip(first);
   return Status();

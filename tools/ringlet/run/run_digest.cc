@@ -67,8 +67,8 @@ Status AddSome(const Dataset& data, int64_t count, bool with_x,
   for (int64_t i = 0; i < count; i += block) {
     indices.clear();
     for (int64_t j = i; j < std::min(i + block, count); ++j) {
-      const int64_t at = j + 1 == count ? data.size() - 1 : j * step;
-      indices.push_back(data.parts().first + data.parts().stride * at);
+      const int64_t example = j + 1 == count ? data.size() - 1 : j * step;
+      indices.push_back(data.parts().first + data.parts().stride * example);
     }
     RINGLET_RETURN_IF_ERROR(
         source->Read(indices.data(), static_cast<int>(indices.size()),
