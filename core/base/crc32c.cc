@@ -76,9 +76,9 @@ inline uint64_t Load(const unsigned char* p) {
 // predict one run of addresses in a page, so three runs were read from memory
 // at a third of the speed.
 inline void Prefetch(const unsigned char* p, size_t blocks, size_t line) {
-  const auto at = reinterpret_cast<uintptr_t>(p) + blocks * kBlock + line;
+  const auto address = reinterpret_cast<uintptr_t>(p) + blocks * kBlock + line;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): may be after the data
-  __builtin_prefetch(reinterpret_cast<const void*>(at));
+  __builtin_prefetch(reinterpret_cast<const void*>(address));
 }
 
 #if defined(__x86_64__)

@@ -66,10 +66,10 @@ Status CallRead(Source* source, const int64_t* index, int count, void* x,
   }
 }
 
-Status CallAugment(Source* source, const DataPosition& at, const int64_t* index,
-                   int count, void* x) {
+Status CallAugment(Source* source, const DataPosition& position,
+                   const int64_t* index, int count, void* x) {
   try {
-    return source->Augment(at, index, count, x);
+    return source->Augment(position, index, count, x);
   } catch (...) {
     return StatusOfException().Annotate("%s", source->name().c_str());
   }

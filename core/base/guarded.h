@@ -37,8 +37,8 @@ Status CallGuarded(Callback* callback,
 Status CallFitReturn(Callback* callback, FitState& fit, const Status& status);
 Status CallRead(Source* source, const int64_t* index, int count, void* x,
                 void* y);
-Status CallAugment(Source* source, const DataPosition& at, const int64_t* index,
-                   int count, void* x);
+Status CallAugment(Source* source, const DataPosition& position,
+                   const int64_t* index, int count, void* x);
 Status CallGuarded(const CustomLayer& layer,
                    Status (CustomLayer::*method)(const LayerCall&) const,
                    const LayerCall& call);

@@ -287,11 +287,12 @@ bool DatasetParts::HasReplicaStreams(int replicas) const {
           ReplicaStreams(*this, replicas).by_file());
 }
 
-int64_t DatasetParts::Remaining(const DataPosition& at, bool of_pass) const {
-  const int64_t pass_remaining = size - at.used;
+int64_t DatasetParts::Remaining(const DataPosition& position,
+                                bool of_pass) const {
+  const int64_t pass_remaining = size - position.used;
   if (of_pass) return pass_remaining;
   if (passes < 0) return kEndless;
-  return pass_remaining + (passes - 1 - at.pass % passes) * size;
+  return pass_remaining + (passes - 1 - position.pass % passes) * size;
 }
 
 int64_t DatasetParts::Steps(int replicas) const {
@@ -305,17 +306,18 @@ int64_t DatasetParts::Steps(int replicas) const {
   return batches_cross_passes ? steps : steps * passes;
 }
 
-Status DatasetParts::CheckStart(const DataPosition& at, int replicas) const {
+Status DatasetParts::CheckStart(const DataPosition& position,
+                                int replicas) const {
   RINGLET_RETURN_IF_ERROR(Check());
   const std::string name = source->name();
   if (!HasReplicaStreams(replicas)) {
-    if (at.pass >= 0 && at.pass < kMaxExamples && at.used >= 0 &&
-        at.used < size) {
+    if (position.pass >= 0 && position.pass < kMaxExamples &&
+        position.used >= 0 && position.used < size) {
       return Status();
     }
     return InvalidArgument("%s: position %" PRId64 " of pass %" PRId64
                            " is outside of %" PRId64 " examples",
-                           name.c_str(), at.used, at.pass, size);
+                           name.c_str(), position.used, position.pass, size);
   }
   if (!own.empty() && own.size() != static_cast<size_t>(replicas)) {
     return InvalidArgument(
@@ -342,13 +344,13 @@ Status DatasetParts::CheckStart(const DataPosition& at, int replicas) const {
         name.c_str(), batch, replicas);
   }
   const int64_t part = FullPart(replicas);
-  if (at.pass < 0 || at.pass >= kMaxExamples || at.used < 0 ||
-      at.used % part != 0 || at.used / part >= steps) {
+  if (position.pass < 0 || position.pass >= kMaxExamples || position.used < 0 ||
+      position.used % part != 0 || position.used / part >= steps) {
     return InvalidArgument(
         "%s: no step of pass %" PRId64 " begins at position %" PRId64
         " for %d replicas; with the policies FILE and OFF a run continues only "
         "with the same number of replicas and the same batch size",
-        name.c_str(), at.pass, at.used, replicas);
+        name.c_str(), position.pass, position.used, replicas);
   }
   return Status();
 }
@@ -368,29 +370,31 @@ int64_t DatasetParts::LargestPart(int replicas) const {
   return (std::min(batch, max_examples) + replicas - 1) / replicas;
 }
 
-DataPosition DatasetParts::Advance(const DataPosition& at,
+DataPosition DatasetParts::Advance(const DataPosition& position,
                                    int64_t examples) const {
-  const int64_t used = at.used + examples;
-  return {at.pass + used / size, used % size};
+  const int64_t used = position.used + examples;
+  return {position.pass + used / size, used % size};
 }
 
-BatchPlan DatasetParts::Plan(const DataPosition& at, int replica,
+BatchPlan DatasetParts::Plan(const DataPosition& position, int replica,
                              int replicas) const {
   if (HasReplicaStreams(replicas)) {
-    return ReplicaStreams(*this, replicas).Plan(at, replica);
+    return ReplicaStreams(*this, replicas).Plan(position, replica);
   }
-  RINGLET_CHECK(at.pass >= 0 && at.used >= 0 && at.used < size);
+  RINGLET_CHECK(position.pass >= 0 && position.used >= 0 &&
+                position.used < size);
   BatchPlan plan;
-  plan.global_count = std::min(batch, Remaining(at, !batches_cross_passes));
+  plan.global_count =
+      std::min(batch, Remaining(position, !batches_cross_passes));
   const int64_t piece = (plan.global_count + replicas - 1) / replicas;
   plan.first = std::min(plan.global_count, piece * replica);
   plan.count = std::min(piece, plan.global_count - plan.first);
   // With drop_remainder, a rest without a whole batch is skipped.
-  const int64_t remaining = Remaining(at, !batches_cross_passes);
+  const int64_t remaining = Remaining(position, !batches_cross_passes);
   const int64_t after =
       remaining == kEndless ? kEndless : remaining - plan.global_count;
   const bool ends_pass = after == 0 || (drop_remainder && after < batch);
-  plan.next = Advance(at, ends_pass ? remaining : plan.global_count);
+  plan.next = Advance(position, ends_pass ? remaining : plan.global_count);
   plan.last = ends_pass && passes > 0 && plan.next.pass % passes == 0;
   return plan;
 }
@@ -403,12 +407,12 @@ int64_t DatasetParts::ShuffledAt(uint64_t order_seed, int64_t pass, int64_t n,
              : ShuffleBlocks(*this, replicas).ExampleAt(order_seed, pass, n, i);
 }
 
-int64_t DatasetParts::ExampleAt(const DataPosition& at, int64_t k, int replica,
-                                int replicas) const {
+int64_t DatasetParts::ExampleAt(const DataPosition& position, int64_t k,
+                                int replica, int replicas) const {
   if (HasReplicaStreams(replicas)) {
-    return ReplicaStreams(*this, replicas).ExampleAt(at.pass, k, replica);
+    return ReplicaStreams(*this, replicas).ExampleAt(position.pass, k, replica);
   }
-  const DataPosition p = Advance(at, k);
+  const DataPosition p = Advance(position, k);
   return first + ShuffledAt(seed, p.pass, size, p.used, replicas) * stride;
 }
 

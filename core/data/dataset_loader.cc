@@ -301,15 +301,15 @@ void DatasetLoader::FillWeights(int64_t count, const void* y) {
   const int64_t weights_per_example =
       options_.dataset.parts().weights_per_example;
   for (int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(i);
+    const auto slot = static_cast<size_t>(i);
     if (own != nullptr) {
-      std::copy_n(own->begin() + indices_[at] * weights_per_example,
+      std::copy_n(own->begin() + indices_[slot] * weights_per_example,
                   weights_per_example,
                   weights.begin() + i * weights_per_example);
       continue;
     }
     const auto found = options_.class_weight.find(ClassOf(y, i));
-    weights[at] = found == options_.class_weight.end() ? 1 : found->second;
+    weights[slot] = found == options_.class_weight.end() ? 1 : found->second;
   }
 }
 

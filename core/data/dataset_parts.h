@@ -24,8 +24,9 @@ struct BatchPlan {
 struct DatasetParts {
   // The first error. No source and no Batch are errors too.
   Status Check() const;
-  // Check(), or an error if `replicas` cannot divide the dataset from `at` on.
-  Status CheckStart(const DataPosition& at, int replicas) const;
+  // Check(), or an error if `replicas` cannot divide the dataset from
+  // `position` on.
+  Status CheckStart(const DataPosition& position, int replicas) const;
 
   bool endless() const { return passes < 0; }
   bool ordered() const { return shuffle || passes != 1 || batch != 0; }
@@ -46,11 +47,11 @@ struct DatasetParts {
   // FullPart, or less if the data have fewer examples than a batch.
   int64_t LargestPart(int replicas) const;
   // The part of a replica; the last ones may be smaller or empty. Requires that
-  // CheckStart(at, replicas) is OK.
-  BatchPlan Plan(const DataPosition& at, int replica, int replicas) const;
-  // The index in the source of example k of the batch at `at`, with k in
+  // CheckStart(position, replicas) is OK.
+  BatchPlan Plan(const DataPosition& position, int replica, int replicas) const;
+  // The index in the source of example k of the batch at `position`, with k in
   // [first, first + count) of the plan.
-  int64_t ExampleAt(const DataPosition& at, int64_t k, int replica,
+  int64_t ExampleAt(const DataPosition& position, int64_t k, int replica,
                     int replicas) const;
   // Number i of n examples in the order of a pass.
   int64_t ShuffledAt(uint64_t order_seed, int64_t pass, int64_t n, int64_t i,
@@ -80,10 +81,10 @@ struct DatasetParts {
 
  private:
   Status CheckMemory() const;
-  DataPosition Advance(const DataPosition& at, int64_t examples) const;
-  // Examples from `at` to the end of the passes, or of its pass if batches do
-  // not cross passes. INT64_MAX if endless.
-  int64_t Remaining(const DataPosition& at, bool of_pass) const;
+  DataPosition Advance(const DataPosition& position, int64_t examples) const;
+  // Examples from `position` to the end of the passes, or of its pass if
+  // batches do not cross passes. INT64_MAX if endless.
+  int64_t Remaining(const DataPosition& position, bool of_pass) const;
 };
 
 }  // namespace ringlet

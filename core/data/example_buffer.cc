@@ -96,11 +96,11 @@ Status ExampleBuffer::ReadBlock(Group* group, size_t count) {
     const int32_t slot = free_.back();
     free_.pop_back();
     group->slot[place] = slot;
-    const auto at = static_cast<size_t>(slot);
+    const auto stored = static_cast<size_t>(slot);
     std::copy_n(block_x_.data() + i * x_bytes_, x_bytes_,
-                x_.get() + at * x_bytes_);
+                x_.get() + stored * x_bytes_);
     std::copy_n(block_y_.data() + i * y_bytes_, y_bytes_,
-                y_.get() + at * y_bytes_);
+                y_.get() + stored * y_bytes_);
   }
   return Status();
 }
@@ -173,11 +173,11 @@ Status ExampleBuffer::Read(const int64_t* index, int64_t count, void* x,
       ReadAhead();
     }
     const int32_t slot = present_.slot[used];
-    const auto at = static_cast<size_t>(slot);
-    std::copy_n(x_.get() + at * x_bytes_, x_bytes_, to_x);
+    const auto stored = static_cast<size_t>(slot);
+    std::copy_n(x_.get() + stored * x_bytes_, x_bytes_, to_x);
     to_x += x_bytes_;
     if (y != nullptr) {
-      std::copy_n(y_.get() + at * y_bytes_, y_bytes_, to_y);
+      std::copy_n(y_.get() + stored * y_bytes_, y_bytes_, to_y);
       to_y += y_bytes_;
     }
     Skip(1);

@@ -89,9 +89,10 @@ void DatasetLoader::NextGroup(int64_t max_examples, bool needed,
   const Dataset& dataset = options_.dataset;
   const ShuffleBlocks blocks(dataset.parts(), options_.cursor.world);
   const auto number_of_group = [&] {
-    const DataPosition& at = ahead_.at();
+    const DataPosition& position = ahead_.at();
     const bool divides = blocks.divides(dataset.size());
-    return std::pair(at.pass, divides ? at.used / blocks.group() : 0);
+    return std::pair(position.pass,
+                     divides ? position.used / blocks.group() : 0);
   };
   auto number = number_of_group();
   do {

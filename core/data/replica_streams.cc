@@ -101,9 +101,10 @@ int64_t ReplicaStreams::ExampleAt(int64_t pass, int64_t i, int replica) const {
   }
 }
 
-BatchPlan ReplicaStreams::Plan(const DataPosition& at, int replica) const {
-  const int64_t step = at.used / data_.FullPart(replicas_);
-  RINGLET_CHECK(at.pass >= 0 && step >= 0);
+BatchPlan ReplicaStreams::Plan(const DataPosition& position,
+                               int replica) const {
+  const int64_t step = position.used / data_.FullPart(replicas_);
+  RINGLET_CHECK(position.pass >= 0 && step >= 0);
   BatchPlan plan;
   for (int r = 0; r < replicas_; ++r) {
     int64_t first = 0, count = 0;
@@ -117,8 +118,9 @@ BatchPlan ReplicaStreams::Plan(const DataPosition& at, int replica) const {
   RINGLET_CHECK(step < longest && plan.global_count > 0);
   const bool is_last_step = step + 1 == longest;
   plan.next = is_last_step
-                  ? DataPosition{at.pass + 1, 0}
-                  : DataPosition{at.pass, at.used + data_.FullPart(replicas_)};
+                  ? DataPosition{position.pass + 1, 0}
+                  : DataPosition{position.pass,
+                                 position.used + data_.FullPart(replicas_)};
   plan.last =
       is_last_step && data_.passes > 0 && plan.next.pass % data_.passes == 0;
   return plan;

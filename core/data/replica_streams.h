@@ -29,7 +29,7 @@ class ReplicaStreams {
   int64_t Size(int replica) const;  // examples of one pass
   int64_t StepsOfPass() const;      // steps of the longest pass
   // Like DatasetParts::Plan and ExampleAt. i is a number in the stream.
-  BatchPlan Plan(const DataPosition& at, int replica) const;
+  BatchPlan Plan(const DataPosition& position, int replica) const;
   int64_t ExampleAt(int64_t pass, int64_t i, int replica) const;
 
  private:

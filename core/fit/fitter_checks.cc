@@ -115,12 +115,12 @@ Status Fitter::CheckReplicasAtStep() {
 
 void Fitter::RecordEpoch(int64_t epoch, const Logs& logs, History* history) {
   std::vector<int64_t>& all = history->epoch;
-  const auto at = std::lower_bound(all.begin(), all.end(), epoch);
-  const auto log = history->logs.begin() + (at - all.begin());
-  if (at != all.end() && *at == epoch) {
+  const auto entry = std::lower_bound(all.begin(), all.end(), epoch);
+  const auto log = history->logs.begin() + (entry - all.begin());
+  if (entry != all.end() && *entry == epoch) {
     *log = logs;
   } else {
-    all.insert(at, epoch);
+    all.insert(entry, epoch);
     history->logs.insert(log, logs);
   }
 }

@@ -79,8 +79,8 @@ float TimesSlope(float d, float y) {
   }
   if constexpr (kOf == kSoftplus) return d * -math::Expm1(-y);
   if constexpr (kOf == kGelu) {
-    const math::Normal at = math::NormalAt(y);
-    return d * (at.below + y * (kNormalDensityAt0 * at.bell));
+    const math::Normal normal = math::NormalAt(y);
+    return d * (normal.below + y * (kNormalDensityAt0 * normal.bell));
   }
   if constexpr (kOf == kSilu) {
     const float s = math::Sigmoid(y);
