@@ -177,12 +177,12 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
 }
 
 // Fills `info` for an array of an npz, or a field of an npy.
-Status InspectArray(const ArrayPath& at, FileInfo* info) {
+Status InspectArray(const ArrayPath& array_path, FileInfo* info) {
   NpyInput input;
   RINGLET_RETURN_IF_ERROR(input.Open(info->path));
   info->format = input.is_npz() ? "npz" : "npy";
   TensorInfo tensor_info;
-  tensor_info.name = at.name;
+  tensor_info.name = array_path.name;
   tensor_info.shape = input.layout().shape;
   tensor_info.storage = input.layout().storage();
   if (input.is_npz()) info->verification = Verification::kVerified;
@@ -231,12 +231,12 @@ Status InspectData(FileKind::Format format, FileInfo* info) {
 Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
   *info = FileInfo();
   info->path = path;
-  const ArrayPath at = SplitArrayPath(path);
+  const ArrayPath array_path = SplitArrayPath(path);
   std::unique_ptr<File> sized;
-  RINGLET_RETURN_IF_ERROR(files->Open(at.file, &sized));
+  RINGLET_RETURN_IF_ERROR(files->Open(array_path.file, &sized));
   RINGLET_RETURN_IF_ERROR(sized->Size(&info->bytes));
   info->sealed = sized->sealed();
-  if (!at.name.empty()) return InspectArray(at, info);
+  if (!array_path.name.empty()) return InspectArray(array_path, info);
   WeightsFile file;
   const Status opened = file.Open(files, path);
   FileKind kind;

@@ -461,8 +461,8 @@ void LoweringBuilder::Softmax(Primitive* p, int) {
   const int rank = p->output.rank();
   p->first_axis = rank;
   for (const int64_t axis : p->layer->axes) {
-    const auto at = static_cast<int>(axis < 0 ? axis + rank : axis - 1);
-    p->first_axis = std::min(p->first_axis, at);
+    const auto index = static_cast<int>(axis < 0 ? axis + rank : axis - 1);
+    p->first_axis = std::min(p->first_axis, index);
   }
   p->num_axes = static_cast<int>(p->layer->axes.size());
 }

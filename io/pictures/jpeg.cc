@@ -118,8 +118,8 @@ bool ReadRows(Decoder* d, J_COLOR_SPACE colors, unsigned char* pixels) {
   const size_t row = size_t{d->info.output_width} *
                      static_cast<size_t>(d->info.output_components);
   while (d->info.output_scanline < d->info.output_height) {
-    JSAMPROW at = pixels + row * d->info.output_scanline;
-    jpeg_read_scanlines(&d->info, &at, 1);
+    JSAMPROW line = pixels + row * d->info.output_scanline;
+    jpeg_read_scanlines(&d->info, &line, 1);
   }
   jpeg_finish_decompress(&d->info);
   return true;

@@ -93,9 +93,9 @@ FolderScan::FolderScan(const WatchOptions& options, const WatchState& state,
 void FolderScan::Add(const WatchedFile& file) {
   const uint64_t key = ExampleKey(file.path, file.bytes);
   const auto& seen = state_.seen;
-  const auto at = std::lower_bound(seen.begin(), seen.end(), key);
-  const bool is_seen = at != seen.end() && *at == key;
-  if (is_seen) is_there_[static_cast<size_t>(at - seen.begin())] = true;
+  const auto entry = std::lower_bound(seen.begin(), seen.end(), key);
+  const bool is_seen = entry != seen.end() && *entry == key;
+  if (is_seen) is_there_[static_cast<size_t>(entry - seen.begin())] = true;
   const bool is_damaged = known_.IsDamaged(file);
   const bool is_held_out = options_.IsHeldOut(file.path);
   if (is_damaged) found_.damaged.insert(file.Stamp());

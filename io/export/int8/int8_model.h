@@ -189,9 +189,9 @@ class Int8Model {
   template <typename T>
   static int PlaceIn(std::vector<T>* items, T item) {
     const auto same = std::find(items->begin(), items->end(), item);
-    const auto at = static_cast<int>(same - items->begin());
+    const auto index = static_cast<int>(same - items->begin());
     if (same == items->end()) items->push_back(std::move(item));
-    return at;
+    return index;
   }
   int AddBytes(std::vector<int8_t> bytes);
   int AddWords(std::vector<int32_t> words);

@@ -49,15 +49,15 @@ void PlainGraph::CountReads() {
 // other primitives too.
 bool PlainGraph::PathToInput(int index, std::vector<int>* path) const {
   path->clear();
-  int at = At(index).inputs[0];
-  for (; IsView(At(at)); at = At(at).inputs[0]) {
-    path->push_back(at);
-    const bool alone =
-        At(at).steps == 0 && (At(at).kind == Kind::kIdentity || Reads(at) == 1);
+  int input = At(index).inputs[0];
+  for (; IsView(At(input)); input = At(input).inputs[0]) {
+    path->push_back(input);
+    const bool alone = At(input).steps == 0 &&
+                       (At(input).kind == Kind::kIdentity || Reads(input) == 1);
     if (!alone) return false;
   }
-  path->push_back(at);
-  return At(at).kind == Kind::kInput && Reads(at) == 1;
+  path->push_back(input);
+  return At(input).kind == Kind::kInput && Reads(input) == 1;
 }
 
 Status PlainGraph::Make(Model* model,
