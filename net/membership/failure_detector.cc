@@ -130,10 +130,10 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
   if (!fully_connected()) {
     return FindStalledNeighbour(now);
   }
-  int at = activity_.waiting_on;
+  int awaited = activity_.waiting_on;
   int64_t last_change = progress_;  // the newest change in the chain
   for (size_t hops = 0; hops < peers_.size(); ++hops) {
-    const Peer& peer = peers_[at];
+    const Peer& peer = peers_[awaited];
     if (!peer.watched) return Suspect();
     last_change = std::max(last_change, peer.changed);
     if (peer.activity.computing() &&
@@ -141,15 +141,15 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
       return Suspect();  // a slow worker is not lost
     }
     const int next = WaitsOn(peer);
-    if (next < 0 || next == options_.worker || next == at) break;
-    at = next;
+    if (next < 0 || next == options_.worker || next == awaited) break;
+    awaited = next;
   }
   // A worker in the middle may just have begun the operation, and its report
   // may not have reached the other workers. Their standstill then proves
   // nothing.
   const int64_t still = now - last_change;
   if (still <= limit) return Suspect();
-  return {at, LossCause::kStalled, static_cast<double>(still) / 1e9};
+  return {awaited, LossCause::kStalled, static_cast<double>(still) / 1e9};
 }
 
 int64_t FailureDetector::LastProgressInChain(const Peer& peer) const {
@@ -196,9 +196,9 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
     return static_cast<uint32_t>(std::min<int64_t>(passed, UINT32_MAX));
   };
   ChainEnd out;
-  const int at = activity_.waiting_on;
-  if (at < 0 || !peers_[at].watched) return out;
-  const Peer& peer = peers_[at];
+  const int awaited = activity_.waiting_on;
+  if (awaited < 0 || !peers_[awaited].watched) return out;
+  const Peer& peer = peers_[awaited];
   // A chain that returns to this worker is a circle, which has no end. It is
   // cut after the peer.
   if (peer.end.worker >= 0 && peer.end.worker != options_.worker) {
@@ -207,7 +207,7 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
     out.unchanged_for_ms = ms(LastProgressInChain(peer));
     out.oldest_report_ms = ms(OldestReportInChain(peer));
   } else {
-    out.worker = at;
+    out.worker = awaited;
     out.activity = peer.activity;
     out.reported_for_ms = ms(peer.changed);
     out.unchanged_for_ms = ms(std::max(progress_, peer.changed));
@@ -231,19 +231,20 @@ FailureDetector::AwaitedWorker FailureDetector::ReportOf(int peer,
 std::vector<FailureDetector::AwaitedWorker> FailureDetector::AwaitedWorkers(
     int64_t now) const {
   std::vector<AwaitedWorker> out;
-  int at = activity_.waiting_on;
+  int awaited = activity_.waiting_on;
   if (!fully_connected()) {
-    if (at < 0) return out;
-    out.push_back(ReportOf(at, now));
+    if (awaited < 0) return out;
+    out.push_back(ReportOf(awaited, now));
     const ChainEnd end = EndOfChain(now);
-    if (end.worker >= 0 && end.worker != at) {
+    if (end.worker >= 0 && end.worker != awaited) {
       out.push_back({end.worker, end.activity, end.reported_for_ms / 1e3, 0});
     }
     return out;
   }
-  while (at >= 0 && at != options_.worker && out.size() < peers_.size()) {
-    out.push_back(ReportOf(at, now));
-    at = out.back().activity.waiting_on = WaitsOn(peers_[at]);
+  while (awaited >= 0 && awaited != options_.worker &&
+         out.size() < peers_.size()) {
+    out.push_back(ReportOf(awaited, now));
+    awaited = out.back().activity.waiting_on = WaitsOn(peers_[awaited]);
     // It is not known what a silent worker waits for.
     if (out.back().silent > 0) break;
   }

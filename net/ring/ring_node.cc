@@ -209,15 +209,16 @@ void RingNode::StopListening() {
 Status RingNode::Resolve(int peer, bool* done,
                          std::vector<Endpoint>* endpoints) {
   std::unique_ptr<NameLookup>& lookup = lookups_[peer];
-  Address at = hosts_[peer];
+  Address host = hosts_[peer];
   if (!options_.relay.empty()) {
-    RINGLET_RETURN_IF_ERROR(ParseAddress(options_.relay, &at));
+    RINGLET_RETURN_IF_ERROR(ParseAddress(options_.relay, &host));
   }
-  if (lookup == nullptr) lookup = std::make_unique<NameLookup>(at);
+  if (lookup == nullptr) lookup = std::make_unique<NameLookup>(host);
   *done = lookup->done();
   if (!*done) {
     return Error(Code::kUnavailable,
-                 "the resolver has not yet found the name %s", at.host.c_str());
+                 "the resolver has not yet found the name %s",
+                 host.host.c_str());
   }
   std::vector<sockaddr_storage> addresses;
   const Status found = lookup->Answer(&addresses);
