@@ -517,8 +517,8 @@ DEFECTS = {
          ("net_doctor", "ExchangeTest.LargeFramesDoNotArrive_IsStalled")),
     "doctor: the greatest limit of memory counts":
         ("net/doctor/host_checks.cc",
-         "return a.left < b.left;",
-         "return a.left > b.left;",
+         "return a.available < b.available;",
+         "return a.available > b.available;",
          ("net_doctor", "HostChecksTest.CheckMemory_LeastLimit_ErrorNamesIt")),
     # net/relay
     "relay: the timer of silent connections fires once":

@@ -97,7 +97,8 @@ std::string TextOf(const ClassWeights& class_weight) {
 // `kind` is "classes" or "columns". The position of a name in the worker's own
 // file gives a class its number, and a value its place.
 void AddNames(const std::string& kind, const std::vector<std::string>& names,
-              const std::string& suffix, bool own, Fingerprint* f) {
+              const std::string& suffix, bool learned_by_worker,
+              Fingerprint* f) {
   constexpr size_t kMaxShown = 1000;  // bytes
   std::string text;
   Fnv1a all;
@@ -107,7 +108,7 @@ void AddNames(const std::string& kind, const std::vector<std::string>& names,
   }
   f->Add("the names of the " + kind + suffix,
          text.empty() ? "none" : text.substr(0, kMaxShown));
-  if (own) {
+  if (learned_by_worker) {
     f->Advise("the names of the " + kind + suffix,
               "each worker learns them from its own examples; begin with a "
               "saved model that has them, or use numbers");

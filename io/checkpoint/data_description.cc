@@ -299,7 +299,7 @@ Status ReadEncoding(const Json& json, TableEncoding* encoding) {
 struct WindowsField {
   const char* key;
   int64_t TimeseriesOptions::*value;
-  int64_t least;
+  int64_t min_value;
 };
 constexpr WindowsField kWindows[] = {
     {"sequence_length", &TimeseriesOptions::sequence_length, 1},
@@ -330,7 +330,7 @@ Status ReadWindows(const Json& json, int64_t inputs,
   constexpr int64_t kMaxRows = int64_t{1} << 30;
   for (const WindowsField& field : kWindows) {
     int64_t* const value = &(windows.*field.value);
-    if (json[field.key].ToInt64(value) && *value >= field.least &&
+    if (json[field.key].ToInt64(value) && *value >= field.min_value &&
         *value <= kMaxRows) {
       continue;
     }

@@ -34,13 +34,13 @@ struct Activity {
   void Take(const EventRecord* record) {
     const bool waiting = record->is("wait") || record->is("waited");
     if (waiting || record->ends_view()) {
-      within = record->step > after;
+      in_step = record->step > after;
       step = std::max(record->step, after);
     } else if (record->is("steps") || record->is("epoch") ||
                record->is("fit") || record->is("save") || record->is("check")) {
       // A "fit" may be a rollback to an earlier step.
       if (record->is("fit")) step = after = 0;
-      within = within && record->step < step;
+      in_step = in_step && record->step < step;
       after = std::max(after, record->step);
       step = std::max(step, after);
     }
@@ -51,10 +51,10 @@ struct Activity {
     if (record->ends_view()) ended = record;
     if (record->begins_view()) waits = ended = nullptr;
   }
-  int64_t after = 0;    // the last step that was certainly completed
-  int64_t step = 0;     // the last known step
-  bool within = false;  // it was not completed
-  bool fits = false;    // training has begun
+  int64_t after = 0;     // the last step that was certainly completed
+  int64_t step = 0;      // the last known step
+  bool in_step = false;  // it was not completed
+  bool fits = false;     // training has begun
   const EventRecord* waits = nullptr;
   const EventRecord* ended = nullptr;  // what ended its view; it has no other
 };
@@ -62,7 +62,7 @@ struct Activity {
 // Returns the worker's position and, with `with_activity`, its activity.
 std::string ActivityText(const Activity& activity, bool with_activity) {
   std::string out = activity.step > 0
-                        ? (activity.within ? "in step " : "after step ") +
+                        ? (activity.in_step ? "in step " : "after step ") +
                               std::to_string(activity.step)
                     : activity.fits ? "in its first second of training"
                                     : "before the first step";

@@ -198,7 +198,7 @@ void CheckCores(const CpuFacts& cpu, Findings* out) {
 
 void CheckPlannedMemory(const MemoryFacts& memory, Findings* out) {
   const struct {
-    uint64_t left;
+    uint64_t available;
     const char *what, *fix;
   } limits[] = {
       {memory.available, "the host has available",
@@ -206,20 +206,21 @@ void CheckPlannedMemory(const MemoryFacts& memory, Findings* out) {
       {memory.group, "the control group has left",
        "raise its memory.max (systemd: MemoryMax=)"},
       {memory.limit, "RLIMIT_AS leaves", "raise it: ulimit -v unlimited"}};
-  const auto& least = *std::min_element(
+  const auto& tightest = *std::min_element(
       std::begin(limits), std::end(limits),
-      [](const auto& a, const auto& b) { return a.left < b.left; });
+      [](const auto& a, const auto& b) { return a.available < b.available; });
   const std::string needs =
       "training takes " + BytesText(memory.needed) + " (ringlet plan)";
-  if (least.left == kUnlimited) return AddOk("memory", needs, out);
+  if (tightest.available == kUnlimited) return AddOk("memory", needs, out);
   const std::string text =
-      needs + ", and " + least.what + " " + BytesText(least.left);
+      needs + ", and " + tightest.what + " " + BytesText(tightest.available);
   const std::string fix =
-      std::string(least.fix) +
+      std::string(tightest.fix) +
       ", use a smaller batch_size, or read the data from disk (\"in_memory\": "
       "false)";
-  if (memory.needed > least.left) return AddError("memory", text, fix, out);
-  if (memory.needed > least.left / 10 * 9) {
+  if (memory.needed > tightest.available)
+    return AddError("memory", text, fix, out);
+  if (memory.needed > tightest.available / 10 * 9) {
     return AddWarning("memory", text, fix, out);
   }
   AddOk("memory", text, out);

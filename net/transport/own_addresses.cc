@@ -171,14 +171,14 @@ struct OwnAddressSearch::State {
   std::mutex mutex;  // guards what follows
   bool done = false;
   Status status;
-  OwnAddresses own;
+  OwnAddresses addresses;
 
   void Run(const std::vector<Address>& hosts, int worker, double seconds) {
     OwnAddresses found;
     const Status result = FindOwnAddresses(hosts, worker, seconds, &found);
     const std::lock_guard<std::mutex> lock(mutex);
     status = result;
-    own = std::move(found);
+    addresses = std::move(found);
     done = true;
   }
 };
@@ -209,7 +209,7 @@ bool OwnAddressSearch::done() const {
 
 Status OwnAddressSearch::Answer(OwnAddresses* own_addresses) const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  *own_addresses = state_->own;
+  *own_addresses = state_->addresses;
   return state_->status;
 }
 

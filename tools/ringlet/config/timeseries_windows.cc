@@ -14,7 +14,7 @@ Status CheckWindowsAsTrained(const TimeseriesOptions& windows,
                              const TimeseriesOptions& trained, bool targets) {
   const struct {
     const char* key;
-    int64_t own, trained;
+    int64_t value, trained;
   } numbers[] = {
       {"sequence_length", windows.sequence_length, trained.sequence_length},
       {"sampling_rate", windows.sampling_rate, trained.sampling_rate},
@@ -25,10 +25,10 @@ Status CheckWindowsAsTrained(const TimeseriesOptions& windows,
       "train for another, let \"model\" be its layers, and give its file with "
       "--init";
   for (const auto& number : numbers) {
-    if (number.own == number.trained) continue;
+    if (number.value == number.trained) continue;
     return InvalidArgument("%s: is %" PRId64
                            ", but the model was trained with %" PRId64 "; %s",
-                           number.key, number.own, number.trained, kAdvice);
+                           number.key, number.value, number.trained, kAdvice);
   }
   if (!targets || windows.target_columns == trained.target_columns)
     return Status();
