@@ -39,6 +39,10 @@ struct ExportCOptions {
   Dataset calibration;
   // If not empty, the report's data.
   Dataset test;
+  // If not 0, the file also trains the layers that Compile trains, with the
+  // optimizer and the loss, in steps of at most so many examples
+  // (docs/deploy.md).
+  int64_t train_batch = 0;
   FileSystem* files = PosixFiles();
 };
 

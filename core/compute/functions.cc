@@ -166,6 +166,12 @@ double Pow(double x, double y) {
   return ExpOfPair(Product(LogPair(x), {y, 0}));
 }
 
+double LogWithRest(double x, double* rest) {
+  const Pair log = LogPair(x);
+  *rest = log.low;
+  return log.high;
+}
+
 double CosPi(double x) {
   const double a = std::fabs(x) - 2 * std::floor(std::fabs(x) / 2);
   const double shifted = 2 * a + kRound;

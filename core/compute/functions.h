@@ -222,7 +222,10 @@ double Expm1(double x);
 double Log(double x);
 double Log1p(double x);
 double Pow(double x, double y);
-double CosPi(double x);            // cos(pi x)
+double CosPi(double x);  // cos(pi x)
+// log(x) and the part of it beyond a double, for a finite x > 0. Pow(x, y) is
+// the exponential of their product with y.
+double LogWithRest(double x, double* rest);
 double Atan2(double y, double x);  // its error is at most 4 units
 
 }  // namespace math

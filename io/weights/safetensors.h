@@ -76,6 +76,10 @@ class SafetensorsWriter {
     return Plan(spans, std::move(metadata), Options());
   }
   int64_t file_bytes() const { return file_bytes_; }
+  // The bytes before the tensors, and those of the footer before the tensors'
+  // checksums.
+  const std::string& header() const { return header_; }
+  std::string FooterStart() const;
   // Writes the whole file sequentially, in large pieces.
   Status Write(File* file) const;
 

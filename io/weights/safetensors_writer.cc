@@ -177,18 +177,22 @@ Status SafetensorsWriter::Plan(const std::vector<StateSpan>& spans,
   return Status();
 }
 
+std::string SafetensorsWriter::FooterStart() const {
+  std::string footer(kFooterMagic, 8);
+  AppendLittle(static_cast<uint64_t>(file_bytes_), &footer);
+  AppendLittle(Crc32c(header_.data(), header_.size()), &footer);
+  return footer;
+}
+
 Status SafetensorsWriter::Write(File* file) const {
-  std::vector<unsigned char> footer(kFooterFixedBytes + 4 * entries_.size());
-  std::memcpy(footer.data(), kFooterMagic, 8);
-  StoreLittle(static_cast<uint64_t>(file_bytes_), &footer[8]);
-  StoreLittle(Crc32c(header_.data(), header_.size()), &footer[16]);
+  std::string footer = FooterStart();
   Output output(file);
   RINGLET_RETURN_IF_ERROR(output.Append(header_.data(), header_.size()));
   for (size_t i = 0; i < entries_.size(); ++i) {
     uint32_t crc = 0;
     RINGLET_RETURN_IF_ERROR(
         AppendTensor(entries_[i].span, entries_[i].storage, &output, &crc));
-    StoreLittle(crc, &footer[kFooterFixedBytes + 4 * i]);
+    AppendLittle(crc, &footer);
   }
   if (options_.profile) {
     RINGLET_RETURN_IF_ERROR(output.Append(footer.data(), footer.size()));

@@ -29,8 +29,9 @@ _ringlet() {
     [report]='--out --help'
     [diff]='--json --help'
     [export]='--format --out --all --softmax --name --with-preprocessing
-              --anomaly --score --quantize --data --init --init-layout
-              --by-name --skip-mismatch --help'
+              --anomaly --score --quantize --data --train --optimizer
+              --learning-rate --batch --init --init-layout --by-name
+              --skip-mismatch --help'
   )
   if [ "$COMP_CWORD" = 1 ]; then
     COMPREPLY=($(compgen -W "${!flags[*]} --help --version" -- "$word"))

@@ -9,6 +9,7 @@
 #include "c_header.h"
 #include "c_interface.h"
 #include "c_model.h"
+#include "c_training.h"
 #include "ringlet/custom_layer.h"
 #include "ringlet/fit.h"
 
@@ -101,6 +102,28 @@ Status Measure(Model* model, const Int8Model& int8, const Dataset& data,
   return Evaluate(&whole, data, &report->after);
 }
 
+Status MakeTraining(Model* model, const ExportCOptions& options,
+                    CTraining* training, CInterface* interface) {
+  constexpr int64_t kMostExamples = 1 << 20;
+  if (options.train_batch < 1 || options.train_batch > kMostExamples) {
+    return InvalidArgument("a step has from 1 to %lld examples, not %lld",
+                           static_cast<long long>(kMostExamples),
+                           static_cast<long long>(options.train_batch));
+  }
+  if (options.softmax || options.with_preprocessing || interface->int8 ||
+      options.anomaly_score != ReconstructionError::kNone) {
+    return InvalidArgument(
+        "a C file that trains is of floats, without softmax, preprocessing or "
+        "anomaly score");
+  }
+  RINGLET_RETURN_IF_ERROR(training->Make(*model, options.train_batch));
+  interface->batch = training->batch;
+  interface->takes_classes = training->loss.takes_classes();
+  interface->targets = training->loss.targets(model->output_shape());
+  interface->state_bytes = training->state_bytes();
+  return Status();
+}
+
 }  // namespace
 
 Status ExportC(Model* model, const std::string& path,
@@ -109,7 +132,13 @@ Status ExportC(Model* model, const std::string& path,
   CInterface interface;
   RINGLET_RETURN_IF_ERROR(
       MakeCInterface(*model, options, &interface).Annotate("%s", path.c_str()));
-  CModel c(model, interface);
+  CTraining training;
+  const bool trains = options.train_batch != 0;
+  if (trains) {
+    RINGLET_RETURN_IF_ERROR(MakeTraining(model, options, &training, &interface)
+                                .Annotate("%s", path.c_str()));
+  }
+  CModel c(model, interface, trains ? &training : nullptr);
   RINGLET_RETURN_IF_ERROR(
       c.AddLayers(options.softmax).Annotate("%s", path.c_str()));
   Int8Model int8;

@@ -73,6 +73,10 @@ std::string CHeaderText(const CInterface& c) {
   if (!c.classes.empty()) {
     text += define("CLASSES", static_cast<int64_t>(c.classes.size()));
   }
+  if (c.batch > 0) {
+    text += define("BATCH", c.batch) + define("TARGETS", c.targets) +
+            define("STATE", c.state_bytes);
+  }
   return text + "\n" + CDeclarations(c) +
          "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
 }

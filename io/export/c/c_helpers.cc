@@ -4,6 +4,8 @@
 
 #include "c_helpers.h"
 
+#include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "../../../core/base/number_text.h"
@@ -13,11 +15,7 @@
 namespace ringlet {
 namespace {
 
-constexpr struct {
-  const char* name;
-  const char* needs;  // the names of functions that it calls
-  const char* text;
-} kHelpers[] = {
+constexpr CHelperRow kHelpers[] = {
     {"sigmoid", "", R"(
 static float sigmoid(float x) {
   const float e = expf(x < 0 ? x : -x);
@@ -172,7 +170,7 @@ static void pool(const float* x, float* y, const int* g) {
           ++count;
         }
       }
-      for (k = 0; !g[14] && k < c; ++k) y[k] /= (float)count;
+      for (k = 0; !g[14] && k < c; ++k) y[k] *= 1.0f / (float)count;
     }
   }
 }
@@ -731,14 +729,28 @@ bool CHelpers::Has(const char* name) const {
   return names_.find(' ' + std::string(name) + ' ') != std::string::npos;
 }
 
-std::string CHelperTexts(const CHelpers& helpers) {
+// Begins with the last row, since a row calls functions of earlier ones.
+static void PrependTexts(const CHelperTable& table, const CHelperTable& others,
+                         CHelpers* needed, std::string* text) {
+  for (size_t i = table.count; i-- > 0;) {
+    const CHelperRow& row = table.rows[i];
+    const auto has_name = [&](const CHelperRow& other) {
+      return std::strcmp(row.name, other.name) == 0;
+    };
+    if (!needed->Has(row.name) ||
+        std::any_of(others.rows, others.rows + others.count, has_name)) {
+      continue;
+    }
+    text->insert(0, row.text);
+    needed->Add(row.needs);
+  }
+}
+
+std::string CHelperTexts(const CHelpers& helpers, const CHelperTable& others) {
   std::string text;
   CHelpers needed = helpers;
-  for (auto row = std::rbegin(kHelpers); row != std::rend(kHelpers); ++row) {
-    if (!needed.Has(row->name)) continue;
-    text.insert(0, row->text);
-    needed.Add(row->needs);
-  }
+  PrependTexts({kHelpers, std::size(kHelpers)}, others, &needed, &text);
+  PrependTexts(others, {}, &needed, &text);
   for (const Cell cell :
        {Cell::kSimple, Cell::kLstm, Cell::kGruAfter, Cell::kGruBefore}) {
     if (!needed.Has(int8::StepName(cell))) continue;

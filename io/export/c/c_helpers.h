@@ -5,6 +5,7 @@
 #ifndef RINGLET_IO_EXPORT_C_C_HELPERS_H_
 #define RINGLET_IO_EXPORT_C_C_HELPERS_H_
 
+#include <cstddef>
 #include <string>
 
 #include "../lowering.h"
@@ -34,8 +35,19 @@ std::string CNumber(float value);
 // `bytes` as a string: "a\"b".
 std::string CString(const std::string& bytes);
 
-// These functions and those that they call; each precedes its uses.
-std::string CHelperTexts(const CHelpers& helpers);
+struct CHelperRow {
+  const char* name;
+  const char* needs;  // the names of functions that it calls
+  const char* text;
+};
+struct CHelperTable {
+  const CHelperRow* rows = nullptr;
+  size_t count = 0;
+};
+// These functions and those that they call; each precedes its uses. A function
+// of `others` replaces the one of the same name.
+std::string CHelperTexts(const CHelpers& helpers,
+                         const CHelperTable& others = {});
 
 // A function that replaces n numbers x by the expression.
 std::string CFunction(const std::string& name, const std::string& expression);

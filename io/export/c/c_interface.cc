@@ -82,12 +82,15 @@ std::string Joined(const std::vector<CArgument>& arguments, const Each& each) {
   return text;
 }
 
+std::string InputsOf(const CInterface& c, const char* type) {
+  return Joined(c.inputs, [&](const CArgument& argument) {
+    return std::string("const ") + type + "* " + argument.name;
+  });
+}
+
 std::string PredictFrom(const CInterface& c, const char* ending,
                         const char* type) {
-  const auto input = [&](const CArgument& argument) {
-    return std::string("const ") + type + "* " + argument.name;
-  };
-  return "int " + c.name + "_predict" + ending + "(" + Joined(c.inputs, input) +
+  return "int " + c.name + "_predict" + ending + "(" + InputsOf(c, type) +
          ", " + COutputs(c) + ")";
 }
 
@@ -125,6 +128,27 @@ std::string AnomalyScore(const CInterface& c) {
 std::string Encode(const CInterface& c, const char* wrong) {
   if (!c.table) return "";
   return std::string("  if (encode(in) != 0) return ") + wrong + ";\n";
+}
+
+std::string TrainDeclarations(const CInterface& c) {
+  return "/* One example of a step, with its " +
+         std::string(c.takes_classes ? "class" : "targets") +
+         " y; the last one updates the weights. *loss, unless 0,\n   becomes "
+         "its loss. Returns 0, or 1 for a class that is not one. */\n" +
+         TrainSignature(c) +
+         ";\n/* The next steps have so many examples, at most " +
+         std::to_string(c.batch) +
+         ", as they have without a call.\n   Examples since "
+         "the last update are dropped. Returns 0, or 1 for another number. "
+         "*/\nint " +
+         c.name +
+         "_begin(int examples);\n/* The state, after an update, as the " +
+         std::to_string(c.state_bytes) +
+         " bytes of a safetensors file; and back.\n"
+         "   Returns 0, 1 for another model's state or 2 for a damaged one. "
+         "*/\nvoid " +
+         c.name + "_save(unsigned char* bytes);\nint " + c.name +
+         "_load(const unsigned char* bytes, int count);\n";
 }
 
 std::string ClassNames(const CInterface& c) {
@@ -186,9 +210,16 @@ std::string COutputs(const CInterface& c) {
   });
 }
 
-std::string COutputNames(const CInterface& c) {
-  return Joined(c.outputs,
+std::string CNames(const std::vector<CArgument>& arguments) {
+  return Joined(arguments,
                 [](const CArgument& argument) { return argument.name; });
+}
+
+std::string CInputs(const CInterface& c) { return InputsOf(c, "float"); }
+
+std::string TrainSignature(const CInterface& c) {
+  return "int " + c.name + "_train(" + CInputs(c) + ", const " +
+         (c.takes_classes ? "int" : "float") + "* y, float* loss)";
 }
 
 std::string PredictSignature(const CInterface& c) {
@@ -225,6 +256,7 @@ std::string CDeclarations(const CInterface& c) {
   if (c.int8) {
     text += PredictInt8(c) + ";\n";
   }
+  if (c.batch > 0) text += TrainDeclarations(c);
   if (c.anomaly_score == ReconstructionError::kNone) return text;
   return text + "/* The mean " +
          (c.anomaly_score == ReconstructionError::kSquared ? "squared"

@@ -51,6 +51,10 @@ struct CInterface {
     return table ? sizeof(float) * static_cast<size_t>(in().elements()) : 0;
   }
   ReconstructionError anomaly_score = ReconstructionError::kNone;
+  // Of a file that trains; 0 if it does not.
+  int64_t batch = 0;
+  int64_t targets = 0, state_bytes = 0;
+  bool takes_classes = false;
 };
 
 // An error if `model` does not fit the options.
@@ -61,9 +65,13 @@ Status MakeCInterface(const Model& model, const ExportCOptions& options,
 std::string UpperName(const std::string& name);
 // "   in:    ", for the first comment.
 std::string CLabel(const std::string& name);
-// "float* out", and "out".
+// "float* out".
 std::string COutputs(const CInterface& c);
-std::string COutputNames(const CInterface& c);
+// "const float* in", and "in".
+std::string CInputs(const CInterface& c);
+std::string CNames(const std::vector<CArgument>& arguments);
+// The function that trains, without a body.
+std::string TrainSignature(const CInterface& c);
 // The function of floats, without a body.
 std::string PredictSignature(const CInterface& c);
 // The function of int8 numbers, without a body.

@@ -165,6 +165,7 @@ void CModel::PRelu() {
 // Neighbouring axes are treated as one. If they are not the last, x is
 // transposed and transposed back.
 void CModel::Softmax() {
+  if (IsLogits()) return CopyIfNeeded();
   helpers_.Add("softmax");
   const Shape& x = XShape();
   const int first = p_->first_axis, end = first + p_->num_axes;

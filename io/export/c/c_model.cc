@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <climits>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -12,6 +13,7 @@
 
 #include "../../files/atomic_file.h"
 #include "c_helpers.h"
+#include "c_training_texts.h"
 
 namespace ringlet {
 namespace {
@@ -19,7 +21,9 @@ namespace {
 // Elements of one array, so that an int can count its bytes.
 constexpr int kMax = INT32_MAX / static_cast<int>(sizeof(float));
 
-bool HasWord(const std::string& text, const std::string& word) {
+}  // namespace
+
+bool CModel::HasWord(const std::string& text, const std::string& word) {
   const auto is_part = [&](size_t at) {
     return at < text.size() &&
            (std::isalnum(static_cast<unsigned char>(text[at])) != 0 ||
@@ -32,8 +36,6 @@ bool HasWord(const std::string& text, const std::string& word) {
   }
   return at != std::string::npos;
 }
-
-}  // namespace
 
 Status CModel::CheckModel() const {
   for (const Variable& v : model_.variables()) {
@@ -92,6 +94,8 @@ std::string CModel::AddConstant(const Constant& constant) {
 }
 
 std::string CModel::Weight(const Variable* v) {
+  if (IsTrained(v))
+    return "(weights + " + std::to_string(v->gradient_offset) + ")";
   return v == nullptr ? "0" : AddConstant({floats_ + v->offset, {}, v->size()});
 }
 
@@ -122,7 +126,7 @@ std::string CModel::FunctionOf(const std::string& expression) {
 }
 
 std::string CModel::FunctionOf(Activation activation) {
-  const char* const expression = CExpression(activation, &helpers_);
+  const char* const expression = Expression(activation);
   return FunctionOf(std::string(expression == nullptr ? "x" : expression));
 }
 
@@ -131,11 +135,21 @@ void CModel::ApplyExpression(const std::string& expression) {
        static_cast<long long>(YShape().elements()));
 }
 
-void CModel::ApplyActivation(Activation activation) {
-  if (activation == kLinear) return;
+const char* CModel::Expression(Activation activation) {
+  const char* const exact =
+      Trains() ? ExactExpression(activation, false, &helpers_) : nullptr;
+  if (exact != nullptr) return exact;
   const char* const expression = CExpression(activation, &helpers_);
+  if (expression != nullptr) NoteInexact(*p_);
+  return expression;
+}
+
+void CModel::ApplyActivation(Activation activation) {
+  if (activation == kLinear || IsLogits()) return;
+  const char* const expression = Expression(activation);
   if (expression != nullptr) return ApplyExpression(expression);
   const bool log = activation == kLogSoftmax;
+  if (log) NoteInexact(*p_);
   const auto width = static_cast<long long>(YShape().back());
   helpers_.Add(log ? "log_softmax" : "softmax");
   Call("%ssoftmax(%s, %lld, %lld)", log ? "log_" : "", Y().c_str(),
@@ -213,16 +227,18 @@ Status CModel::AddLayers(bool softmax) {
   for (const Primitive& p : lowering_.primitives) {
     kinds.push_back({IsView(p), RowOf(p.kind).in_place});
   }
+  if (Trains()) RINGLET_RETURN_IF_ERROR(FindChain());
   const std::vector<bool> uses_in(interface_.inputs.size(), !interface_.scale);
-  slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds, Outputs(),
-                                    uses_in, /*uses_out=*/true);
+  slots_ = std::make_unique<CSlots>(
+      lowering_.primitives, kinds, Outputs(), uses_in, /*uses_out=*/!Trains(),
+      Trains() ? At(chain_.back()).inputs[0] : INT_MAX);
   const auto count = static_cast<int>(lowering_.primitives.size());
   for (index_ = 0; index_ < count; ++index_) {
     p_ = &At(index_);
     too_large_ |= YShape().elements() > kMax;
     Emit();
   }
-  CopyOutputs();
+  Trains() ? AddGradients() : CopyOutputs();
   if (softmax) RINGLET_RETURN_IF_ERROR(AddSoftmax());
   arena_bytes_ = slots_->Place(sizeof(float));
   if (!not_finite_.empty()) {
@@ -237,6 +253,10 @@ Status CModel::AddLayers(bool softmax) {
 std::string CModel::Comment() const {
   int64_t flash = 0;
   for (const Constant& constant : constants_) flash += 4 * constant.count;
+  if (Trains()) {
+    flash += 4 * training_->numbers() +
+             static_cast<int64_t>(training_->header.size());
+  }
   std::string text =
       "/* A model for one example at a time, written by "
       "ringlet " RINGLET_VERSION ".\n\n";
@@ -255,27 +275,35 @@ std::string CModel::Comment() const {
     add(out.name, floats(out.shape.elements(), out.shape.ToString()));
   }
   add("flash", std::to_string(flash) + " bytes of weights, and the code");
-  add("RAM", std::to_string(arena_bytes_ + interface_.row_bytes()) +
-                 " bytes, and in and out");
+  int64_t ram = static_cast<int64_t>(arena_bytes_ + interface_.row_bytes());
+  if (Trains()) ram += training_->memory_bytes() + 4 * sums_;
+  add("RAM", std::to_string(ram) + " bytes, and in and out");
+  if (Trains()) text += training_->Comment() + ExactnessComment();
   return text +
          "\n   CC = arm-none-eabi-gcc\n"
          "   CFLAGS = -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 "
          "-mfloat-abi=hard -std=c99 -O2\n"
-         "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
-         "#include <math.h>\n\n" +
-         CDeclarations(interface_);
+         "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n" +
+         (inexact_ != nullptr || !Trains() ? "#include <math.h>\n\n" : "") +
+         (Trains() ? training_->Includes() : "") + CDeclarations(interface_);
+}
+
+std::string CModel::BuffersText() const {
+  std::string text;
+  for (int b = 0; b < slots_->num_buffers(); ++b) {
+    text += (Trains() ? "static " : "  ") + std::string("float* const b") +
+            std::to_string(b) + " = arena + " +
+            std::to_string(slots_->offset(b) / sizeof(float)) + ";\n";
+  }
+  return text;
 }
 
 std::string CModel::Functions() const {
+  if (Trains()) return TrainingFunctions();
   const std::string head = interface_.scale
                                ? "static void run(" + COutputs(interface_) + ")"
                                : PredictSignature(interface_);
-  std::string text = "\n" + head + " {\n" + numbers_;
-  for (int b = 0; b < slots_->num_buffers(); ++b) {
-    text += "  float* const b" + std::to_string(b) + " = arena + " +
-            std::to_string(slots_->offset(b) / sizeof(float)) + ";\n";
-  }
-  text += calls_;
+  std::string text = "\n" + head + " {\n" + numbers_ + BuffersText() + calls_;
   // Arguments of which the calls have no word, such as the scaled input's
   // memory.
   for (const auto* const arguments :
@@ -295,7 +323,7 @@ std::string CModel::Functions() const {
   return text + "}\n" +
          CPredictions(interface_, "  float* const to = " + x + ";\n",
                       "to[i] = x;",
-                      "  run(" + COutputNames(interface_) + ");\n");
+                      "  run(" + CNames(interface_.outputs) + ");\n");
 }
 
 Status CModel::Write(FileSystem* files, const std::string& path) const {
@@ -316,7 +344,8 @@ Status CModel::Write(FileSystem* files, const std::string& path) const {
     }
     text += "\n};\n";
   }
-  text += CHelperTexts(helpers_);
+  if (Trains()) text += training_->Memory(floats_);
+  text += CHelperTexts(helpers_, Trains() ? TrainingHelpers() : CHelperTable());
   for (size_t i = 0; i < expressions_.size(); ++i) {
     text += CFunction("each" + std::to_string(i), expressions_[i]);
   }

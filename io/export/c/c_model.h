@@ -15,15 +15,19 @@
 #include "c_interface.h"
 #include "c_shapes.h"
 #include "c_slots.h"
+#include "c_training.h"
 #include "ringlet/model.h"
 
 namespace ringlet {
 
 class CModel {
  public:
-  // `interface` outlives the CModel.
-  CModel(Model* model, const CInterface& interface)
-      : model_(*model), floats_(model->weights()), interface_(interface) {}
+  // `interface` and `training` outlive the CModel. `training` may be null.
+  CModel(Model* model, const CInterface& interface, const CTraining* training)
+      : model_(*model),
+        floats_(model->weights()),
+        interface_(interface),
+        training_(training) {}
 
   Status AddLayers(bool softmax);
   Status Write(FileSystem* files, const std::string& path) const;
@@ -35,6 +39,13 @@ class CModel {
     bool in_place;
   };
   static const Row kRows[];
+  // How a gradient passes a primitive, in memory d (c_gradients.cc).
+  struct GradientRow {
+    Primitive::Kind kind;
+    void (CModel::*write)();
+    bool in_place;  // the gradient of the input replaces that of the output
+  };
+  static const GradientRow kGradientRows[];
   struct Constant {
     const float* floats;        // numbers of the model; if null, see values
     std::vector<float> values;  // other constants
@@ -77,11 +88,47 @@ class CModel {
   void Sound();
   void Mask();
 
+  // Gradients, of a model that is trained (c_gradients.cc).
+  bool Trains() const { return training_ != nullptr; }
+  bool IsTrained(const Variable* weight) const {
+    return Trains() && weight != nullptr && weight->trained();
+  }
+  bool IsTrained(const Primitive& p) const {
+    return IsTrained(p.kernel) || IsTrained(p.bias);
+  }
+  // The present primitive leaves its activation to the loss.
+  bool IsLogits() const {
+    return Trains() && training_->takes_logits && index_ == chain_[0];
+  }
+  // The present layer may have other bits than the trainer's.
+  void NoteInexact(const Primitive& p) {
+    if (inexact_ == nullptr) inexact_ = p.layer;
+  }
+  Status FindChain();
+  Status CheckGradient(int index) const;
+  Status RefuseToTrain(const Primitive& p, const char* why) const;
+  void AddGradients();
+  void DropGradient() {}
+  void ProductGradient();
+  void ConvGradient();
+  void PoolGradient();
+  void SlopeGradient();
+  void SoftmaxGradient();
+  void ScaleGradient();
+  void ApplySlope(Activation activation);
+  void ApplySlopeExpression(const std::string& expression);
+  void RowGradient(const Variable* weight, const std::string& x, int64_t n,
+                   int64_t block);
+  std::string GradientOf(const Variable* weight) const;
+  bool PassesGradient() const { return index_ != chain_.back(); }
+  std::string ExactnessComment() const;
+  std::string TrainingFunctions() const;
+
   Status CheckModel() const;
   Status CheckCountable() const;
   static const Row& RowOf(Primitive::Kind kind);
   std::string NewBuffer(int64_t floats) {
-    return "b" + std::to_string(slots_->AddBuffer(floats, index_));
+    return "b" + std::to_string(slots_->AddBuffer(floats, index_, index_));
   }
   const Primitive& At(int index) const {
     return lowering_.primitives[static_cast<size_t>(index)];
@@ -105,6 +152,8 @@ class CModel {
   // Calls conv() or conv_transpose().
   void CallConv(const char* function);
   void ApplyExpression(const std::string& expression);
+  // The expression of an activation of one number, or null.
+  const char* Expression(Activation activation);
   // The name of the function that applies an activation of one number.
   std::string FunctionOf(Activation activation);
   std::string FunctionOf(const std::string& expression);
@@ -112,12 +161,15 @@ class CModel {
   void Copy(const std::string& x, const std::string& y, const CInts& axes);
   // Copies x to y unless they are one.
   void CopyIfNeeded();
+  static bool HasWord(const std::string& text, const std::string& word);
+  std::string BuffersText() const;
   std::string Comment() const;
   std::string Functions() const;
 
   Model& model_;
   const float* floats_;
   const CInterface& interface_;
+  const CTraining* const training_;
   Lowering lowering_;
   std::unique_ptr<CSlots> slots_;
   size_t arena_bytes_ = 0;
@@ -128,6 +180,17 @@ class CModel {
   CHelpers helpers_;
   bool too_large_ = false;  // some size is too large for an int in C
   std::string not_finite_;  // a layer with infinite or NaN constants
+
+  // Of training: the primitives from the output to the first trained one, the
+  // functions of slopes, the calls for gradients, those after the last example
+  // of a step and those that copy the output, and the first layer
+  // without the trainer's bits.
+  std::vector<int> chain_;
+  std::vector<std::string> slopes_;
+  std::string gradient_calls_, end_calls_, output_calls_;
+  const Layer* inexact_ = nullptr;
+  int64_t sums_ = 0;    // floats of earlier blocks of gradients
+  std::string d_, dx_;  // the gradient of the present output, and of its input
 
   // The present primitive.
   int index_ = 0;

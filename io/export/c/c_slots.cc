@@ -10,9 +10,10 @@ namespace ringlet {
 
 CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
                const std::vector<int>& outputs,
-               const std::vector<bool>& uses_in, bool uses_out)
+               const std::vector<bool>& uses_in, bool uses_out, int kept)
     : primitives_(primitives),
       kinds_(std::move(kinds)),
+      kept_(kept),
       slots_(primitives.size()) {
   const std::vector<int> last = LastReads(outputs);
   const auto count = static_cast<int>(primitives.size());
@@ -55,6 +56,9 @@ std::vector<int> CSlots::LastReads(const std::vector<int>& outputs) const {
   for (const int output : outputs) {
     last[static_cast<size_t>(Root(output))] = count;
   }
+  for (int i = count; i-- > 0 && i >= kept_;) {
+    last[static_cast<size_t>(Root(i))] = GradientTime(Root(i));
+  }
   return last;
 }
 
@@ -78,8 +82,8 @@ bool CSlots::MayReplaceInput(int i, const std::vector<int>& last) const {
          At(inputs[0]).output == At(i).output;
 }
 
-int CSlots::AddBuffer(int64_t elements, int i) {
-  buffers_.push_back({elements, i, i});
+int CSlots::AddBuffer(int64_t elements, int first, int last) {
+  buffers_.push_back({elements, first, last});
   return num_buffers() - 1;
 }
 

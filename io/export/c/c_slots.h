@@ -7,6 +7,7 @@
 #ifndef RINGLET_IO_EXPORT_C_C_SLOTS_H_
 #define RINGLET_IO_EXPORT_C_C_SLOTS_H_
 
+#include <climits>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,9 +39,11 @@ class CSlots {
   // caller's memory, otherwise in a buffer of the CSlots. `uses_out` says the
   // same of the outputs. An output that is a view of an input has the input's
   // slot, and the caller of CSlots must copy it.
+  // From primitive `kept` on, an output is kept for its gradient, which is
+  // computed at GradientTime().
   CSlots(const Primitives& primitives, std::vector<Kind> kinds,
          const std::vector<int>& outputs, const std::vector<bool>& uses_in,
-         bool uses_out);
+         bool uses_out, int kept = INT_MAX);
 
   int Root(int index) const;
   const CSlot& SlotOf(int index) const {
@@ -50,8 +53,11 @@ class CSlots {
   int BufferOf(int index) const {
     return SlotOf(index).is_buffer() ? SlotOf(index).index : -1;
   }
-  // Adds a buffer for this primitive only.
-  int AddBuffer(int64_t elements, int index);
+  // Adds a buffer for these times; a primitive's time is its index.
+  int AddBuffer(int64_t elements, int first, int last);
+  int GradientTime(int index) const {
+    return 2 * static_cast<int>(primitives_.size()) - index;
+  }
 
   // Places elements of `element` bytes each. Returns the bytes of all buffers.
   size_t Place(size_t element);
@@ -74,6 +80,7 @@ class CSlots {
 
   const Primitives& primitives_;
   const std::vector<Kind> kinds_;
+  const int kept_;
   std::vector<CSlot> slots_;  // the slots of primitives that are not views
   std::vector<Buffer> buffers_;
   LifetimePlan plan_;

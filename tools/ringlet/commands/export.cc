@@ -15,6 +15,7 @@
 #include "core/base/state_names.h"
 #include "core/base/text.h"
 #include "core/layers/layer_kind.h"
+#include "export_training.h"
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
 #include "io/files/file_system.h"
@@ -139,20 +140,34 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
   return file.Commit();
 }
 
+// Replaces the weights that the file of --init has, such as those that a C file
+// has trained.
+Status LoadSomeWeights(const InitFlags& init, Model* model) {
+  LoadWeightsOptions options;
+  options.by_name = true;
+  options.files = CommandFileSystem();
+  options.warn = [](const std::string&) {};
+  WeightsReport report;
+  RINGLET_RETURN_IF_ERROR(
+      LoadWeights(model, init.path, options, &report).Annotate("--init"));
+  if (!report.loaded.empty() && report.unexpected.empty()) return Status();
+  return InvalidArgument("--init %s: has weights that the model lacks, or none",
+                         init.path.c_str());
+}
+
 // Opens a saved model, or the model of a RUN.json with the weights of `init`.
-// The arguments of Compile have no effect on an export.
+// The arguments of Compile have no effect on an export. *compiled becomes true
+// if the file had an optimizer and a loss.
 Status OpenModel(const std::string& path, const InitFlags& init,
-                 std::unique_ptr<Model>* model) {
+                 std::unique_ptr<Model>* model, bool* compiled) {
   if (!EndsWith(path, ".json")) {
-    if (!init.path.empty()) {
-      return InvalidArgument("--init is for a RUN.json, and %s is a model",
-                             path.c_str());
-    }
     RINGLET_RETURN_IF_ERROR(LoadModel(path, model, {}, CommandFileSystem()));
-    if ((*model)->compiled()) return Status();
-    (*model)->Compile(SGD(), MeanSquaredError());
-    return (*model)->status();
+    *compiled = (*model)->compiled();
+    if (!*compiled) (*model)->Compile(SGD(), MeanSquaredError());
+    RINGLET_RETURN_IF_ERROR((*model)->status());
+    return init.path.empty() ? Status() : LoadSomeWeights(init, model->get());
   }
+  *compiled = true;
   if (init.path.empty()) {
     return InvalidArgument(
         "%s: is a RUN.json, without a trained model; give --init WEIGHTS",
@@ -205,6 +220,7 @@ Status WriteJson(const Model& model, const std::string& path) {
 const char* WholeModelText(const std::string& format, bool int8) {
   if (format == "onnx") return "the model as ONNX";
   if (format == "json") return "the model's layers as Keras's JSON";
+  if (format == "model") return "the model";
   if (format != "c") return nullptr;
   return int8 ? "the model as C, int8" : "the model as C";
 }
@@ -232,12 +248,15 @@ struct ExportFlags {
   std::string format, out, quantize, data, name, score;
   bool all = false, softmax = false, preprocessing = false, anomaly = false;
   InitFlags init;
+  ExportTrainingFlags training;
 };
 
 Status ExportModel(const std::string& from, const ExportFlags& flags) {
   std::unique_ptr<Model> model;
-  RINGLET_RETURN_IF_ERROR(OpenModel(from, flags.init, &model));
-  if (flags.format != "json") PrintWithout(*model, flags.out);
+  bool compiled = false;
+  RINGLET_RETURN_IF_ERROR(OpenModel(from, flags.init, &model, &compiled));
+  const bool is_whole = flags.format == "json" || flags.format == "model";
+  if (!is_whole) PrintWithout(*model, flags.out);
   Status written;
   if (flags.format == "onnx") {
     ExportOnnxOptions options;
@@ -249,11 +268,19 @@ Status ExportModel(const std::string& from, const ExportFlags& flags) {
     written = ExportOnnx(model.get(), flags.out, options);
   } else if (flags.format == "json") {
     written = WriteJson(*model, flags.out);
+  } else if (flags.format == "model") {
+    SaveModelOptions options;
+    options.include_optimizer = compiled;
+    written = SaveModel(model.get(), flags.out, options);
   } else {
     ExportCOptions options;
     options.softmax = flags.softmax;
     if (!flags.name.empty()) options.name = flags.name;
     options.with_preprocessing = flags.preprocessing;
+    if (!flags.training.layers.empty()) {
+      RINGLET_RETURN_IF_ERROR(flags.training.Compile(compiled, model.get()));
+      options.train_batch = std::max<int64_t>(1, flags.training.batch);
+    }
     if (flags.anomaly) {
       RINGLET_RETURN_IF_ERROR(ReadScore(flags.score, &options.anomaly_score));
     }
@@ -287,7 +314,8 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
       WholeModelText(f.format, /*int8=*/false) != nullptr;
   if (!is_whole_model && f.format != "npz" && f.format != "safetensors") {
     return InvalidArgument(
-        "the format is '%s'; give --format onnx, c, json, npz or safetensors",
+        "the format is '%s'; give --format onnx, c, json, model, npz or "
+        "safetensors",
         Printable(f.format).c_str());
   }
   const char* const not_of_it =
@@ -302,10 +330,18 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
   const char* const for_c = !f.name.empty()   ? "--name"
                             : f.preprocessing ? "--with-preprocessing"
                             : f.anomaly       ? "--anomaly"
-                                              : nullptr;
+                            : !f.training.layers.empty() ? "--train"
+                                                         : nullptr;
   if (for_c != nullptr && f.format != "c") {
     return InvalidArgument("%s needs --format c, not %s", for_c,
                            f.format.c_str());
+  }
+  const char* const needs_train = f.training.FlagWithoutTrain();
+  if (needs_train != nullptr) {
+    return InvalidArgument("%s needs --train", needs_train);
+  }
+  if (!f.training.layers.empty() && !f.quantize.empty()) {
+    return InvalidArgument("--train does not go with --quantize");
   }
   if (!f.anomaly && !f.score.empty()) {
     return InvalidArgument("--score needs --anomaly");
@@ -330,8 +366,9 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
 
 void AddFlags(ExportFlags* f, CommandLine* flags) {
   flags->Text("--format", "NAME", &f->format,
-              "onnx or c for the model, json for its layers, npz (numpy)\n"
-              "or safetensors for weights (default: the ending of --out)");
+              "onnx, c or model for the model, json for its layers, npz\n"
+              "(numpy) or safetensors for weights (default: the ending of\n"
+              "--out)");
   flags->Text("-o, --out", "FILE", &f->out, "the file to write");
   flags->Switch("--all", &f->all,
                 "for weights: all tensors with their full names, also\n"
@@ -353,10 +390,12 @@ void AddFlags(ExportFlags* f, CommandLine* flags) {
               "for --quantize: data.train gives the ranges of numbers,\n"
               "and the models before and after are compared on\n"
               "data.validation");
+  f->training.Add(flags);
   f->init.Add(flags,
               "if FILE is a RUN.json: its weights, in safetensors,\n"
               "npz, ONNX, or a model.json of TensorFlow.js;\n"
-              "in a folder: its newest model");
+              "in a folder: its newest model. If FILE is a model: a file\n"
+              "of some weights, such as those that C has trained");
 }
 
 }  // namespace

@@ -1,0 +1,376 @@
+// The backward pass of a C file that trains. Each kind of primitive that passes
+// a gradient has a row in kGradientRows; c_training_texts.cc has the functions.
+//
+// Gradients flow along one chain, from the output to the first layer with
+// trained weights. The other layers are frozen, and computed as in any file.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+
+#include "../../../core/base/text.h"
+#include "../../../core/layers/layer_kind.h"
+#include "c_helpers.h"
+#include "c_model.h"
+#include "c_training_texts.h"
+
+namespace ringlet {
+namespace {
+
+using Kind = Primitive::Kind;
+
+constexpr int64_t kBlock = 128;  // terms of a sum (core/compute/gemm.h)
+
+bool IsOverLastAxis(const Primitive& softmax) {
+  return softmax.num_axes == 1 &&
+         softmax.first_axis == softmax.output.rank() - 1;
+}
+
+// True for a convolution of single pixels, which is a product of rows.
+bool IsPoint(const Primitive& p) {
+  const Primitive::Window& w = p.window;
+  return !p.depthwise && w.size[0] * w.size[1] == 1 && w.strides[0] == 1 &&
+         w.strides[1] == 1;
+}
+
+bool IsProduct(const Primitive& p) {
+  return p.kind == Kind::kMatMul || (IsPoint(p) && p.groups == 1);
+}
+
+// True if the function in C has the trainer's bits.
+bool IsExact(const Primitive& p) {
+  static constexpr Kind kOthers[] = {
+      Kind::kElu,           Kind::kNormalize,  Kind::kGroupNormalize,
+      Kind::kUnitNormalize, Kind::kRecurrence, Kind::kConvTranspose,
+      Kind::kAttend,        Kind::kResize,     Kind::kSpectrogram,
+      Kind::kStft,
+  };
+  const int64_t taps = p.window.size[0] * p.window.size[1];
+  return std::find(std::begin(kOthers), std::end(kOthers), p.kind) ==
+             std::end(kOthers) &&
+         p.layer->lora_rank == 0 && (p.kind != Kind::kMatMul || p.kernel) &&
+         (p.kind != Kind::kSoftmax || IsOverLastAxis(p)) &&
+         (p.kind != Kind::kMerge ||
+          (p.merge != Merge::kAverage && p.merge != Merge::kDivide)) &&
+         (!p.depthwise || taps <= kBlock);
+}
+
+}  // namespace
+
+const CModel::GradientRow CModel::kGradientRows[] = {
+    {Kind::kIdentity, &CModel::DropGradient, true},
+    {Kind::kReshape, &CModel::DropGradient, true},
+    {Kind::kMatMul, &CModel::ProductGradient, false},
+    {Kind::kConv, &CModel::ConvGradient, false},
+    {Kind::kPool, &CModel::PoolGradient, false},
+    {Kind::kActivate, &CModel::SlopeGradient, true},
+    {Kind::kRelu, &CModel::SlopeGradient, true},
+    {Kind::kLeakyRelu, &CModel::SlopeGradient, true},
+    {Kind::kSoftmax, &CModel::SlopeGradient, true},
+    {Kind::kAffine, &CModel::ScaleGradient, true},
+    {Kind::kBatchNormalize, &CModel::ScaleGradient, true},
+};
+
+// --- checks ------------------------------------------------------------------
+
+Status CModel::RefuseToTrain(const Primitive& p, const char* why) const {
+  return InvalidArgument(
+      "layer '%s' (%s) %s, and C cannot train through it; train only layers "
+      "that follow it",
+      p.layer->name.c_str(), ClassName(*p.layer), why);
+}
+
+Status CModel::CheckGradient(int index) const {
+  const Primitive& p = At(index);
+  const bool is_first = index == chain_.back();
+  const auto row = std::find_if(
+      std::begin(kGradientRows), std::end(kGradientRows),
+      [&](const GradientRow& each) { return each.kind == p.kind; });
+  CHelpers unused;
+  if (row == std::end(kGradientRows))
+    return RefuseToTrain(p, "has no gradient");
+  if (p.inputs.size() != 1 || p.steps != 0) {
+    return RefuseToTrain(p, "has several inputs");
+  }
+  if (p.layer->lora_rank > 0) return RefuseToTrain(p, "has LoRA");
+  if (p.depthwise && (IsTrained(p) || p.output.back() != p.groups)) {
+    return RefuseToTrain(p, "is depthwise");
+  }
+  if (p.kind == Kind::kConv && p.groups == 1 && !is_first &&
+      p.window.dilation[0] * p.window.dilation[1] > 1 &&
+      p.window.strides[0] * p.window.strides[1] > 1) {
+    return RefuseToTrain(p, "has dilation and strides");
+  }
+  if (p.kind == Kind::kPool && p.covers_image && p.is_max) {
+    return RefuseToTrain(p, "takes maxima of images");
+  }
+  const bool is_last = index == chain_[0] && training_->takes_logits;
+  const bool has_slope =
+      is_last || p.activation == kLinear || p.activation == kSoftmax ||
+      ExactExpression(p.activation, true, &unused) != nullptr;
+  const bool is_plain =
+      p.kind != Kind::kRelu || (p.threshold == 0 && std::isinf(p.max_value));
+  if (!has_slope || !is_plain ||
+      (p.kind == Kind::kSoftmax && !IsOverLastAxis(p))) {
+    return RefuseToTrain(p, "has an activation without a gradient in C");
+  }
+  return Status();
+}
+
+// Finds the primitives between the output and the first trained weight.
+Status CModel::FindChain() {
+  const int output = Outputs()[0];
+  int trained = 0;
+  for (const Primitive& p : lowering_.primitives) trained += IsTrained(p);
+  size_t weights = 0;
+  std::vector<int> readers(lowering_.primitives.size());
+  for (const Primitive& p : lowering_.primitives) {
+    for (const int input : p.inputs) ++readers[static_cast<size_t>(input)];
+  }
+  for (int i = output; trained > 0; i = At(i).inputs[0]) {
+    const Primitive& p = At(i);
+    chain_.push_back(i);
+    trained -= IsTrained(p);
+    weights += (IsTrained(p.kernel) ? 1 : 0) + (IsTrained(p.bias) ? 1 : 0);
+    if (p.inputs.empty()) break;
+    if (readers[static_cast<size_t>(i)] > (i == output ? 0 : 1)) {
+      return RefuseToTrain(p, "has an output that several layers read");
+    }
+    if (p.inputs.size() > 1) return RefuseToTrain(p, "has several inputs");
+  }
+  for (const Variable* v : training_->variables) {
+    const auto has_it = [&](int i) {
+      return At(i).kernel == v || At(i).bias == v;
+    };
+    if (std::count_if(chain_.begin(), chain_.end(), has_it) == 1) continue;
+    return InvalidArgument(
+        "weight '%s' cannot be trained in C, only those of layers such as "
+        "Dense "
+        "and Conv2D that are called once, between the first one and the "
+        "output; "
+        "leave its layer out of --train",
+        v->path.c_str());
+  }
+  for (const int i : chain_) RINGLET_RETURN_IF_ERROR(CheckGradient(i));
+  for (const Primitive& p : lowering_.primitives) {
+    if (!IsExact(p)) NoteInexact(p);
+  }
+  return Status();
+}
+
+// --- calls -------------------------------------------------------------------
+
+std::string CModel::GradientOf(const Variable* weight) const {
+  return "gradients + " + std::to_string(weight->gradient_offset);
+}
+
+// Calls the gradients from the output's to that of the first trained layer.
+// `d_` is a buffer that in-place primitives keep; others get a new one.
+void CModel::AddGradients() {
+  std::string forward;
+  forward.swap(calls_);
+  const auto row_of = [&](int i) {
+    return *std::find_if(
+        std::begin(kGradientRows), std::end(kGradientRows),
+        [&](const GradientRow& row) { return row.kind == At(i).kind; });
+  };
+  const auto add_buffer = [&](size_t place, int64_t elements, int first) {
+    while (place + 1 < chain_.size() && row_of(chain_[place]).in_place) ++place;
+    return "b" + std::to_string(slots_->AddBuffer(
+                     elements, first, slots_->GradientTime(chain_[place])));
+  };
+  const auto count = static_cast<int>(lowering_.primitives.size());
+  d_ = add_buffer(0, At(chain_[0]).output.elements(), count);
+  const std::string first = d_;
+  for (size_t k = 0; k < chain_.size(); ++k) {
+    index_ = chain_[k];
+    p_ = &At(index_);
+    const GradientRow row = row_of(index_);
+    dx_ = row.in_place || !PassesGradient()
+              ? d_
+              : add_buffer(k + 1, XShape().elements(),
+                           slots_->GradientTime(index_));
+    (this->*row.write)();
+    d_ = dx_;
+  }
+  d_ = first;
+  gradient_calls_.swap(calls_);
+  training_->AddHelpers(&helpers_);
+  // The output, with the activation that the loss leaves out.
+  index_ = chain_[0];
+  p_ = &At(index_);
+  CopyOutputs();
+  if (IsLogits()) {
+    const Activation activation =
+        p_->kind == Kind::kSoftmax ? kSoftmax : p_->activation;
+    helpers_.Add(activation == kSoftmax ? "softmax" : "sigmoid");
+    const auto elements = static_cast<long long>(YShape().elements()),
+               width = static_cast<long long>(YShape().back());
+    if (activation == kSoftmax) {
+      Call("softmax(out, %lld, %lld)", elements / width, width);
+    } else {
+      Call("%s(out, %lld)", FunctionOf(activation).c_str(), elements);
+    }
+  }
+  output_calls_.swap(calls_);
+  calls_.swap(forward);
+}
+
+void CModel::ApplySlopeExpression(const std::string& expression) {
+  size_t i = 0;
+  while (i < slopes_.size() && slopes_[i] != expression) ++i;
+  if (i == slopes_.size()) slopes_.push_back(expression);
+  Call("slope%zu(%s, %s, %lld)", i, Y().c_str(), d_.c_str(),
+       static_cast<long long>(YShape().elements()));
+}
+
+void CModel::ApplySlope(Activation activation) {
+  if (activation == kLinear || IsLogits()) return;
+  if (activation != kSoftmax) {
+    return ApplySlopeExpression(ExactExpression(activation, true, &helpers_));
+  }
+  helpers_.Add("softmax_gradient");
+  Call("softmax_gradient(%s, %s, %lld, %lld)", Y().c_str(), d_.c_str(),
+       static_cast<long long>(RowsOf(YShape())),
+       static_cast<long long>(YShape().back()));
+}
+
+void CModel::SlopeGradient() {
+  if (p_->kind == Kind::kActivate) return ApplySlope(p_->activation);
+  if (p_->kind == Kind::kSoftmax) return ApplySlope(kSoftmax);
+  ApplySlopeExpression("y > 0 ? d : d * " + CNumber(p_->slope));
+}
+
+void CModel::ScaleGradient() {
+  if (!PassesGradient()) return;
+  helpers_.Add("scale_gradient");
+  const int64_t width = YShape().back();
+  std::vector<float> scale = AffineOf(*p_, floats_).scale;
+  if (scale.size() == 1) scale.assign(static_cast<size_t>(width), scale[0]);
+  Call("scale_gradient(%s, %lld, %lld, %s)", d_.c_str(),
+       static_cast<long long>(YShape().elements() / width),
+       static_cast<long long>(width), Values(scale).c_str());
+}
+
+// The gradient of a weight as a product of the rows of x, with n numbers each,
+// and those of d. x of a bias is "0".
+void CModel::RowGradient(const Variable* weight, const std::string& x,
+                         int64_t n, int64_t block) {
+  if (!IsTrained(weight)) return;
+  helpers_.Add("row_gradient");
+  const auto width = static_cast<long long>(YShape().back());
+  const auto rows = static_cast<long long>(YShape().elements() / width);
+  const std::string to = GradientOf(weight);
+  std::string sums = to;
+  if (rows * training_->batch > block) {
+    helpers_.Add("end_sums");
+    sums = "sums + " + std::to_string(sums_);
+    sums_ += weight->size();
+    end_calls_ +=
+        FormatText("  end_sums(%s, %s, %lld, step * %lld, %lld);\n", to.c_str(),
+                   sums.c_str(), static_cast<long long>(weight->size()), rows,
+                   static_cast<long long>(block));
+  }
+  Call("row_gradient(%s, %s, %s, %s, seen * %lld, %lld, %lld, %lld, %lld)",
+       x.c_str(), d_.c_str(), to.c_str(), sums.c_str(), rows, rows,
+       static_cast<long long>(n), width, static_cast<long long>(block));
+}
+
+void CModel::ProductGradient() {
+  ApplySlope(p_->activation);
+  const int64_t n = XShape().back(), width = YShape().back(),
+                rows = YShape().elements() / width;
+  RowGradient(p_->kernel, X(), n, kBlock);
+  RowGradient(p_->bias, "0", 1, p_->kind == Kind::kMatMul ? INT32_MAX : kBlock);
+  if (!PassesGradient()) return;
+  helpers_.Add("product_gradient");
+  Call("product_gradient(%s, %s, %s, %lld, %lld, %lld)", d_.c_str(),
+       dx_.c_str(), Weight(p_->kernel).c_str(), static_cast<long long>(rows),
+       static_cast<long long>(n), static_cast<long long>(width));
+}
+
+void CModel::ConvGradient() {
+  if (IsProduct(*p_)) return ProductGradient();
+  ApplySlope(p_->activation);
+  const std::string numbers = Numbers(WindowOf(*p_, XShape()).Numbers());
+  if (IsTrained(*p_)) {
+    helpers_.Add("conv_gradient");
+    Call("conv_gradient(%s, %s, %s, %s, seen, %s)", X().c_str(), d_.c_str(),
+         GradientOf(p_->kernel).c_str(),
+         IsTrained(p_->bias) ? GradientOf(p_->bias).c_str() : "0",
+         numbers.c_str());
+  }
+  if (!PassesGradient()) return;
+  helpers_.Add("conv_input_gradient");
+  Call("conv_input_gradient(%s, %s, %s, %s)", d_.c_str(), dx_.c_str(),
+       Weight(p_->kernel).c_str(), numbers.c_str());
+}
+
+void CModel::PoolGradient() {
+  helpers_.Add("pool_gradient");
+  const std::string numbers = Numbers(WindowOf(*p_, XShape()).Numbers());
+  Call("pool_gradient(%s, %s, %s, %s, %s)", X().c_str(), Y().c_str(),
+       d_.c_str(), dx_.c_str(), numbers.c_str());
+}
+
+// --- the file ----------------------------------------------------------------
+
+// Reports whether the file has the trainer's bits, and why not.
+std::string CModel::ExactnessComment() const {
+  std::string others;
+  const auto add = [&](const Layer& layer, const char* what) {
+    others += FormatText("     layer '%s' (%s) %s\n", layer.name.c_str(),
+                         ClassName(layer), what);
+  };
+  for (const Primitive& p : lowering_.primitives) {
+    if (p.kind == Kind::kIdentity &&
+        p.layer->kind != Layer::Kind::kActivation) {
+      add(*p.layer, "is left out");
+    }
+  }
+  if (inexact_ != nullptr) add(*inexact_, "is computed in another order");
+  if (others.empty()) {
+    return "   Weights, slots and losses have the bits of `ringlet train` with "
+           "fused\n"
+           "   multiply-adds. Compile with -std=c99 or -ffp-contract=off.\n";
+  }
+  return "   Not with the bits of `ringlet train`:\n" + others;
+}
+
+std::string CModel::TrainingFunctions() const {
+  std::string text;
+  for (size_t i = 0; i < slopes_.size(); ++i) {
+    text += FormatText(
+        "\nstatic void slope%zu(const float* from, float* to, int n) {\n"
+        "  for (; n > 0; --n, ++from, ++to) {\n"
+        "    const float y = *from, d = *to;\n    *to = %s;\n  }\n}\n",
+        i, slopes_[i].c_str());
+  }
+  const std::string inputs = CInputs(interface_);
+  text += "\n" + BuffersText() + numbers_;
+  if (sums_ > 0)
+    text +=
+        FormatText("static float sums[%lld];\n", static_cast<long long>(sums_));
+  text += FormatText("#define OUTPUT %s\n#define GRADIENT %s\n",
+                     NameOfSlot(slots_->SlotOf(chain_[0])).c_str(), d_.c_str());
+  const auto add = [&](const std::string& head, const std::string& calls) {
+    text += "\n" + head + " {\n" + calls;
+    for (const CArgument& argument : interface_.inputs) {
+      if (HasWord(head, argument.name) && !HasWord(calls, argument.name)) {
+        text += "  (void)" + argument.name + ";\n";
+      }
+    }
+  };
+  add("static void forward(" + inputs + ")", calls_);
+  text += "}\n";
+  add("static void backward(" + inputs + ")", gradient_calls_);
+  text += "}\n";
+  add("static void end_step(void)", end_calls_);
+  text += "}\n";
+  add(PredictSignature(interface_), "  forward(" + CNames(interface_.inputs) +
+                                        ");\n" + output_calls_ +
+                                        "  return 0;\n}\n");
+  return text + training_->Functions(interface_);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,51 @@
+// CTraining: what a C file that trains has besides the model: the loss, the
+// optimizer, and the state that it saves.
+
+#ifndef RINGLET_IO_EXPORT_C_C_TRAINING_H_
+#define RINGLET_IO_EXPORT_C_C_TRAINING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "c_helpers.h"
+#include "c_interface.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+struct CTraining {
+  // An error if the compiled model's optimizer, loss or trained weights cannot
+  // be written in C. A step has at most `batch_size` examples.
+  Status Make(const Model& trained, int64_t batch_size);
+
+  int64_t numbers() const { return model->num_trained(); }
+  size_t tensors() const;
+  int64_t state_bytes() const;
+
+  // The comment's lines, without the last, and the first lines behind it.
+  std::string Comment() const;
+  std::string Includes() const;
+  // The trained weights and the memory of a step.
+  std::string Memory(const float* weights) const;
+  int64_t memory_bytes() const { return 4 * numbers() * (2 + slots) + 12; }
+  // The functions that the file's own functions call.
+  void AddHelpers(CHelpers* helpers) const;
+  // All functions of training. They call forward, backward and end_step.
+  std::string Functions(const CInterface& c) const;
+
+  const Model* model = nullptr;
+  int64_t batch = 1;
+  bool takes_logits = false;  // the loss takes the input of the activation
+  Loss loss;
+  int slots = 0;
+  std::vector<const Variable*> variables;  // in the order of their gradients
+  // The bytes before the tensors, and those of the footer before its checksums
+  // (docs/checkpoint_format.md).
+  std::string header, footer;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_C_C_TRAINING_H_

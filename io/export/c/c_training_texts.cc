@@ -1,0 +1,652 @@
+// The functions of a C file that trains. Each computes the bits of the trainer:
+// see docs/one_result.md for the order of sums, and core/compute/functions.h,
+// core/objective and core/layers for the formulas. A function here replaces the
+// one of the same name in c_helpers.cc. Geometry g: see there.
+//
+// To train another kind of layer, add its gradient here and a row to
+// c_gradients.cc.
+
+#include "c_training_texts.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ringlet {
+namespace {
+
+constexpr CHelperRow kRows[] = {
+    {"bits", "", R"(
+static uint32_t bits_of(float x) {
+  union { float x; uint32_t bits; } u;
+  u.x = x;
+  return u.bits;
+}
+static float float_of(uint32_t bits) {
+  union { float x; uint32_t bits; } u;
+  u.bits = bits;
+  return u.x;
+}
+)"},
+    {"fused", "", R"(
+/* a b + c, rounded once */
+#if defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define fused(a, b, c) __builtin_fmaf(a, b, c)
+#else
+static float fused(float a, float b, float c) {
+  union { double x; uint64_t bits; } sum;
+  const double p = (double)a * (double)b, s = p + (double)c, t = s - p;
+  const double lost = (p - (s - t)) + ((double)c - t);
+  sum.x = s;
+  if (s - s == 0 && lost != 0 && sum.bits % 2 == 0) {
+    sum.bits = (lost > 0) == (s > 0) ? sum.bits + 1 : sum.bits - 1;
+  }
+  return (float)sum.x;
+}
+#endif
+)"},
+    {"exp_parts", "bits", R"(
+static float power_of_2(int n) {
+  return float_of(((uint32_t)n + 127) << 23);
+}
+/* x = n ln 2 + rest + low */
+static int reduce(float x, float* rest, float* low) {
+  const float shifted = x * 0x1.715476p+0f + 0x1.8p+23f;
+  const float n = shifted - 0x1.8p+23f, high = x - n * 0x1.62e4p-1f;
+  const float l = n * 0x1.7f7d1cp-20f;
+  *rest = high - l;
+  *low = (high - *rest) - l;
+  return (int)(bits_of(shifted) - bits_of(0x1.8p+23f));
+}
+static float exp_rest(float r) {
+  float p = 0x1.a18852p-13f;
+  p = p * r + 0x1.6db302p-10f;
+  p = p * r + 0x1.1110a6p-7f;
+  p = p * r + 0x1.555464p-5f;
+  p = p * r + 0x1.555556p-3f;
+  p = p * r + 0.5f;
+  return p * (r * r);
+}
+)"},
+    {"exp_of", "exp_parts", R"(
+static float exp_of(float x) {
+  const float at_least = x < -104 ? -104 : x;
+  float rest, low, sum, lost, y;
+  const int n = reduce(at_least > 89 ? 89 : at_least, &rest, &low), h = n >> 1;
+  sum = 1 + rest;
+  lost = rest - (sum - 1);
+  y = sum + (exp_rest(rest) + (low + lost));
+  return y * power_of_2(h) * power_of_2(n - h);
+}
+)"},
+    {"expm1_of", "exp_parts", R"(
+static float expm1_of(float x) {
+  const float at_least = x < -18 ? -18 : x;
+  float rest, low, rise, half, y;
+  const int n = reduce(at_least > 89 ? 89 : at_least, &rest, &low);
+  rise = rest + (exp_rest(rest) + low);
+  half = power_of_2(n - 1);
+  y = (rise * half + (half - 0.5f)) * 2;
+  return (x < 0 ? -x : x) < 0x1p-25f ? x : y;
+}
+)"},
+    {"log1p_of", "exp_parts", R"(
+/* log(1 + x), x > -1 */
+static float log1p_of(float x) {
+  const float sum = 1 + x;
+  const uint32_t moved = bits_of(sum) - 0x3f3504f3;
+  const int n = (int)moved >> 23;
+  const float m = float_of((moved & 0x007fffff) + 0x3f3504f3);
+  const float lost = 0.5f * (x - (sum - 1)) * power_of_2(1 - n);
+  const float f = m - 1 + lost, square = f * f, e = (float)n;
+  float p = 0x1.14ca48p-4f, rest;
+  p = p * f - 0x1.defffep-4f;
+  p = p * f + 0x1.e72882p-4f;
+  p = p * f - 0x1.fc07c2p-4f;
+  p = p * f + 0x1.23322cp-3f;
+  p = p * f - 0x1.555cccp-3f;
+  p = p * f + 0x1.99a4f6p-3f;
+  p = p * f - 0x1.000006p-2f;
+  p = p * f + 0x1.555546p-2f;
+  rest = f * square * p + e * 0x1.7f7d1cp-20f;
+  if (!(x <= FLT_MAX) || (x < 0 ? -x : x) < 0x1p-25f) return x;
+  return (rest - 0.5f * square) + f + e * 0x1.62e4p-1f;
+}
+)"},
+    {"sigmoid", "exp_of", R"(
+static float sigmoid(float x) {
+  const float e = exp_of(x < 0 ? x : -x), sum = 1 + e, lost = e - (sum - 1);
+  const float y = (x < 0 ? e : 1) / sum;
+  return y - y * (lost * (1 - 0.5f * e));
+}
+)"},
+    {"tanh_of", "exp_of", R"(
+static float tanh_of(float x) {
+  const float a = x < 0 ? -x : x, square = x * x;
+  float p = -0x1.93dfb8p-8f, y;
+  p = p * square + 0x1.582048p-6f;
+  p = p * square - 0x1.b90e42p-5f;
+  p = p * square + 0x1.110cd4p-3f;
+  p = p * square - 0x1.55554cp-2f;
+  y = a < 0.55f ? a + a * square * p : 1 - 2 / (exp_of(2 * a) + 1);
+  return bits_of(x) >> 31 ? -y : y;
+}
+)"},
+    {"lane_sum", "", R"(
+/* In 16 lanes; the rest one by one. With v, of products. */
+static float lane_sum(const float* u, const float* v, int n) {
+  const int whole = n / 16 * 16;
+  float lanes[16] = {0};
+  double sums[16], rest = 0;
+  int i, half;
+  for (i = 0; i < n; ++i) {
+    const float x = v ? u[i] * v[i] : u[i];
+    if (i < whole) lanes[i % 16] += x;
+    else rest += (double)x;
+  }
+  if (!whole) return (float)rest;
+  for (i = 0; i < 16; ++i) sums[i] = (double)lanes[i];
+  for (half = 8; half > 0; half /= 2) {
+    for (i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return (float)(sums[0] + rest);
+}
+)"},
+    {"softmax", "exp_of lane_sum", R"(
+static void softmax(float* y, int rows, int n) {
+  for (; rows > 0; --rows, y += n) {
+    float most = y[0], sum;
+    int i;
+    for (i = 1; i < n; ++i) most = most < y[i] ? y[i] : most;
+    for (i = 0; i < n; ++i) y[i] = exp_of(y[i] - most);
+    sum = lane_sum(y, 0, n);
+    for (i = 0; i < n; ++i) y[i] /= sum;
+  }
+}
+)"},
+    {"softmax_gradient", "lane_sum", R"(
+static void softmax_gradient(const float* y, float* d, int rows, int n) {
+  for (; rows > 0; --rows, y += n, d += n) {
+    const float sum = lane_sum(d, y, n);
+    int i;
+    for (i = 0; i < n; ++i) d[i] = y[i] * (d[i] - sum);
+  }
+}
+)"},
+    {"conv", "fused", R"(
+/* w: (window height, width, channels of a group, filters). A sum is one of
+   128 terms at a time; a term outside of the image counts as 0. */
+static void conv(const float* x, float* y, const float* w, const float* b,
+                 const int* g) {
+  const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
+  const int last = g[6] * g[7] * cg - 1;
+  int first, i, j, k, l, p, q;
+  for (p = 0; p < g[3]; ++p) {
+    for (q = 0; q < g[4]; ++q, y += f) {
+      for (first = 0; first < f;) {
+        const int left = fg - first % fg, n = left < 16 ? left : 16;
+        float sum[16], part[16] = {0};
+        for (l = 0; l < n; ++l) sum[l] = -0.0f;
+        for (i = 0; i < g[6]; ++i) {
+          const int row = p * g[8] + i * g[10] - g[12];
+          for (j = 0; j < g[7]; ++j) {
+            const int column = q * g[9] + j * g[11] - g[13];
+            const int in = row >= 0 && row < g[0] && column >= 0 &&
+                           column < g[1];
+            const float* u = x + (in ? (row * g[1] + column) * c : 0) +
+                             first / fg * cg;
+            const float* t = w + (i * g[7] + j) * cg * f + first;
+            for (k = 0; k < cg; ++k, t += f) {
+              const int term = (i * g[7] + j) * cg + k;
+              for (l = 0; in && l < n; ++l) part[l] = fused(u[k], t[l], part[l]);
+              if (term % 128 < 127 && term < last) continue;
+              for (l = 0; l < n; ++l) {
+                sum[l] += part[l];
+                part[l] = 0;
+              }
+            }
+          }
+        }
+        for (l = 0; l < n; ++l) y[first + l] = b ? sum[l] + b[first + l] : sum[l];
+        first += n;
+      }
+    }
+  }
+}
+)"},
+    {"pool_gradient", "", R"(
+/* The gradient of a maximum goes to the first pixel that has it. */
+static void pool_gradient(const float* x, const float* y, const float* d,
+                          float* dx, const int* g) {
+  const int c = g[2];
+  int i, j, k, p, q;
+  for (i = 0; i < g[0] * g[1] * c; ++i) dx[i] = 0;
+  for (p = 0; p < g[3]; ++p) {
+    for (q = 0; q < g[4]; ++q, y += c, d += c) {
+      const int top = p * g[8] - g[12], left = q * g[9] - g[13];
+      const int row = top < 0 ? 0 : top, column = left < 0 ? 0 : left;
+      const int bottom = top + g[6] < g[0] ? top + g[6] : g[0];
+      const int right = left + g[7] < g[1] ? left + g[7] : g[1];
+      const float share = 1.0f / (float)((bottom - row) * (right - column));
+      for (k = 0; k < c; ++k) {
+        int found = 0;
+        for (i = row; i < bottom; ++i) {
+          for (j = column; j < right; ++j) {
+            const int at = (i * g[1] + j) * c + k;
+            if (!g[14]) dx[at] += d[k] * share;
+            else if (!found && x[at] == y[k]) found = 1, dx[at] += d[k];
+          }
+        }
+      }
+    }
+  }
+}
+)"},
+    {"row_gradient", "fused", R"(
+/* w(k, j) = the sum of x(k) d(j) over the rows of a step, of which `at` came
+   before; without x, of d(j). A sum is one of `block` rows at a time; `sums` has
+   earlier blocks. */
+static void row_gradient(const float* x, const float* d, float* w, float* sums,
+                         int at, int rows, int n, int m, int block) {
+  for (; rows > 0; --rows, ++at, x = x ? x + n : x, d += m) {
+    int j, k;
+    for (k = 0; k < n; ++k) {
+      for (j = 0; j < m; ++j) {
+        float *const part = w + k * m + j, *const sum = sums + k * m + j;
+        if (at % block == 0) {
+          if (at > 0) *sum = at == block ? *part : *sum + *part;
+          *part = 0;
+        }
+        *part = fused(x ? x[k] : 1, d[j], *part);
+      }
+    }
+  }
+}
+)"},
+    {"end_sums", "", R"(
+/* Adds the last block of a step of so many rows. */
+static void end_sums(float* w, const float* sums, int n, int rows, int block) {
+  int i;
+  for (i = 0; rows > block && i < n; ++i) w[i] += sums[i];
+}
+)"},
+    {"product_gradient", "fused", R"(
+/* d w^T for each row of d, in blocks of 128 terms */
+static void product_gradient(const float* d, float* dx, const float* w,
+                             int rows, int n, int m) {
+  for (; rows > 0; --rows, d += m) {
+    int j, k;
+    for (k = 0; k < n; ++k) {
+      float sum = -0.0f, part = 0;
+      for (j = 0; j < m; ++j) {
+        part = fused(d[j], w[k * m + j], part);
+        if (j % 128 < 127 && j < m - 1) continue;
+        sum += part;
+        part = 0;
+      }
+      *dx++ = sum;
+    }
+  }
+}
+)"},
+    {"conv_gradient", "fused", R"(
+/* The gradient of conv() by its kernel and bias, of 128 positions at a time. It
+   is added to that of the examples before, if there are any. */
+static void conv_gradient(const float* x, const float* d, float* w, float* b,
+                          int before, const int* g) {
+  const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
+  const int positions = g[3] * g[4], taps = g[6] * g[7] * cg;
+  int k, l, p;
+  for (k = 0; k < taps; ++k) {
+    const int i = k / cg / g[7], j = k / cg % g[7];
+    for (l = 0; l < f; ++l, ++w) {
+      const float* const u = x + l / fg * cg + k % cg;
+      float part = 0;
+      for (p = 0; p < positions; ++p) {
+        const int row = p / g[4] * g[8] + i * g[10] - g[12];
+        const int column = p % g[4] * g[9] + j * g[11] - g[13];
+        if (row >= 0 && row < g[0] && column >= 0 && column < g[1]) {
+          part = fused(u[(row * g[1] + column) * c], d[p * f + l], part);
+        }
+        if (p % 128 < 127 && p < positions - 1) continue;
+        *w = before || p > 127 ? *w + part : part;
+        part = 0;
+      }
+    }
+  }
+  for (l = 0; b && l < f; ++l) {
+    float sum = 0;
+    for (p = 0; p < positions; ++p) sum += d[p * f + l];
+    b[l] = (before ? b[l] : 0) + sum;
+  }
+}
+)"},
+    {"conv_input_gradient", "fused", R"(
+/* The gradient of conv() by x: the sum over the taps that read a pixel, from the
+   last to the first, in blocks of 128. */
+static void conv_input_gradient(const float* d, float* dx, const float* w,
+                                const int* g) {
+  const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
+  int i, j, k, l, p, q;
+  for (p = 0; p < g[0]; ++p) {
+    for (q = 0; q < g[1]; ++q) {
+      for (k = 0; k < c; ++k) {
+        const int first = k / cg * fg;
+        float sum = 0, part = 0;
+        int terms = 0;
+        for (i = g[6] - 1; i >= 0; --i) {
+          const int down = p + g[12] - i * g[10], row = down / g[8];
+          if (down % g[8] != 0) continue;
+          for (j = g[7] - 1; j >= 0; --j) {
+            const int right = q + g[13] - j * g[11], column = right / g[9];
+            const int in = down >= 0 && row < g[3] && right >= 0 &&
+                           column < g[4];
+            if (right % g[9] != 0) continue;
+            for (l = first; l < first + fg; ++l) {
+              if (in) {
+                part = fused(d[(row * g[4] + column) * f + l],
+                             w[((i * g[7] + j) * cg + k % cg) * f + l], part);
+              }
+              if (++terms % 128 != 0) continue;
+              sum = terms == 128 ? part : sum + part;
+              part = 0;
+            }
+          }
+        }
+        if (terms % 128 != 0) sum = terms < 128 ? part : sum + part;
+        *dx++ = sum;
+      }
+    }
+  }
+}
+)"},
+    {"scale_gradient", "", R"(
+static void scale_gradient(float* d, int rows, int n, const float* scale) {
+  int j;
+  for (; rows > 0; --rows, d += n) {
+    for (j = 0; j < n; ++j) d[j] = scale[j] * d[j];
+  }
+}
+)"},
+    {"root_of", "", R"(
+/* The square root, rounded once. */
+static double root_of(double x) {
+  union { double x; uint64_t bits; } u;
+  uint64_t rest, root = 0, sum = 0, bit;
+  int n;
+  u.x = x;
+  if (!(x > 0) || !(x <= DBL_MAX)) return x;
+  n = (int)(u.bits >> 52) - 1023;
+  rest = (u.bits & 0x000fffffffffffff) | 0x0010000000000000;
+  if (n & 1) rest += rest;
+  rest += rest;
+  for (bit = 0x0020000000000000; bit != 0; bit >>= 1) {
+    if (sum + bit <= rest) {
+      rest -= sum + bit;
+      sum += 2 * bit;
+      root += bit;
+    }
+    rest += rest;
+  }
+  root += root & (rest != 0);
+  u.bits = (root >> 1) + 0x3fe0000000000000 + ((uint64_t)(n >> 1) << 52);
+  return u.x;
+}
+)"},
+    {"root", "root_of", R"(
+static float root(float x) {
+#if defined(__ARM_FP) && (__ARM_FP & 4) && !defined(__aarch64__)
+  __asm__("vsqrt.f32 %0, %1" : "=t"(x) : "t"(x));
+  return x;
+#else
+  return (float)root_of((double)x);
+#endif
+}
+)"},
+    {"magnitude", "", R"(
+static float magnitude(float x) { return x < 0 ? -x : x; }
+)"},
+    {"square", "magnitude", R"(
+static float square(float x) {
+  const float r = magnitude(x) < 0x1p-55f ? 0 : x;
+  return r * r;
+}
+)"},
+    {"power", "", R"(
+/* A value as the sum of two doubles. */
+static double sum_of(double a, double b, double* low) {
+  const double sum = a + b, part = sum - a;
+  *low = (a - (sum - part)) + (b - part);
+  return sum;
+}
+static double upper(double a) {
+  union { double x; uint64_t bits; } u;
+  u.x = a;
+  u.bits &= ~(uint64_t)0x7ffffff;
+  return u.x;
+}
+static double double_of(int n) {
+  union { double x; uint64_t bits; } u;
+  u.bits = (uint64_t)(n + 1023) << 52;
+  return u.x;
+}
+/* e^((high + low) y) for a negative high, y > 0 */
+static double power(double high, double low, double y) {
+  const double p = high * y, a = upper(high), b = upper(y), c = high - a,
+               d = y - b;
+  double less = ((a * b - p) + a * d + c * b) + c * d, r, n, sum = 0,
+         factorial = 6227020800.0;
+  int k, half;
+  high = sum_of(p, less + low * y, &low);
+  if (high < -746) return 0;
+  n = high * 0x1.71547652b82fep+0 + 0x1.8p+52 - 0x1.8p+52;
+  r = sum_of(high - n * 0x1.62e42fefa2000p-1, low - n * 0x1.9ef35793c7673p-41,
+             &less);
+  for (k = 13; k >= 2; factorial /= k--) sum = sum * r + 1 / factorial;
+  half = (int)n >> 1;
+  return (1 + (r + (less + sum * (r * r)))) * double_of(half) *
+         double_of((int)n - half);
+}
+)"},
+    {"crc", "", R"(
+static uint32_t crc_of(const unsigned char* bytes, int n) {
+  uint32_t crc = 0xffffffff;
+  int i;
+  for (; n > 0; --n) {
+    crc ^= *bytes++;
+    for (i = 0; i < 8; ++i) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+  }
+  return ~crc;
+}
+static void put(unsigned char* to, uint32_t n) {
+  int i;
+  for (i = 0; i < 4; ++i) to[i] = (unsigned char)(n >> 8 * i);
+}
+static uint32_t get(const unsigned char* from) {
+  return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
+         (uint32_t)from[3] << 24;
+}
+)"},
+    // --- losses of one row, which write the gradient times `scale` to d
+    // --------
+    {"clip", "", R"(
+static double clip(double p) {
+  const double low = 1e-7f, high = 1 - 1e-7f;
+  return p < low ? low : high < p ? high : p;
+}
+static int clipped(double p) { return !(p >= 1e-7f && p <= 1 - 1e-7f); }
+)"},
+    {"log1p_double", "log1p_of", R"(
+static double log1p_double(double x) { return (double)log1p_of((float)x); }
+)"},
+    {"softmax_rest", "exp_of log1p_double", R"(
+/* d[j] = e^(z[j] - z[top]); returns their sum without that of the top. */
+static double softmax_rest(const float* z, float* d, int n, int* top) {
+  double rest = 0;
+  int begin, j, k, t = 0;
+  for (j = 1; j < n; ++j) t = z[t] < z[j] ? j : t;
+  for (begin = 0; begin < n; begin += 64) {
+    const int left = n - begin, m = left < 64 ? left : 64, whole = m / 16 * 16;
+    double lanes[16] = {0}, sum = 0;
+    for (j = 0; j < m; ++j) {
+      const double below = (double)z[begin + j] - (double)z[t];
+      const float rounded = (float)below;
+      double e = (double)exp_of(rounded) * (1 + (below - (double)rounded));
+      if (below < -110) e = 0;
+      d[begin + j] = (float)e;
+      if (begin + j == t) e = 0;
+      if (j < whole) lanes[j % 16] += e;
+      else sum += e;
+    }
+    for (k = whole ? 8 : 0; k > 0; k /= 2) {
+      for (j = 0; j < k; ++j) lanes[j] += lanes[j + k];
+    }
+    rest += whole ? lanes[0] + sum : sum;
+  }
+  d[t] = 1;
+  *top = t;
+  return z[t] - z[t] == 0 ? rest : (double)(z[t] - z[t]);
+}
+)"},
+    {"sparse_from_logits", "softmax_rest", R"(
+static double loss_of_row(const float* z, int label, float* d, int n,
+                          double scale) {
+  int j, top;
+  const double rest = softmax_rest(z, d, n, &top), sum = 1 + rest;
+  for (j = 0; j < n; ++j) {
+    const double e = (double)d[j], others = j == top ? rest : 1 + (rest - e);
+    d[j] = (float)(scale * ((j == label ? -others : e) / sum));
+  }
+  return (double)z[top] - (double)z[label] + log1p_double(rest);
+}
+)"},
+    {"sparse_from_probabilities", "clip log1p_double", R"(
+static double loss_of_row(const float* p, int label, float* d, int n,
+                          double scale) {
+  const double chosen = clip((double)p[label]);
+  double others = 0, sum;
+  int j;
+  for (j = 0; j < n; ++j) {
+    if (j != label) others += clip((double)p[j]);
+  }
+  sum = others + chosen;
+  for (j = 0; j < n; ++j) {
+    const double g = (j == label ? -others / chosen : 1) / sum;
+    d[j] = (float)(scale * (clipped((double)p[j]) ? 0 : g));
+  }
+  return log1p_double(others / chosen);
+}
+)"},
+    {"categorical_from_logits", "softmax_rest", R"(
+static double loss_of_row(const float* z, const float* t, float* d, int n,
+                          double scale) {
+  int j, top;
+  const double rest = softmax_rest(z, d, n, &top), sum = 1 + rest;
+  double loss = 0, weight = 0;
+  for (j = 0; j < n; ++j) {
+    const double each = (double)z[top] - (double)z[j] + log1p_double(rest);
+    if (t[j] != 0 || each != each) loss += (double)t[j] * each;
+    weight += (double)t[j];
+  }
+  for (j = 0; j < n; ++j) {
+    const double e = (double)d[j], others = j == top ? rest : 1 + (rest - e);
+    const double target = (double)t[j];
+    d[j] = (float)(scale * ((e * (weight - target) - target * others) / sum));
+  }
+  return loss;
+}
+)"},
+    {"categorical_from_probabilities", "clip log1p_double", R"(
+static double loss_of_row(const float* p, const float* t, float* d, int n,
+                          double scale) {
+  double sum = 0, loss = 0, dot = 0;
+  int j;
+  for (j = 0; j < n; ++j) sum += (double)p[j];
+  for (j = 0; j < n; ++j) {
+    const double q = (double)p[j] / sum, c = clip(q);
+    loss += (double)t[j] * log1p_double((1 - c) / c);
+    if (!clipped(q)) dot -= (double)t[j];
+  }
+  for (j = 0; j < n; ++j) {
+    const double q = (double)p[j] / sum;
+    d[j] = (float)(scale * (((clipped(q) ? 0 : -(double)t[j] / q) - dot) / sum));
+  }
+  return loss;
+}
+)"},
+    {"binary_from_logits", "exp_of log1p_of", R"(
+static double loss_of_row(const float* p, const float* t, float* d, int n,
+                          double scale) {
+  double sum = 0;
+  int j;
+  for (j = 0; j < n; ++j) {
+    const float x = p[j], small = exp_of(x < 0 ? x : -x);
+    const double u = (double)t[j], e = (double)small;
+    const double g = (x >= 0 ? (1 - u) - u * e : e * (1 - u) - u) / (1 + e);
+    sum += (x >= 0 ? (double)x * (1 - u) : -(double)x * u) +
+           (double)log1p_of(small);
+    d[j] = (float)(scale * (g / n));
+  }
+  return sum / n;
+}
+)"},
+    {"binary_from_probabilities", "clip log1p_double", R"(
+static double loss_of_row(const float* p, const float* t, float* d, int n,
+                          double scale) {
+  double sum = 0;
+  int j;
+  for (j = 0; j < n; ++j) {
+    const double u = (double)t[j], q = clip((double)p[j]);
+    const double g = clipped((double)p[j]) ? 0 : (q - u) / (q * (1 - q));
+    sum += u * log1p_double((1 - q) / q) + (1 - u) * -log1p_double(-q);
+    d[j] = (float)(scale * (g / n));
+  }
+  return sum / n;
+}
+)"},
+    {"squared_error", "", R"(
+static double loss_of_row(const float* p, const float* t, float* d, int n,
+                          double scale) {
+  double sum = 0;
+  int j;
+  for (j = 0; j < n; ++j) {
+    const double e = (double)p[j] - (double)t[j];
+    sum += e * e;
+    d[j] = (float)(scale * (2 * e / n));
+  }
+  return sum / n;
+}
+)"},
+};
+
+// Functions of x. `slope` is of the gradient d and the output y.
+constexpr struct {
+  Activation activation;
+  const char *needs, *value, *slope;
+} kActivations[] = {
+    {kRelu, "", "x < 0 ? 0 : x", "y > 0 ? d : 0"},
+    {kRelu6, "", "x < 0 ? 0 : x > 6 ? 6 : x", "y > 0 && y < 6 ? d : 0"},
+    {kLeakyRelu, "", "x > 0 ? x : 0.2f * x", "y > 0 ? d : 0.2f * d"},
+    {kSigmoid, "sigmoid", "sigmoid(x)", "d * (y * (1 - y))"},
+    {kTanh, "tanh_of", "tanh_of(x)", "d * (1 - y * y)"},
+    {kElu, "expm1_of", "x > 0 ? x : expm1_of(x)", "y < 0 ? d * (y + 1) : d"},
+    {kExponential, "exp_of", "exp_of(x)", "d * y"},
+    {kHardSigmoid, "hard_sigmoid", "hard_sigmoid(x)",
+     "y > 0 && y < 1 ? d / 6 : 0"},
+    {kSilu, "sigmoid", "x * sigmoid(x)", nullptr},
+};
+
+}  // namespace
+
+CHelperTable TrainingHelpers() { return {kRows, std::size(kRows)}; }
+
+const char* ExactExpression(Activation activation, bool slope,
+                            CHelpers* helpers) {
+  for (const auto& row : kActivations) {
+    if (row.activation != activation) continue;
+    helpers->Add(row.needs);
+    return slope ? row.slope : row.value;
+  }
+  return nullptr;
+}
+
+}  // namespace ringlet

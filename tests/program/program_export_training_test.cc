@@ -1,0 +1,74 @@
+// `ringlet export --train`, and the way back of what C has trained.
+
+#include <gtest/gtest.h>
+
+#include "../support/program.h"
+
+namespace ringlet {
+namespace {
+
+TEST_F(ProgramTest, ExportTrain_ListedLayers_AreNamedInTheFile) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "--train", "dense_1", "-o", "m.c"}), 0) << err_;
+  std::string text = ReadWhole(folder_ / "m.c");
+  EXPECT_TRUE(Contains(text, "Trains by Adam with learning rate 0.001"));
+  EXPECT_TRUE(Contains(text, "dense_1/kernel (8, 10)"));
+  EXPECT_FALSE(Contains(text, "dense/kernel"));
+  ASSERT_EQ(Run({"export", "m", "--train", "all", "--optimizer", "sgd",
+                 "--learning-rate", "0.25", "--batch", "7", "-o", "m.c"}),
+            0)
+      << err_;
+  text = ReadWhole(folder_ / "m.c");
+  EXPECT_TRUE(Contains(text, "Trains by SGD with learning rate 0.25"));
+  EXPECT_TRUE(Contains(text, "at most 7 examples"));
+  EXPECT_TRUE(Contains(text, "dense/kernel (784, 8)"));
+  EXPECT_TRUE(Contains(ReadWhole(folder_ / "m.h"), "#define MODEL_BATCH 7"));
+}
+
+TEST_F(ProgramTest, ExportTrain_WrongCommand_WritesNoFile) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  const struct {
+    Strings arguments;
+    const char* part;  // of the message
+  } cases[] = {
+      {{"--train", "dense", "-o", "m.onnx"}, "--train needs --format c"},
+      {{"--batch", "2", "-o", "m.c"}, "--batch needs --train"},
+      {{"--optimizer", "sgd", "-o", "m.c"}, "--optimizer needs --train"},
+      {{"--learning-rate", "1", "-o", "m.c"}, "--learning-rate needs --train"},
+      {{"--train", "all", "--quantize", "int8", "-o", "m.c"},
+       "--train does not go with --quantize"},
+      {{"--train", "dense,nose", "-o", "m.c"}, "has no layer 'nose'"},
+      {{"--train", "flatten", "-o", "m.c"}, "m.c: the model has no weights"},
+      {{"--train", "all", "--softmax", "-o", "m.c"}, "without softmax"},
+      {{"--train", "all", "--optimizer", "sdg", "-o", "m.c"}, "--optimizer: "},
+      {{"--train", "all", "--optimizer", "lion", "-o", "m.c"}, "not SGD"},
+  };
+  for (const auto& c : cases) {
+    Strings line = {"export", "m"};
+    line.insert(line.end(), c.arguments.begin(), c.arguments.end());
+    EXPECT_EQ(Run(line), 2) << c.part;
+    EXPECT_TRUE(Contains(err_, c.part));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "m.c"));
+  }
+}
+
+TEST_F(ProgramTest, ExportModel_WithWeights_ReplacesThem) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"train", "run.json", "--seed", "5", "--save", "other"}), 0)
+      << err_;
+  ASSERT_EQ(Run({"export", "other", "-o", "w.npz"}), 0) << err_;
+  ASSERT_EQ(
+      Run({"export", "m", "--init", "w.npz", "--format", "model", "-o", "new"}),
+      0)
+      << err_;
+  EXPECT_TRUE(Contains(out_ + err_, "wrote new: the model, "));
+  ASSERT_EQ(Run({"export", "new", "-o", "again.npz"}), 0) << err_;
+  EXPECT_EQ(ReadWhole(folder_ / "again.npz"), ReadWhole(folder_ / "w.npz"));
+  EXPECT_EQ(Run({"evaluate", "new", "--data", "run.json"}), 0) << err_;
+}
+
+}  // namespace
+}  // namespace ringlet

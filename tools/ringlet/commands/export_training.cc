@@ -1,0 +1,93 @@
+#include "export_training.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/layers/layer_kind.h"
+#include "io/keras/compile_json.h"
+
+namespace ringlet {
+
+void ExportTrainingFlags::Add(CommandLine* flags) {
+  flags->Text("--train", "LAYERS", &layers,
+              "for C: the file also trains these layers, with commas, or all\n"
+              "(but BatchNormalization), as `train --threads 1` does");
+  flags->Text("--optimizer", "NAME", &optimizer,
+              "for --train: SGD, Adam or AdamW, or its JSON (default: the\n"
+              "model's)");
+  flags->Number("--learning-rate", "RATE", 0, 1e9, &learning_rate,
+                "for --train (default: the optimizer's)");
+  flags->Int("--batch", 1, 1 << 20, &batch,
+             "for --train: the most examples of a step (1)");
+}
+
+const char* ExportTrainingFlags::FlagWithoutTrain() const {
+  if (!layers.empty()) return nullptr;
+  return !optimizer.empty()   ? "--optimizer"
+         : learning_rate != 0 ? "--learning-rate"
+         : batch != 0         ? "--batch"
+                              : nullptr;
+}
+
+// Finds a layer by name; -1 if there is none.
+static int FindLayer(const Model& model, const std::string& name) {
+  int i = model.num_nodes() - 1;
+  while (i >= 0 && model.layer(i).name != name) --i;
+  return i;
+}
+
+// Trains the listed layers, and no others.
+static Status ChooseLayers(const std::string& list, Model* model) {
+  const bool all = list == "all";
+  for (int i = 0; i < model->num_nodes(); ++i) {
+    const Layer& layer = model->layer(i);
+    if (layer.kind == Layer::Kind::kInput) continue;
+    RINGLET_RETURN_IF_ERROR(model->SetTrainable(
+        layer.name, all && layer.kind != Layer::Kind::kBatchNormalization));
+  }
+  for (size_t begin = 0; !all && begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string name = list.substr(begin, end - begin);
+    if (FindLayer(*model, name) < 0) {
+      return InvalidArgument(
+          "--train: the model has no layer '%s'; `ringlet summary` shows its "
+          "layers",
+          Printable(name).c_str());
+    }
+    RINGLET_RETURN_IF_ERROR(model->SetTrainable(name, true));
+    begin = end + 1;
+  }
+  return Status();
+}
+
+Status ExportTrainingFlags::Compile(bool compiled, Model* model) const {
+  if (!compiled) {
+    return InvalidArgument(
+        "--train: the model has no loss and no optimizer, since it was saved "
+        "without them; give a RUN.json with `compile`, and the model by "
+        "--init");
+  }
+  Optimizer chosen = model->optimizer();
+  if (!optimizer.empty()) {
+    const bool is_json = optimizer[0] == '{';
+    RINGLET_RETURN_IF_ERROR(
+        OptimizerFromJson(
+            is_json ? optimizer : JsonWriter().String(optimizer).text(),
+            &chosen)
+            .Annotate("--optimizer"));
+  }
+  if (learning_rate != 0) {
+    chosen.learning_rate = static_cast<float>(learning_rate);
+  }
+  std::vector<OutputLoss> losses = model->losses();
+  for (OutputLoss& each : losses) each.metrics.clear();
+  RINGLET_RETURN_IF_ERROR(ChooseLayers(layers, model));
+  CompileOptions options;
+  options.threads = model->threads();
+  model->Compile(chosen, losses, options);
+  return model->status();
+}
+
+}  // namespace ringlet

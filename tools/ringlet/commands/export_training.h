@@ -1,0 +1,31 @@
+// The flags of `ringlet export` for a C file that trains.
+
+#ifndef RINGLET_TOOLS_RINGLET_COMMANDS_EXPORT_TRAINING_H_
+#define RINGLET_TOOLS_RINGLET_COMMANDS_EXPORT_TRAINING_H_
+
+#include <cstdint>
+#include <string>
+
+#include "../command_line.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+struct ExportTrainingFlags {
+  std::string layers;  // "" if the file does not train
+  std::string optimizer;
+  double learning_rate = 0;
+  int64_t batch = 0;
+
+  void Add(CommandLine* flags);
+  // The flag that needs --train, without it; else null.
+  const char* FlagWithoutTrain() const;
+  // Compiles the model to train these layers. `compiled`: it has its own
+  // optimizer and loss.
+  Status Compile(bool compiled, Model* model) const;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_COMMANDS_EXPORT_TRAINING_H_
