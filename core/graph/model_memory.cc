@@ -11,6 +11,7 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -317,6 +318,58 @@ void ModelMemory::BindStep(const StepPlan& plan) {
                                                  : nodes_[node.inputs[k]].dy;
     }
   }
+  MarkWhatAllPartsKeep(plan);
+  first_example_ = 0;
+  part_ = ChoosePart();
+  BindInputs();
+}
+
+// These are the inputs, the outputs, and values in the same memory as an
+// output.
+void ModelMemory::MarkWhatAllPartsKeep(const StepPlan& plan) {
+  const auto keeps = [&](int root) {
+    bool found = root < graph_.num_inputs();
+    for (size_t k = 0; k < graph_.outputs().size(); ++k) {
+      const int output = graph_.node(graph_.outputs()[k]).root;
+      const int mask = graph_.output_mask(k);
+      found |= plan.node(root).y == plan.node(output).y ||
+               (mask >= 0 && plan.node(root).y == plan.node(mask).y);
+    }
+    return found;
+  };
+  for (int i = 0; i < graph_.size(); ++i) {
+    nodes_[i].keeps_all_parts = keeps(graph_.node(i).root);
+  }
+}
+
+// Only for networks of images, on one thread: products of recurrent layers have
+// a row for each example, and threads wait for each other at each layer. So
+// small parts would cost these more than the cache saves. The weights are read
+// once for each part, and must fit the cache, too. User-defined layers see
+// whole batches.
+int64_t ModelMemory::ChoosePart() const {
+  constexpr int64_t kPartFloats = 1 << 17, kMaxWeights = 1 << 18;
+  constexpr int64_t kSmallestPart = 4;
+  if (options_.threads > 1 || graph_.num_weights() > kMaxWeights) return batch_;
+  int64_t most = 1;  // floats that a layer reads and writes for an example
+  for (int i = graph_.num_inputs(); i < graph_.size(); ++i) {
+    const GraphNode& node = graph_.node(i);
+    if (node.root != i) continue;
+    if (node.output.rank() == 2 || node.layer.custom != nullptr) return batch_;
+    int64_t floats = node.floats();
+    for (const int input : node.inputs) floats += graph_.node(input).floats();
+    most = std::max(most, floats);
+  }
+  return std::max(kSmallestPart, kPartFloats / most);
+}
+
+void ModelMemory::SetFirstExample(int64_t example) {
+  const int64_t examples = example - std::exchange(first_example_, example);
+  if (examples == 0) return;
+  for (int i = 0; i < graph_.size(); ++i) {
+    if (!nodes_[i].keeps_all_parts) continue;
+    nodes_[i].y += examples * graph_.node(graph_.node(i).root).floats();
+  }
   BindInputs();
 }
 
@@ -343,6 +396,7 @@ void ModelMemory::BindShared(int i, float* gradients) {
 }
 
 void ModelMemory::SetInput(const float* x, int64_t examples) {
+  SetFirstExample(0);
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);
     if (node.root >= graph_.num_inputs()) continue;

@@ -78,6 +78,8 @@ struct NodeSpans {
   std::vector<float*> weights;
   std::vector<float*> d_weights;            // null if not trained
   std::vector<float*> layer_state_changes;  // null if unchanged
+  // y has all examples of a batch after a forward pass in parts.
+  bool keeps_all_parts = false;
   // Clears every pointer into the step's block. Call it when that block is
   // freed.
   void ClearStep() {
@@ -135,6 +137,13 @@ class ModelMemory {
   // follows `examples` examples of the first.
   void SetInput(const float* x, int64_t examples);
   const NodeSpans& node(int i) const { return nodes_[i]; }
+  // Without training a large batch is computed in parts of so many examples,
+  // each through all layers, so that values stay in the cache between two
+  // layers.
+  int64_t part() const { return part_; }
+  // Makes this example the first one of the inputs and of the outputs. Other
+  // values of the part before are overwritten. After SetInput it is 0.
+  void SetFirstExample(int64_t example);
   // An output of the model; null without a step's block.
   const float* output(size_t k) const {
     return nodes_.empty() ? nullptr : nodes_[graph_.outputs()[k]].y;
@@ -180,6 +189,8 @@ class ModelMemory {
   void BindPersistent();
   void BindStep(const StepPlan& plan);
   void BindInputs();
+  void MarkWhatAllPartsKeep(const StepPlan& plan);
+  int64_t ChoosePart() const;
   void BindShared(int node, float* gradients);
   void CheckScratch() const;
   void PoisonSlack() const;
@@ -200,6 +211,8 @@ class ModelMemory {
   std::unique_ptr<const StepSchedule>
       schedule_;  // null where there is no block
   std::vector<NodeSpans> nodes_;
+  int64_t part_ = 1;
+  int64_t first_example_ = 0;
   LiveBuffers live_;
 };
 

@@ -61,7 +61,7 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
 
 void StepValues::Use(int value, int time) {
   StepValue& v = values_[value];
-  if (v.first < 0) v.first = time;
+  v.first = v.first < 0 ? time : std::min(v.first, time);
   v.last = std::max(v.last, time);
 }
 
@@ -76,12 +76,17 @@ void StepValues::SetForwardLifetimes() {
       Use(output(graph_.node(input).root), now);
     }
   }
+  // Outputs and their masks are kept while other parts of the batch are
+  // computed (ModelMemory::SetFirstExample), so they exist from the start.
   for (const int node : graph_.outputs()) {
+    Use(output(graph_.node(node).root), schedule_.forward(0));
     Use(output(graph_.node(node).root), schedule_.after());
   }
   for (size_t k = 0; k < graph_.outputs().size(); ++k) {
     const int mask = graph_.output_mask(k);
-    if (mask >= 0) Use(output(mask), schedule_.loss());
+    if (mask < 0) continue;
+    Use(output(mask), schedule_.forward(0));
+    Use(output(mask), schedule_.loss());
   }
 }
 

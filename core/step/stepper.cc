@@ -290,13 +290,13 @@ Status Stepper::Run(void (Op::*pass)(const OpCall&) const, int i, OpCall call) {
                          ClassName(node.layer));
 }
 
-Status Stepper::ForwardNode(int i) {
+Status Stepper::ForwardNode(int i, int64_t examples) {
   const int64_t begin = timer_.Now();
   OpCall call = CallOf(i);
   call.training = trains_;
   call.layer_state_changes = memory_.node(i).layer_state_changes.data();
   memory_.PoisonAllBut(memory_.schedule().forward(i),
-                       std::max<int64_t>(count_, 1));
+                       std::max<int64_t>(examples, 1));
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
   timer_.Report(graph_.node(i).layer.name.c_str(), "forward", begin);
   return Status();
@@ -327,12 +327,32 @@ Status Stepper::ForwardAll(const float* x, int64_t examples, bool training,
     std::fill_n(memory_.persistent().layer_state_changes, graph_.num_changes(),
                 0.0f);
   }
-  for (int i = graph_.num_inputs(); i < graph_.size(); ++i) {
-    if (!RunsNode(i)) continue;
-    RINGLET_RETURN_IF_ERROR(ForwardNode(i));
+  const int64_t part = training ? examples : memory_.part();
+  Status status = ForwardParts(examples, part);
+  // An error reports places in the whole batch.
+  if (!status.ok() && part < examples) {
+    status = ForwardParts(examples, examples);
   }
+  RINGLET_RETURN_IF_ERROR(status);
   memory_.PoisonAllBut(memory_.schedule().loss(), count_);
   results_.output = true;
+  return Status();
+}
+
+// Each part of the batch passes through all layers before the next one.
+Status Stepper::ForwardParts(int64_t examples, int64_t part) {
+  int64_t begin = 0;
+  do {
+    memory_.SetFirstExample(begin);
+    count_ = std::min(part, examples - begin);
+    for (int i = graph_.num_inputs(); i < graph_.size(); ++i) {
+      if (!RunsNode(i)) continue;
+      RINGLET_RETURN_IF_ERROR(ForwardNode(i, examples));
+    }
+    begin += count_;
+  } while (begin < examples);
+  memory_.SetFirstExample(0);
+  count_ = examples;
   return Status();
 }
 

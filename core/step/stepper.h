@@ -104,7 +104,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status Report(const Batch& batch, double loss_sum);
   OpCall CallOf(int node);
   Status Run(void (Op::*pass)(const OpCall&) const, int node, OpCall call);
-  Status ForwardNode(int node);
+  Status ForwardParts(int64_t examples, int64_t part);
+  Status ForwardNode(int node, int64_t examples);
   Status RecomputeForward(int node);
   Status BackwardNode(int node);
   void AddSharedGradients(int node);
