@@ -13,33 +13,11 @@
 #include <cstring>
 #include <utility>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 #include "../base/check.h"
+#include "../base/large_pages.h"
 #include "../base/poison.h"
 
 namespace ringlet {
-namespace {
-
-// Asks for large pages within a block. A step passes over all its weights and
-// activations, so with pages of 4 KiB the processor translates thousands of
-// addresses in each step.
-void AdviseLargePages([[maybe_unused]] void* block,
-                      [[maybe_unused]] size_t bytes) {
-#ifdef MADV_HUGEPAGE
-  constexpr uintptr_t kPage = 64 << 10;  // a multiple of every system's page
-  const auto begin =
-      (reinterpret_cast<uintptr_t>(block) + kPage - 1) & ~(kPage - 1);
-  const auto end = (reinterpret_cast<uintptr_t>(block) + bytes) & ~(kPage - 1);
-  if (block == nullptr || begin >= end) return;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): within `block`
-  (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#endif
-}
-
-}  // namespace
 
 ModelMemory::~ModelMemory() {
   ReleaseStep();
@@ -51,6 +29,8 @@ ModelMemory::Block ModelMemory::AllocateBlock(uint64_t bytes) {
   if (bytes > PTRDIFF_MAX) return nullptr;
   const size_t size = std::max(static_cast<size_t>(bytes), Arena::kAlignment);
   void* const block = std::aligned_alloc(Arena::kAlignment, size);
+  // A step passes over all its weights and activations, so with pages of 4 KiB
+  // the processor translates thousands of addresses in each step.
   AdviseLargePages(block, size);
   return Block(block);
 }

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "../../core/base/byte_order.h"
+#include "../../core/base/large_pages.h"
 #include "file_version.h"
 #include "open_error.h"
 
@@ -150,6 +151,7 @@ Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
   RINGLET_RETURN_IF_ERROR(CheckMemoryFor(path_, bytes));
   data->clear();
   data->reserve(static_cast<size_t>(bytes));
+  AdviseLargePages(data->data(), static_cast<size_t>(bytes));
   // Memory grows with the data that were read.
   constexpr size_t kPiece = size_t{1} << 20;
   for (size_t done = 0; done < bytes;) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "../../../core/base/large_pages.h"
 #include "../../../core/base/text.h"
 #include "../../files/file_kind.h"
 #include "../files/class_names.h"
@@ -128,6 +129,8 @@ Status NpyInput::ReadStored(std::vector<unsigned char>* bytes) {
   RINGLET_RETURN_IF_ERROR(CheckMemoryFor(path_, count));
   bytes->clear();
   return archive_.ReadBytes(*array_, [&] {
+    bytes->reserve(static_cast<size_t>(count));
+    AdviseLargePages(bytes->data(), static_cast<size_t>(count));
     bytes->resize(static_cast<size_t>(count));
     return bytes->data();
   });
