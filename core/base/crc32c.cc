@@ -4,7 +4,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
-#include <nmmintrin.h>
+#include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_acle.h>
 #include <sys/auxv.h>
@@ -117,6 +117,64 @@ __attribute__((target(RINGLET_CRC_TARGET))) uint32_t HardwareCrc32c(
   return ~static_cast<uint32_t>(c);
 }
 
+#if defined(__x86_64__)
+
+// x^n modulo the polynomial, as a factor of _mm512_clmulepi64_epi128: the bit
+// of x^0 is the highest.
+constexpr int64_t PowerOfX(int n) {
+  uint32_t c = 0x80000000u;
+  for (; n > 0; --n) c = (c & 1) != 0 ? (c >> 1) ^ 0x82F63B78u : c >> 1;
+  return static_cast<int64_t>(static_cast<uint64_t>(c) << 32);
+}
+
+constexpr int kVector = 64;  // bytes
+
+#define RINGLET_FOLD_TARGET "avx512f,vpclmulqdq,sse4.2"
+
+// `next` plus what is equivalent to `v`, `kBytes` bytes before it. A product
+// of two reflected factors lacks one power of x.
+template <int kBytes>
+__attribute__((target(RINGLET_FOLD_TARGET))) inline __m512i Fold(__m512i v,
+                                                                 __m512i next) {
+  constexpr int64_t kLow = PowerOfX(8 * kBytes + 63);
+  constexpr int64_t kHigh = PowerOfX(8 * kBytes - 1);
+  const __m512i factors =
+      _mm512_set_epi64(kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow);
+  const __m512i low = _mm512_clmulepi64_epi128(v, factors, 0x00);
+  const __m512i high = _mm512_clmulepi64_epi128(v, factors, 0x11);
+  return _mm512_ternarylogic_epi64(low, high, next, 0x96);  // all added
+}
+
+// Replaces the data by 64 bytes with the same sum, as far as it can.
+__attribute__((target(RINGLET_FOLD_TARGET))) uint32_t FoldedCrc32c(
+    const void* data, size_t bytes, uint32_t crc) {
+  constexpr size_t kPart = 4 * kVector;
+  if (bytes < 2 * kPart) return HardwareCrc32c(data, bytes, crc);
+  const auto* p = static_cast<const unsigned char*>(data);
+  __m512i v[4];
+  for (int i = 0; i < 4; ++i) v[i] = _mm512_loadu_si512(p + i * kVector);
+  v[0] = _mm512_xor_si512(
+      v[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~crc))));
+  for (p += kPart, bytes -= kPart; bytes >= kPart; p += kPart, bytes -= kPart) {
+    for (int i = 0; i < 4; ++i) {
+      v[i] = Fold<kPart>(v[i], _mm512_loadu_si512(p + i * kVector));
+    }
+  }
+  for (int i = 1; i < 4; ++i) v[i] = Fold<kVector>(v[i - 1], v[i]);
+  uint64_t words[8];
+  std::memcpy(words, &v[3], sizeof(words));
+  uint64_t c = 0;
+  for (const uint64_t word : words) c = _mm_crc32_u64(c, word);
+  return HardwareCrc32c(p, bytes, ~static_cast<uint32_t>(c));
+}
+
+bool CanFold() {
+  return __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("vpclmulqdq");
+}
+
+#endif
+
 #else
 
 uint32_t HardwareCrc32c(const void* data, size_t bytes, uint32_t crc) {
@@ -136,9 +194,19 @@ uint32_t PortableCrc32c(const void* data, size_t bytes, uint32_t crc) {
   return ~c;
 }
 
+namespace {
+
+Implementation BestImplementation() {
+#if defined(__x86_64__)
+  if (HasHardware() && CanFold()) return FoldedCrc32c;
+#endif
+  return HasHardware() ? HardwareCrc32c : PortableCrc32c;
+}
+
+}  // namespace
+
 uint32_t Crc32c(const void* data, size_t bytes, uint32_t crc) {
-  static const Implementation implementation =
-      HasHardware() ? HardwareCrc32c : PortableCrc32c;
+  static const Implementation implementation = BestImplementation();
   return implementation(data, bytes, crc);
 }
 

@@ -32,7 +32,8 @@ TEST(Crc32cTest, Crc32c_AnyLengthAlignmentAndCut_EqualsThePortableOne) {
 TEST(Crc32cTest, Crc32c_LengthsAroundWholeBlocks_EqualsThePortableOne) {
   std::string bytes;
   for (int i = 0; i < 10000; ++i) bytes += static_cast<char>(i * 37 + i / 7);
-  for (size_t n : {3071, 3072, 3073, 6143, 6144, 6151, 9216, 9999}) {
+  for (size_t n : {255, 256, 511, 512, 513, 767, 768, 1023, 3071, 3072, 3073,
+                   6143, 6144, 6151, 9216, 9999}) {
     ASSERT_EQ(Crc32c(bytes.data() + 1, n, 12345),
               PortableCrc32c(bytes.data() + 1, n, 12345))
         << n;
