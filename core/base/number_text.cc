@@ -1,6 +1,9 @@
 #include "number_text.h"
 
+#include <algorithm>
+#include <cfloat>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -112,7 +115,135 @@ std::string Text(T value, NumberForm form) {
   return sign + Fixed(d, size);
 }
 
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// The text of a finite number that is not negative, read once.
+struct Decimal {
+  uint64_t leading = 0;     // its first digits, 19 at most
+  bool is_whole = true;     // whether the digits dropped from them are zeros
+  int64_t exponent = 0;     // the number is about leading x 10^exponent
+  std::string_view digits;  // all of them, and perhaps a point
+  int64_t scale = 0;        // the number is digits x 10^scale
+};
+
+// Reads the digits and the point; returns what follows them.
+std::string_view ReadDigits(std::string_view text, Decimal* number) {
+  constexpr uint64_t kRoom = 1000000000000000000;  // for one more digit
+  bool fraction = false;
+  size_t at = 0;
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '.' && !fraction) {
+      fraction = true;
+      continue;
+    }
+    if (!IsDigit(c)) break;
+    number->scale -= fraction;
+    if (number->leading < kRoom) {
+      number->leading = number->leading * 10 + static_cast<uint64_t>(c - '0');
+    } else {
+      number->is_whole = number->is_whole && c == '0';
+      ++number->exponent;
+    }
+  }
+  number->digits = text.substr(0, at);
+  number->exponent += number->scale;
+  return text.substr(at);
+}
+
+// Reads "e-12" to the end of the text.
+bool ReadExponent(std::string_view text, Decimal* number) {
+  if (text.empty()) return true;
+  if (text[0] != 'e' && text[0] != 'E') return false;
+  text.remove_prefix(1);
+  const bool negative = !text.empty() && text[0] == '-';
+  if (negative || (!text.empty() && text[0] == '+')) text.remove_prefix(1);
+  int64_t exponent = 0;
+  for (const char c : text) {
+    if (!IsDigit(c)) return false;
+    exponent = std::min<int64_t>(exponent * 10 + (c - '0'), 1000000000);
+  }
+  if (negative) exponent = -exponent;
+  number->exponent += exponent;
+  number->scale += exponent;
+  return !text.empty();
+}
+
+// Whether the float nearest to a double is the same if the double is off by less
+// than 8 of its last places. A float's last place is 2^29 of them.
+bool HasOneFloat(double value) {
+  if (!(value > 2 * FLT_MIN && value < FLT_MAX / 2)) return false;
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const int64_t rest = static_cast<int64_t>(bits % (1u << 29));
+  return std::abs(rest - (1 << 28)) >= 8;
+}
+
+// Reads the number with one operation of doubles, where that is exact.
+bool ReadFast(const Decimal& number, double* value, bool is_float) {
+  static constexpr double kPowers[] = {
+      1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  constexpr int64_t kLargest = 22;
+  if (FLT_EVAL_METHOD != 0 || number.exponent < -kLargest ||
+      number.exponent > kLargest) {
+    return false;
+  }
+  const double leading = static_cast<double>(number.leading);
+  *value = number.exponent < 0 ? leading / kPowers[-number.exponent]
+                               : leading * kPowers[number.exponent];
+  const bool exact = number.is_whole && number.leading <= uint64_t{1} << 53;
+  if (is_float) return number.leading == 0 || HasOneFloat(*value);
+  return exact;
+}
+
+// Has the digits without the point, which would be the locale's.
+template <typename T>
+T ReadSlowly(const Decimal& number) {
+  std::string text(number.digits);
+  text.erase(std::remove(text.begin(), text.end(), '.'), text.end());
+  text += 'e' + std::to_string(number.scale);
+  return Read(text.c_str(), T());
+}
+
+// Whether a text is `word`, which is in small letters.
+bool IsWord(std::string_view text, std::string_view word) {
+  return std::equal(text.begin(), text.end(), word.begin(), word.end(),
+                    [](char a, char b) { return (a | 0x20) == b; });
+}
+
+template <typename T>
+bool Parse(std::string_view text, T* value) {
+  const bool negative = !text.empty() && text[0] == '-';
+  if (negative) text.remove_prefix(1);
+  Decimal number;
+  const std::string_view rest = ReadDigits(text, &number);
+  double fast = 0;
+  if (number.digits.empty() || number.digits == ".") {
+    const bool infinite = IsWord(text, "inf") || IsWord(text, "infinity");
+    if (!infinite && !IsWord(text, "nan")) return false;
+    *value = infinite ? std::numeric_limits<T>::infinity()
+                      : std::numeric_limits<T>::quiet_NaN();
+  } else if (!ReadExponent(rest, &number)) {
+    return false;
+  } else if (ReadFast(number, &fast, sizeof(T) == sizeof(float))) {
+    *value = static_cast<T>(fast);
+  } else {
+    *value = ReadSlowly<T>(number);
+  }
+  if (negative) *value = -*value;
+  return true;
+}
+
 }  // namespace
+
+bool ParseDecimal(std::string_view text, double* value) {
+  return Parse(text, value);
+}
+
+bool ParseDecimal(std::string_view text, float* value) {
+  return Parse(text, value);
+}
 
 std::string ShortestText(double value, NumberForm form) {
   return Text(value, form);

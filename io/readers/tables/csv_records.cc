@@ -7,12 +7,13 @@
 #include "csv_records.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
+#include "../../../core/base/number_text.h"
 #include "../../../core/base/text.h"
 
 namespace ringlet {
@@ -273,16 +274,9 @@ bool ParsePoint(std::string_view field, float* value) {
   if (field.size() > 1 && field[0] == '+' && field[1] != '-') {
     field.remove_prefix(1);
   }
-  const char* const end = field.data() + field.size();
-  auto parsed = std::from_chars(field.data(), end, *value);
-  if (parsed.ec == std::errc::result_out_of_range) {
-    // The number is too small or too large; parsing it as float64 shows which.
-    double wide = 0;
-    parsed = std::from_chars(field.data(), end, wide);
-    if (std::fabs(wide) > 1) return false;
-    *value = static_cast<float>(wide);
-  }
-  return parsed.ec == std::errc() && parsed.ptr == end;
+  // An infinite number without the word for it is one that is too large.
+  return ParseDecimal(field, value) &&
+         (!std::isinf(*value) || std::isalpha(field.back()) != 0);
 }
 
 // "1.5" of "1,5"; empty for a field with a point.
@@ -310,10 +304,7 @@ bool ParseBool(std::string_view field, float* value) {
 bool IsNumber(std::string_view field, char decimal) {
   if (decimal != '.') return IsNumber(WithPoint(field, decimal));
   float value;
-  if (ParsePoint(field, &value)) return true;
-  double wide;
-  const char* const end = field.data() + field.size();
-  return std::from_chars(field.data(), end, wide).ptr == end && !field.empty();
+  return ParsePoint(field, &value) || ParseDecimal(field, &value);
 }
 
 }  // namespace ringlet

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 
+#include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "io/files/input_file.h"
 
@@ -23,9 +24,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // NaN for a field that is not a number, such as "NA".
 double NumberOf(std::string_view field) {
   double value = 0;
-  const char* const end = field.data() + field.size();
-  const auto parsed = std::from_chars(field.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end ? value : kNaN;
+  return ParseDecimal(field, &value) ? value : kNaN;
 }
 
 bool ReadCount(std::string_view field, int64_t* count) {
