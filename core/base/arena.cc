@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "stable_sort.h"
+
 namespace ringlet {
 
 int LifetimePlan::Add(uint64_t bytes, int first, int last) {
@@ -48,9 +50,8 @@ template <typename Key>
 uint64_t LifetimePlan::PlaceBy(const Key& key) {
   std::vector<int> order(buffers_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return key(buffers_[a]) > key(buffers_[b]);
-  });
+  StableSort(&order,
+             [&](int a, int b) { return key(buffers_[a]) > key(buffers_[b]); });
   uint64_t total = 0;
   std::vector<const Buffer*> placed;  // the placed buffers, by offset
   for (int i : order) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../../core/base/check.h"
+#include "../../core/base/stable_sort.h"
 #include "../files/atomic_file.h"
 #include "checkpoint_list.h"
 #include "ringlet/status.h"
@@ -131,8 +132,8 @@ void CheckpointDirectory::AdoptState(const std::vector<int64_t>& found) {
         options_.keep_checkpoint_every_n_hours > 0 && found[i] < newest_listed;
     if (!listed && !preserved) kept_.push_back({found[i], now});
   }
-  std::sort(kept_.begin(), kept_.end(),
-            [](const Kept& a, const Kept& b) { return a.number < b.number; });
+  StableSort(&kept_,
+             [](const Kept& a, const Kept& b) { return a.number < b.number; });
 }
 
 Status CheckpointDirectory::Save(const Saveables& state,

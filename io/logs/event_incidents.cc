@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "../../core/base/stable_sort.h"
 #include "event_words.h"
 
 namespace ringlet {
@@ -50,7 +51,7 @@ std::vector<ViewEnd> EndsOf(const std::vector<EventLogContent>& logs) {
       }
     }
   }
-  std::sort(out.begin(), out.end(), [](const ViewEnd& a, const ViewEnd& b) {
+  StableSort(&out, [](const ViewEnd& a, const ViewEnd& b) {
     const int64_t time = a.record->wall, other = b.record->wall;
     return time != other
                ? time < other

@@ -11,6 +11,7 @@
 
 #include "../../core/base/byte_order.h"
 #include "../../core/base/fnv1a.h"
+#include "../../core/base/stable_sort.h"
 
 namespace ringlet {
 namespace {
@@ -43,8 +44,8 @@ void KeepFirst(OrderedFile file, int64_t max_files,
 }
 
 void SortByPath(std::vector<WatchedFile>* files) {
-  std::sort(files->begin(), files->end(),
-            [](const auto& a, const auto& b) { return a.path < b.path; });
+  StableSort(files,
+             [](const auto& a, const auto& b) { return a.path < b.path; });
 }
 
 std::vector<WatchedFile> ByPath(std::vector<OrderedFile> heap) {

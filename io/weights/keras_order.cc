@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "../../core/base/stable_sort.h"
 #include "../../core/layers/nested_model.h"
 
 namespace ringlet {
@@ -28,13 +29,10 @@ class DepthOrder {
   std::vector<size_t> Run() {
     for (const int output : model_.outputs) SearchFrom(output);
     SetDepths();
-    std::vector<size_t> order(model_.layers.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+    return SortedPlaces(model_.layers.size(), [this](size_t a, size_t b) {
       return depths_[a] != depths_[b] ? depths_[a] > depths_[b]
                                       : found_[a] < found_[b];
     });
-    return order;
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "../../core/base/byte_order.h"
 #include "../../core/base/crc32c.h"
 #include "../../core/base/json.h"
+#include "../../core/base/stable_sort.h"
 #include "../../core/base/text.h"
 #include "../files/file_system.h"
 #include "../files/sealed_format.h"
@@ -155,11 +156,9 @@ Status SafetensorsReader::ParseHeader(const std::string& text) {
 
 Status SafetensorsReader::CheckRanges(int64_t data_begin, int64_t file_bytes) {
   // Empty tensors come before the tensor that begins at their offset.
-  std::stable_sort(tensors_.begin(), tensors_.end(),
-                   [](const StoredTensor& a, const StoredTensor& b) {
-                     return a.offset != b.offset ? a.offset < b.offset
-                                                 : a.bytes < b.bytes;
-                   });
+  StableSort(&tensors_, [](const StoredTensor& a, const StoredTensor& b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
+  });
   int64_t end = 0;
   for (StoredTensor& tensor : tensors_) {
     if (tensor.offset != end) {

@@ -12,6 +12,7 @@
 
 #include "../../core/base/check.h"
 #include "../../core/base/json.h"
+#include "../../core/base/stable_sort.h"
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
 #include "torch_images.h"
@@ -173,10 +174,9 @@ Status PutInOrder(const WeightsFile& file, std::vector<Module>* modules) {
   if (file.is_onnx()) return Status();
   const bool ordered = file.is_npz() && !SortedAsText(file);
   if (!ordered) {
-    std::sort(modules->begin(), modules->end(),
-              [](const Module& a, const Module& b) {
-                return NaturallyBefore(a.name, b.name);
-              });
+    StableSort(modules, [](const Module& a, const Module& b) {
+      return NaturallyBefore(a.name, b.name);
+    });
   }
   for (const Module& b : *modules) {
     for (const Module& a : *modules) {

@@ -8,6 +8,7 @@
 #include <cinttypes>
 #include <utility>
 
+#include "../../core/base/stable_sort.h"
 #include "../../core/base/text.h"
 #include "../collective/topology.h"
 
@@ -78,7 +79,7 @@ std::string MissingPeerReport::MissingText(int64_t now) const {
   }
   // The longest missing worker comes first. A worker that has just given up is
   // not the cause of the wait.
-  std::stable_sort(missing.begin(), missing.end(), [this](size_t a, size_t b) {
+  StableSort(&missing, [this](size_t a, size_t b) {
     return peers_[a].since < peers_[b].since;
   });
   const size_t named = std::min(missing.size(), kMaxNamed);

@@ -1,6 +1,5 @@
 // ringlet export: a model or weights for other programs.
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -12,6 +11,7 @@
 #include "../run/run.h"
 #include "commands.h"
 #include "core/base/json.h"
+#include "core/base/stable_sort.h"
 #include "core/base/state_names.h"
 #include "core/base/text.h"
 #include "core/layers/layer_kind.h"
@@ -63,10 +63,9 @@ void PutInKerasOrder(const Metadata& metadata, std::vector<StateSpan>* spans) {
     const auto place = places.find(span.name.substr(0, span.name.rfind('/')));
     return place == places.end() ? SIZE_MAX : place->second;
   };
-  std::stable_sort(spans->begin(), spans->end(),
-                   [&](const StateSpan& a, const StateSpan& b) {
-                     return place_of(a) < place_of(b);
-                   });
+  StableSort(spans, [&](const StateSpan& a, const StateSpan& b) {
+    return place_of(a) < place_of(b);
+  });
 }
 
 struct Exported {

@@ -9,6 +9,7 @@
 #include "../report/run_page.h"
 #include "../run/run.h"
 #include "commands.h"
+#include "core/base/stable_sort.h"
 #include "core/base/text.h"
 #include "file_summaries.h"
 #include "io/files/atomic_file.h"
@@ -154,10 +155,9 @@ RunReport ReadInputs(const Inputs& inputs, bool* all_read) {
     if (table.rows > 0) report.tables.push_back(std::move(table));
     take(path, status);
   }
-  std::stable_sort(report.tables.begin(), report.tables.end(),
-                   [](const LogTable& a, const LogTable& b) {
-                     return a.of_steps < b.of_steps;
-                   });
+  StableSort(&report.tables, [](const LogTable& a, const LogTable& b) {
+    return a.of_steps < b.of_steps;
+  });
   for (const auto& [time, path] : inputs.events) {
     take(path, ReadEventHistory(path, &report.events));
   }

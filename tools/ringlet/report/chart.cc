@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "core/base/number_text.h"
+#include "core/base/stable_sort.h"
 #include "core/base/text.h"
 #include "html.h"
 
@@ -209,8 +210,8 @@ std::string EndLabelsHtml(const LineChart& chart, const Frame& frame) {
     if (line.curve->values() == 0) continue;
     labels.push_back({1 - frame.y.At(line.curve->last().y), &line});
   }
-  std::stable_sort(labels.begin(), labels.end(),
-                   [](const Label& a, const Label& b) { return a.at < b.at; });
+  StableSort(&labels,
+             [](const Label& a, const Label& b) { return a.at < b.at; });
   for (size_t i = 1; i < labels.size(); ++i) {
     labels[i].at = std::max(labels[i].at, labels[i - 1].at + kApart);
   }

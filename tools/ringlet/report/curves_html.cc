@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/stable_sort.h"
 #include "core/base/text.h"
 
 namespace ringlet {
@@ -23,10 +24,9 @@ std::vector<std::string> MetricsOf(const std::vector<NamedCurve>& curves) {
       metrics.push_back(metric);
     }
   }
-  std::stable_sort(metrics.begin(), metrics.end(),
-                   [](const std::string& a, const std::string& b) {
-                     return PlaceOf(a) < PlaceOf(b);
-                   });
+  StableSort(&metrics, [](const std::string& a, const std::string& b) {
+    return PlaceOf(a) < PlaceOf(b);
+  });
   return metrics;
 }
 

@@ -9,6 +9,7 @@
 
 #include "chart.h"
 #include "core/base/number_text.h"
+#include "core/base/stable_sort.h"
 #include "core/base/text.h"
 #include "html.h"
 
@@ -75,9 +76,9 @@ std::string ConfusionsHtml(const EvaluationReport& report) {
   for (const Entry entry : report.classifier->confusion()) {
     if (entry.first.first != entry.first.second) wrong.push_back(entry);
   }
-  std::stable_sort(
-      wrong.begin(), wrong.end(),
-      [](const Entry& a, const Entry& b) { return a.second > b.second; });
+  StableSort(&wrong, [](const Entry& a, const Entry& b) {
+    return a.second > b.second;
+  });
   HtmlTable table({"true class", "predicted", "examples"}, 2);
   for (const Entry& entry : wrong) {
     if (table.rows() == kShownConfusions) break;
@@ -98,7 +99,7 @@ std::string ClassesHtml(const EvaluationReport& report) {
   }
   const bool all = order.size() <= kShownClasses;
   if (!all) {
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    StableSort(&order, [&](int64_t a, int64_t b) {
       const double fa = figures.classes()[static_cast<size_t>(a)].f1(),
                    fb = figures.classes()[static_cast<size_t>(b)].f1();
       return (std::isnan(fa) ? 2 : fa) < (std::isnan(fb) ? 2 : fb);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/stable_sort.h"
 #include "core/base/text.h"
 #include "html.h"
 #include "io/files/input_file.h"
@@ -409,15 +410,14 @@ void EventHistory::Finish() {
   const auto earlier = [](const auto& a, const auto& b) {
     return a.time < b.time;
   };
-  std::stable_sort(views_.begin(), views_.end(), earlier);
-  std::stable_sort(listed_.begin(), listed_.end(), earlier);
+  StableSort(&views_, earlier);
+  StableSort(&listed_, earlier);
   ordered_.clear();
   for (const auto& [name, worker] : workers_) ordered_.push_back(&worker);
   // Compared as numbers: 2 is before 10.
-  std::stable_sort(ordered_.begin(), ordered_.end(),
-                   [](const WorkerHistory* a, const WorkerHistory* b) {
-                     return a->worker.size() < b->worker.size();
-                   });
+  StableSort(&ordered_, [](const WorkerHistory* a, const WorkerHistory* b) {
+    return a->worker.size() < b->worker.size();
+  });
 }
 
 namespace {
@@ -447,11 +447,10 @@ std::map<std::string, SampledCurve> EventHistory::EpochCurves() const {
     if (!w->logs.empty() && w->last_epoch_time >= began) members.push_back(w);
   }
   // A worker that joined late lacks the first epochs, a lost one the last.
-  std::stable_sort(members.begin(), members.end(),
-                   [](const WorkerHistory* a, const WorkerHistory* b) {
-                     return std::make_pair(a->last_epoch, a->epochs_recorded) >
-                            std::make_pair(b->last_epoch, b->epochs_recorded);
-                   });
+  StableSort(&members, [](const WorkerHistory* a, const WorkerHistory* b) {
+    return std::make_pair(a->last_epoch, a->epochs_recorded) >
+           std::make_pair(b->last_epoch, b->epochs_recorded);
+  });
   std::map<std::string, SampledCurve> curves;
   for (const WorkerHistory* w : members) {
     for (const auto& [name, curve] : w->logs) {

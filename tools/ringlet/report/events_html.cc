@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "chart.h"
+#include "core/base/stable_sort.h"
 #include "core/base/text.h"
 
 namespace ringlet {
@@ -291,10 +292,9 @@ std::string WaitsHtml(const EventHistory& events) {
   using Pair = std::pair<std::pair<std::string, std::string>, Waiting>;
   std::vector<Pair> waits(events.waits().begin(), events.waits().end());
   if (waits.empty()) return "";
-  std::stable_sort(waits.begin(), waits.end(),
-                   [](const Pair& a, const Pair& b) {
-                     return a.second.seconds > b.second.seconds;
-                   });
+  StableSort(&waits, [](const Pair& a, const Pair& b) {
+    return a.second.seconds > b.second.seconds;
+  });
   HtmlTable table({"worker", "waited for", "times", "seconds", "longest s"}, 2);
   for (const auto& [pair, waiting] : waits) {
     if (table.rows() == kShownWaits) break;

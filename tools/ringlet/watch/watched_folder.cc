@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/stable_sort.h"
 #include "core/base/text.h"
 #include "io/files/file_system.h"
 #include "io/files/path.h"
@@ -107,8 +108,8 @@ PictureConfig WatchedFolder::DataOf(
     std::vector<WatchedFile> files,
     const std::vector<WatchedFile>& more) const {
   files.insert(files.end(), more.begin(), more.end());
-  std::sort(files.begin(), files.end(),
-            [](const auto& a, const auto& b) { return a.path < b.path; });
+  StableSort(&files,
+             [](const auto& a, const auto& b) { return a.path < b.path; });
   auto list = std::make_shared<FileList>();
   list->classes = classes();
   for (const WatchedFile& file : files) {
