@@ -1,6 +1,7 @@
 // Functions of static programs in place of glibc's: tools/libc.ld names them,
 // or they have glibc's name and are linked first.
 
+#include <clocale>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
@@ -15,6 +16,28 @@ const char* ringlet_dcgettext(const char*, const char* message, int) {
 }
 
 void ringlet_do_nothing() {}
+
+// Letters are those of ASCII. glibc's have a variant for each instruction set
+// of x86-64: 20 kB.
+static int Compare(const char* a, const char* b, size_t count) {
+  const auto small = [](char c) {
+    return c >= 'A' && c <= 'Z' ? c + ('a' - 'A')
+                                : static_cast<unsigned char>(c);
+  };
+  for (; count > 0; --count, ++a, ++b) {
+    const int difference = small(*a) - small(*b);
+    if (difference != 0 || *a == '\0') return difference;
+  }
+  return 0;
+}
+
+int strcasecmp(const char* a, const char* b) noexcept {
+  return Compare(a, b, SIZE_MAX);
+}
+
+int __strncasecmp_l(const char* a, const char* b, size_t count, locale_t) {
+  return Compare(a, b, count);
+}
 
 // sscanf of whole decimal numbers, with glibc's results: %u and %d, %n with h,
 // l or ll, %c, spaces, and other characters as they are. glibc reads time zones
