@@ -218,45 +218,49 @@ bool IsOfAnotherOptimizer(const Metadata& saved, const Model& model) {
   return !CheckOptimizer(saved, model).ok();
 }
 
+namespace {
+
+// CheckRun without the name of the file in its errors.
+Status CheckSaved(const SafetensorsReader& file, const FitState& fit,
+                  const AllowedChanges& allowed) {
+  const Metadata& saved = file.metadata();
+  const Model& model = *fit.model;
+  const auto layers = saved.find(kLayersKey);
+  if (layers != saved.end()) {
+    RINGLET_RETURN_IF_ERROR(CheckLayers(layers->second, model));
+  }
+  RINGLET_RETURN_IF_ERROR(CheckNormalizations(saved, model));
+  if (!allowed.optimizer) {
+    RINGLET_RETURN_IF_ERROR(CheckOptimizer(saved, model));
+  }
+  if (!allowed.seed) RINGLET_RETURN_IF_ERROR(CheckSeed(saved, model));
+  const bool is_local = !LocalUpdatesText(model).empty();
+  const bool was_local = saved.count(kLocalKey) > 0;
+  if (was_local != is_local) {
+    return InvalidArgument(
+        "was saved by a run %s local updates, and this run has them %s "
+        "(strategy.mode); continue in its mode, or begin with its weights",
+        was_local ? "with" : "without", is_local ? "on" : "off");
+  }
+  const int64_t steps = model.local_updates().steps;
+  if (steps > 0 && file.Find("fit/local_steps") != nullptr) {
+    return InvalidArgument(
+        "was saved by a run with local_steps \"auto\", and this run has %lld; "
+        "give \"auto\", which continues with the saved number",
+        static_cast<long long>(steps));
+  }
+  return CheckSavedReplicas(file, SavedReplicas(saved), model);
+}
+
+}  // namespace
+
 Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
                 const AllowedChanges& allowed) {
   SafetensorsReader file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path));
-  const auto layers = file.metadata().find(kLayersKey);
-  if (layers != file.metadata().end()) {
-    RINGLET_RETURN_IF_ERROR(
-        CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
-  }
-  RINGLET_RETURN_IF_ERROR(CheckNormalizations(file.metadata(), *fit.model)
-                              .Annotate("%s", path.c_str()));
-  if (!allowed.optimizer) {
-    RINGLET_RETURN_IF_ERROR(CheckOptimizer(file.metadata(), *fit.model)
-                                .Annotate("%s", path.c_str()));
-  }
-  if (!allowed.seed) {
-    RINGLET_RETURN_IF_ERROR(
-        CheckSeed(file.metadata(), *fit.model).Annotate("%s", path.c_str()));
-  }
-  const std::string local = LocalUpdatesText(*fit.model);
-  const bool was_local = file.metadata().count(kLocalKey) > 0;
-  if (was_local == local.empty()) {
-    return InvalidArgument(
-        "%s: was saved by a run %s local updates, and this run has them %s "
-        "(strategy.mode); continue in its mode, or begin with its weights",
-        path.c_str(), was_local ? "with" : "without",
-        local.empty() ? "off" : "on");
-  }
-  const int64_t steps = fit.model->local_updates().steps;
-  if (steps > 0 && file.Find("fit/local_steps") != nullptr) {
-    return InvalidArgument(
-        "%s: was saved by a run with local_steps \"auto\", and this run has "
-        "%lld; give \"auto\", which continues with the saved number",
-        path.c_str(), static_cast<long long>(steps));
-  }
   // Errors come before the warnings, after which training continues.
-  const int replicas = SavedReplicas(file.metadata());
-  RINGLET_RETURN_IF_ERROR(CheckSavedReplicas(file, replicas, *fit.model)
-                              .Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(
+      CheckSaved(file, fit, allowed).Annotate("%s", path.c_str()));
   const auto compare = [&](const char* key, const char* other,
                            const std::string& current) {
     const auto saved = file.metadata().find(key);
@@ -269,8 +273,9 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
   compare(kLossesKey, "losses", LossesText(*fit.model));
   compare(kDataLineKey, "data or batches", DataText(fit));
   compare(kClassesKey, "classes", ClassesText(fit));
-  compare(kLocalKey, "local updates", local);
-  WarnOfReplicas(path, replicas, fit.model->num_replicas());
+  compare(kLocalKey, "local updates", LocalUpdatesText(*fit.model));
+  WarnOfReplicas(path, SavedReplicas(file.metadata()),
+                 fit.model->num_replicas());
   return Status();
 }
 

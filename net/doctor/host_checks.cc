@@ -72,60 +72,66 @@ uint64_t LeftIn(const std::string& folder) {
 
 }  // namespace
 
+namespace {
+
+void CheckAnswer(const NameFacts& name, double seconds, Findings* out) {
+  const std::string subject = WorkerText(name.worker, name.host);
+  if (!name.answered) {
+    AddError("names",
+             subject + ": the resolver has not answered within " +
+                 FormatText("%.2g s", seconds),
+             "check the name server in /etc/resolv.conf, write the address "
+             "into /etc/hosts, or put numeric addresses into the "
+             "configuration",
+             out, name.worker);
+  } else if (!name.status.ok()) {
+    AddError("names", subject + ": " + name.status.message(),
+             "correct the name in the configuration, or write its address "
+             "into /etc/hosts",
+             out, name.worker);
+  }
+}
+
+// The worker has a loopback address, and the job has workers of other hosts.
+void AddLoopback(const NameFacts& name, bool is_self, Findings* out) {
+  const std::string subject = WorkerText(name.worker, name.host) + " is " +
+                              name.address + " on this host";
+  const std::string instead =
+      name.numeric
+          ? "put the address of that worker's host in the network into the "
+            "configuration"
+          : "in /etc/hosts give " + name.host +
+                " its address in the network instead of " + name.address +
+                ", or put numeric addresses into the configuration";
+  if (is_self && !name.numeric) {
+    AddWarning("loopback",
+               subject +
+                   ", where other hosts cannot reach it; a job listens on "
+                   "the address of the route to them too",
+               instead, out);
+  } else {
+    AddError("loopback",
+             subject + (is_self ? ", where other hosts cannot reach it"
+                                : ", so it would be looked for on this host"),
+             instead, out, is_self ? -1 : name.worker);
+  }
+}
+
+}  // namespace
+
 void CheckNames(const std::vector<NameFacts>& names, int self, double seconds,
                 Findings* out) {
   const size_t before = out->size();
+  bool any_elsewhere = false, self_reachable = false;
   for (const NameFacts& name : names) {
-    const std::string subject = WorkerText(name.worker, name.host);
-    if (!name.answered) {
-      AddError("names",
-               subject + ": the resolver has not answered within " +
-                   FormatText("%.2g s", seconds),
-               "check the name server in /etc/resolv.conf, write the address "
-               "into /etc/hosts, or put numeric addresses into the "
-               "configuration",
-               out, name.worker);
-    } else if (!name.status.ok()) {
-      AddError("names", subject + ": " + name.status.message(),
-               "correct the name in the configuration, or write its address "
-               "into /etc/hosts",
-               out, name.worker);
-    }
+    CheckAnswer(name, seconds, out);
+    const bool reachable = !name.address.empty() && !name.loopback;
+    (name.worker == self ? self_reachable : any_elsewhere) |= reachable;
   }
-  const bool any_elsewhere =
-      std::any_of(names.begin(), names.end(), [self](const NameFacts& name) {
-        return name.worker != self && !name.address.empty() && !name.loopback;
-      });
-  const bool self_reachable =
-      std::any_of(names.begin(), names.end(), [self](const NameFacts& name) {
-        return name.worker == self && !name.address.empty() && !name.loopback;
-      });
   for (const NameFacts& name : names) {
-    const bool wrong =
-        name.loopback && (name.worker == self ? any_elsewhere : self_reachable);
-    if (!wrong) continue;
-    const std::string subject = WorkerText(name.worker, name.host) + " is " +
-                                name.address + " on this host";
-    const std::string instead =
-        name.numeric
-            ? "put the address of that worker's host in the network into the "
-              "configuration"
-            : "in /etc/hosts give " + name.host +
-                  " its address in the network instead of " + name.address +
-                  ", or put numeric addresses into the configuration";
-    if (name.worker == self && !name.numeric) {
-      AddWarning("loopback",
-                 subject +
-                     ", where other hosts cannot reach it; a job listens on "
-                     "the address of the route to them too",
-                 instead, out);
-    } else {
-      AddError("loopback",
-               subject + (name.worker == self
-                              ? ", where other hosts cannot reach it"
-                              : ", so it would be looked for on this host"),
-               instead, out, name.worker == self ? -1 : name.worker);
-    }
+    const bool is_self = name.worker == self;
+    const bool wrong = is_self ? any_elsewhere : self_reachable;
+    if (name.loopback && wrong) AddLoopback(name, is_self, out);
   }
   if (out->size() == before) {
     AddOk("names", std::to_string(names.size()) + " addresses are known", out);

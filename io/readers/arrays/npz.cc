@@ -271,55 +271,64 @@ Status NpzReader::ReadNpyHeader(const std::string& where, StoredTensor* tensor,
                     where.c_str(), entry->size, entry->data_at + bytes);
 }
 
+// Adds the entry with these fields of the directory, which begins at `end`.
+// *data_bytes: the bytes of the entries before it.
+Status NpzReader::AddEntry(const unsigned char* fields, int64_t end,
+                           int64_t* data_bytes) {
+  const std::string file_name(
+      reinterpret_cast<const char*>(fields) + kDirectoryBytes,
+      static_cast<size_t>(LoadLittle<uint16_t>(fields + 28)));
+  const std::string where = path_ + ": '" + Printable(file_name) + "'";
+  if (!EndsWith(file_name, ".npy")) {
+    return InvalidArgument(
+        "%s: is not an .npy file, so this is no npz archive; of PyTorch's "
+        "own files save the state_dict with numpy.savez or as safetensors",
+        where.c_str());
+  }
+  const EntrySizes sizes = SizesOf(fields);
+  if (sizes.stored > end - *data_bytes || sizes.offset > end) {
+    return Corruption("%s: more data than the file has", where.c_str());
+  }
+  *data_bytes += sizes.stored;
+  StoredTensor tensor;
+  tensor.name = WithoutSuffix(file_name, ".npy");
+  tensor.crc = LoadLittle<uint32_t>(fields + 16);
+  tensor.bytes = sizes.stored;
+  tensor.offset = sizes.offset;
+  Entry entry;
+  entry.size = sizes.content;
+  const int method = LoadLittle<uint16_t>(fields + 10);
+  entry.deflated = method == 8;
+  RINGLET_RETURN_IF_ERROR(CheckEntry(where, tensor, entry,
+                                     LoadLittle<uint16_t>(fields + 8), method));
+  RINGLET_RETURN_IF_ERROR(FindData(where, file_name, end, &tensor));
+  RINGLET_RETURN_IF_ERROR(ReadNpyHeader(where, &tensor, &entry));
+  if (!by_name_.emplace(tensor.name, tensors_.size()).second) {
+    return Corruption("%s: is given twice", where.c_str());
+  }
+  tensors_.push_back(std::move(tensor));
+  entries_.push_back(entry);
+  return Status();
+}
+
 Status NpzReader::ReadDirectory(const std::vector<unsigned char>& directory,
                                 int64_t begin, int64_t count) {
   const int64_t bytes = static_cast<int64_t>(directory.size());
-  int64_t stored = 0;  // limits the entries with common data
+  // Without this sum entries with common data would have no limit.
+  int64_t data_bytes = 0;
   for (int64_t i = 0, at = 0; i < count; ++i) {
-    const unsigned char* fields = directory.data() + at;
+    const unsigned char* const fields = directory.data() + at;
+    const auto length = [fields](int place) {
+      return int64_t{LoadLittle<uint16_t>(fields + place)};
+    };
     if (at > bytes - kDirectoryBytes ||
         LoadLittle<uint32_t>(fields) != 0x02014b50 ||
-        at + kDirectoryBytes + LoadLittle<uint16_t>(fields + 28) +
-                LoadLittle<uint16_t>(fields + 30) >
-            bytes) {
+        at + kDirectoryBytes + length(28) + length(30) > bytes) {
       return Corruption("%s: offset %" PRId64 ": no entry of a zip directory",
                         path_.c_str(), begin + at);
     }
-    const std::string file_name(
-        reinterpret_cast<const char*>(fields) + kDirectoryBytes,
-        static_cast<size_t>(LoadLittle<uint16_t>(fields + 28)));
-    at += kDirectoryBytes + LoadLittle<uint16_t>(fields + 28) +
-          LoadLittle<uint16_t>(fields + 30) + LoadLittle<uint16_t>(fields + 32);
-    const std::string where = path_ + ": '" + Printable(file_name) + "'";
-    if (!EndsWith(file_name, ".npy")) {
-      return InvalidArgument(
-          "%s: is not an .npy file, so this is no npz archive; of PyTorch's "
-          "own files save the state_dict with numpy.savez or as safetensors",
-          where.c_str());
-    }
-    StoredTensor tensor;
-    Entry entry;
-    tensor.name = file_name.substr(0, file_name.size() - 4);
-    tensor.crc = LoadLittle<uint32_t>(fields + 16);
-    const EntrySizes sizes = SizesOf(fields);
-    if (sizes.stored > begin - stored || sizes.offset > begin) {
-      return Corruption("%s: more data than the file has", where.c_str());
-    }
-    tensor.bytes = sizes.stored;
-    tensor.offset = sizes.offset;
-    entry.size = sizes.content;
-    stored += tensor.bytes;
-    const int method = LoadLittle<uint16_t>(fields + 10);
-    entry.deflated = method == 8;
-    RINGLET_RETURN_IF_ERROR(CheckEntry(
-        where, tensor, entry, LoadLittle<uint16_t>(fields + 8), method));
-    RINGLET_RETURN_IF_ERROR(FindData(where, file_name, begin, &tensor));
-    RINGLET_RETURN_IF_ERROR(ReadNpyHeader(where, &tensor, &entry));
-    if (!by_name_.emplace(tensor.name, tensors_.size()).second) {
-      return Corruption("%s: is given twice", where.c_str());
-    }
-    tensors_.push_back(std::move(tensor));
-    entries_.push_back(entry);
+    RINGLET_RETURN_IF_ERROR(AddEntry(fields, begin, &data_bytes));
+    at += kDirectoryBytes + length(28) + length(30) + length(32);
   }
   return Status();
 }

@@ -68,6 +68,8 @@ class NpzReader : public TensorFile {
                          int64_t* count) const;
   Status ReadDirectory(const std::vector<unsigned char>& directory,
                        int64_t begin, int64_t count);
+  Status AddEntry(const unsigned char* fields, int64_t end,
+                  int64_t* data_bytes);
   Status CheckEntry(const std::string& where, const StoredTensor& tensor,
                     const Entry& entry, int flags, int method) const;
   Status FindData(const std::string& where, const std::string& file_name,

@@ -349,9 +349,10 @@ Status ReadChanges(const std::string& flag, RunConfig* config) {
   return Status();
 }
 
-// Finds all errors that one worker can find, before it waits for others.
-Status PrepareRun(const std::string& path, const TrainFlags& flags,
-                  const ClusterConfig& cluster, Prepared* run) {
+// Reads RUN.json, and checks that the flags, the environment and the outputs
+// fit it.
+Status ReadRun(const std::string& path, const TrainFlags& flags,
+               const ClusterConfig& cluster, Prepared* run) {
   RINGLET_RETURN_IF_ERROR(CheckModelName(flags.save.path).Annotate("--save"));
   if (flags.log_digests && flags.log_steps.empty()) {
     return InvalidArgument("--log-digests: needs --log-steps");
@@ -389,6 +390,14 @@ Status PrepareRun(const std::string& path, const TrainFlags& flags,
     RINGLET_RETURN_IF_ERROR(
         CheckWritable("--log-examples", flags.log_examples));
   }
+  return Status();
+}
+
+// Finds all errors that one worker can find, before it waits for others.
+Status PrepareRun(const std::string& path, const TrainFlags& flags,
+                  const ClusterConfig& cluster, Prepared* run) {
+  RINGLET_RETURN_IF_ERROR(ReadRun(path, flags, cluster, run));
+  RunConfig& config = run->config;
   run->end_report = ReportEndToEvaluator(path, cluster, config);
   run->replicas = RequestedReplicas(config, cluster);
   const int replicas = std::max(run->replicas, cluster.world_size);
