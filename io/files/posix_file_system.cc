@@ -208,19 +208,11 @@ class PosixFile final : public File {
   const bool is_pipe_;
 };
 
+// Unlocks explicitly, since a second descriptor of the file may stay open.
 class PosixLock final : public HeldLock {
  public:
-  explicit PosixLock(int fd) : fd_(fd) {}
-
- private:
-  Descriptor fd_;  // closing it unlocks
-};
-
-// The lock of a file that may stay open, with a second descriptor of it.
-class PosixFileLock final : public HeldLock {
- public:
-  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
-  ~PosixFileLock() override { flock(fd_.get(), LOCK_UN); }
+  explicit PosixLock(Descriptor fd) : fd_(std::move(fd)) {}
+  ~PosixLock() override { flock(fd_.get(), LOCK_UN); }
 
  private:
   const Descriptor fd_;
@@ -231,18 +223,25 @@ bool TryLock(int fd) {
   return CallUninterrupted([&] { return flock(fd, LOCK_EX | LOCK_NB); }) == 0;
 }
 
+// *lock becomes null if the disk's format has no locks.
+Status LockOpened(Descriptor fd, const std::string& path,
+                  std::unique_ptr<HeldLock>* lock) {
+  lock->reset();
+  if (TryLock(fd.get())) {
+    *lock = std::make_unique<PosixLock>(std::move(fd));
+  } else if (errno == EWOULDBLOCK) {
+    return Error(Code::kAlreadyExists,
+                 "%s: is locked by another process, or twice by this one",
+                 path.c_str());
+  }
+  return Status();
+}
+
 Status PosixFile::Lock(std::unique_ptr<HeldLock>* lock) {
   lock->reset();
   Descriptor second(fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
   if (second.get() < 0) return OsError(errno, "%s: locking", path_.c_str());
-  if (TryLock(second.get())) {
-    *lock = std::make_unique<PosixFileLock>(std::move(second));
-  } else if (errno == EWOULDBLOCK) {
-    return Error(Code::kAlreadyExists,
-                 "%s: is locked by another process, or twice by this one",
-                 path_.c_str());
-  }
-  return Status();
+  return LockOpened(std::move(second), path_, lock);
 }
 
 // The process written in a lock file; 0 if it cannot be read.
@@ -464,7 +463,7 @@ class PosixFileSystem final : public FileSystem {
       if (!locked) return OsError(errno, "%s: locking", name.c_str());
       if (!IsStillAt(fd.get(), name)) continue;
       WriteHolder(fd.get());
-      *lock = std::make_unique<PosixLock>(fd.Release());
+      *lock = std::make_unique<PosixLock>(std::move(fd));
       return Status();
     }
     return Error(Code::kUnavailable,
@@ -478,17 +477,11 @@ class PosixFileSystem final : public FileSystem {
     // NFS locks only files that are open to write.
     Descriptor fd(OpenDescriptor(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK));
     if (fd.get() < 0) return OsError(errno, "%s: opening", path.c_str());
-    if (!TryLock(fd.get())) {
-      if (errno != EWOULDBLOCK) return Status();
-      return Error(Code::kAlreadyExists,
-                   "%s: is locked by another process, or twice by this one",
-                   path.c_str());
-    }
-    if (!IsStillAt(fd.get(), path)) {
-      return OsError(ENOENT, "%s: locking", path.c_str());
-    }
-    *lock = std::make_unique<PosixLock>(fd.Release());
-    return Status();
+    const int file = fd.get();
+    RINGLET_RETURN_IF_ERROR(LockOpened(std::move(fd), path, lock));
+    if (*lock == nullptr || IsStillAt(file, path)) return Status();
+    lock->reset();
+    return OsError(ENOENT, "%s: locking", path.c_str());
   }
 
  private:

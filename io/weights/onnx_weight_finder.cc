@@ -188,8 +188,19 @@ class OnnxWeightFinder {
     }
   }
 
-  // Finds the tensors with the elements that a node copies.
-  void FindSources(const Node& node, Value* y) const {
+  // Sets what a node's output has of its inputs: the order of their axes, and
+  // the tensors with the elements that the node copies.
+  void FollowInputs(const Node& node, Value* y) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value x = InputOf(node, i);
+      if (x.tensor == nullptr && y->order == Value::kUnknown) {
+        y->order = x.order;
+      }
+      y->time_may_be_reversed |=
+          CopiesElements(node.op) && x.time_may_be_reversed;
+    }
+    y->time_may_be_reversed |=
+        node.op == "Slice" || node.op == "ReverseSequence";
     if (node.op == "ConstantOfShape") {
       y->is_copy = true;
       if (node.filler != nullptr) y->sources = {node.filler.get()};
@@ -213,15 +224,7 @@ class OnnxWeightFinder {
       return Corruption("a node gives '%s', which is a tensor",
                         Printable(node.output).c_str());
     }
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const Value x = InputOf(node, i);
-      if (x.tensor == nullptr && y.order == Value::kUnknown) y.order = x.order;
-      y.time_may_be_reversed |=
-          CopiesElements(node.op) && x.time_may_be_reversed;
-    }
-    y.time_may_be_reversed |=
-        node.op == "Slice" || node.op == "ReverseSequence";
-    FindSources(node, &y);
+    FollowInputs(node, &y);
     if (node.op == "Identity" || node.op == "Unsqueeze") y = InputOf(node, 0);
     if (node.op == "Transpose") VisitTranspose(node, &y);
     if (y.tensor == nullptr && IsConstant(node)) {
@@ -375,18 +378,11 @@ class OnnxWeightFinder {
         const Value stored = InputOf(node, part.input);
         if (stored.tensor == nullptr) continue;
         const char* const suffix = direction > 0 ? "_reverse" : "";
-        AddPart(module, std::string(part.role) + suffix, stored,
+        AddPart(module, part.role + std::string(suffix), stored,
                 /*flat=*/false);
-        OnnxWeight* const weight = &weights_.back();
-        weight->recurrence = recurrences[direction];
-        if (!stored.tensor->unread.empty()) continue;
-        const int halves = part.is_bias ? 2 : 1;
-        weight->num_blocks = directions * halves * op.gates;
-        const int first = (direction * halves + part.half) * op.gates;
-        for (int i = 0; i < op.gates; ++i) {
-          weight->blocks.push_back(first + op.order[i]);
-        }
-        if (ToOneDirection(directions, part, op, &tensors_.back().shape)) {
+        weights_.back().recurrence = recurrences[direction];
+        if (!stored.tensor->unread.empty() ||
+            SelectDirection(direction, directions, part, op)) {
           continue;
         }
         return Corruption("node '%s': '%s' of shape %s is not the weight of %s",
@@ -396,6 +392,20 @@ class OnnxWeightFinder {
       }
     }
     return Status();
+  }
+
+  // Selects the blocks of one direction in the part that was added last. False
+  // if its shape is not that of such a part.
+  bool SelectDirection(int direction, int directions, const RecurrentPart& part,
+                       const RecurrentOperator& op) {
+    OnnxWeight* const weight = &weights_.back();
+    const int halves = part.is_bias ? 2 : 1;
+    weight->num_blocks = directions * halves * op.gates;
+    const int first = (direction * halves + part.half) * op.gates;
+    for (int i = 0; i < op.gates; ++i) {
+      weight->blocks.push_back(first + op.order[i]);
+    }
+    return ToOneDirection(directions, part, op, &tensors_.back().shape);
   }
 
   // From (directions, numbers of all gates, inputs) to the shape of one

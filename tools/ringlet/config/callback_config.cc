@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "column_fields.h"
 #include "io/files/file_system.h"
 #include "io/files/path.h"
 #include "io/keras/keras_json.h"
@@ -42,10 +43,12 @@ struct Place {
   RunConfig* config;
 };
 
-void ReadPath(FieldReader* fields, const char* key, const Place& place,
-              std::string* path) {
-  fields->Text(key, "a path", path);
-  if (!path->empty()) *path = PathIn(place.folder, *path);
+std::string RequiredPath(const char* key, FieldReader* fields,
+                         const Place& place) {
+  std::string path;
+  fields->Require(key);
+  ReadPath(key, place.folder, fields, &path, "a path");
+  return path;
 }
 
 // Reads the field "sealed" of a callback that saves.
@@ -101,11 +104,9 @@ Made ReadReduceLROnPlateau(FieldReader* fields, const Place&) {
 }
 
 Made ReadCSVLogger(FieldReader* fields, const Place& place) {
-  std::string filename;
+  const std::string filename = RequiredPath("filename", fields, place);
   char separator = ',';
   bool append = false;
-  fields->Require("filename");
-  ReadPath(fields, "filename", place, &filename);
   fields->Character("separator", &separator);
   fields->Bool("append", &append);
   return CSVLogger(filename, separator, append);
@@ -119,9 +120,7 @@ Made ReadTerminateOnNaN(FieldReader* fields, const Place&) {
 
 Made ReadBackupAndRestore(FieldReader* fields, const Place& place) {
   BackupAndRestoreOptions o;
-  std::string backup_dir;
-  fields->Require("backup_dir");
-  ReadPath(fields, "backup_dir", place, &backup_dir);
+  const std::string backup_dir = RequiredPath("backup_dir", fields, place);
   ReadFrequency(fields, "save_freq", "", &o.save_freq);
   fields->Bool("double_checkpoint", &o.double_checkpoint);
   fields->Bool("delete_checkpoint", &o.delete_checkpoint);
@@ -134,7 +133,8 @@ Made ReadBackupAndRestore(FieldReader* fields, const Place& place) {
 
 Made ReadTensorBoard(FieldReader* fields, const Place& place) {
   TensorBoardOptions o;
-  ReadPath(fields, "log_dir", place, &o.log_dir);
+  fields->Text("log_dir", "a path", &o.log_dir);
+  o.log_dir = PathIn(place.folder, o.log_dir);
   place.config->tensorboard = o.log_dir;
   fields->Int("histogram_freq", 0, kMaxCount, &o.histogram_freq);
   fields->Bool("write_steps_per_second", &o.write_steps_per_second);
@@ -149,9 +149,7 @@ Made ReadTensorBoard(FieldReader* fields, const Place& place) {
 
 Made ReadModelCheckpoint(FieldReader* fields, const Place& place) {
   ModelCheckpointOptions o;
-  std::string filepath;
-  fields->Require("filepath");
-  ReadPath(fields, "filepath", place, &filepath);
+  const std::string filepath = RequiredPath("filepath", fields, place);
   fields->String("monitor", &o.monitor);
   ReadVerbose(fields, &o.verbose);
   fields->Bool("save_best_only", &o.save_best_only);

@@ -224,16 +224,11 @@ bool IsDivided(const PictureConfig& config) {
 // Reads the folder of the files, or the column of a CSV that has their paths.
 void ReadPlaces(bool is_table, const std::string& folder, FieldReader* fields,
                 PictureConfig* config) {
-  fields->Text("directory",
-               "the path of a folder, with a folder for each class",
-               &config->directory);
-  if (!config->directory.empty()) {
-    config->directory = PathIn(folder, config->directory);
-  }
+  const char kTakes[] = "the path of a folder, with a folder for each class";
+  ReadPath("directory", folder, fields, &config->directory, kTakes);
   std::string sounds;
-  fields->Text("audio_directory",
-               "the path of a folder, with a folder for each class", &sounds);
-  if (!sounds.empty()) config->directory = PathIn(folder, sounds);
+  ReadPath("audio_directory", folder, fields, &sounds, kTakes);
+  if (!sounds.empty()) config->directory = sounds;
   config->is_sound = !sounds.empty();
   ReadPathColumn("image", "pictures", is_table, fields, &config->column);
   std::string audio;

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "callback_config.h"
+#include "column_fields.h"
 #include "core/base/text.h"
 #include "core/fit/run_state.h"
 #include "core/layers/layer_table.h"
@@ -261,10 +262,7 @@ void ReadConnections(const std::string& folder, FieldReader* fields,
   OptionalInt(fields, "replicas", 1, kMaxInRun, &replicas);
   options->replicas = static_cast<int>(replicas);
   if (fields->MarkOptional("key_file")) {
-    fields->Text("key_file", "a path", &options->key_file);
-  }
-  if (!options->key_file.empty()) {
-    options->key_file = PathIn(folder, options->key_file);
+    ReadPath("key_file", folder, fields, &options->key_file, "a path");
   }
   if (fields->MarkOptional("relay")) {
     fields->Text("relay", "host:port", &options->relay);
