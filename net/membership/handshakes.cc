@@ -11,23 +11,6 @@
 
 namespace ringlet {
 
-Handshakes::Handshakes(const RingOptions& options, const Identity& identity,
-                       const SessionState* state, const RingMembers* members,
-                       const FailureDetector* detector, const Views* views,
-                       PeerTable* links, Dialer* dialer, Strangers* strangers,
-                       Owner* owner)
-    : options_(options),
-      identity_(identity),
-      state_(state),
-      members_(members),
-      detector_(detector),
-      views_(views),
-      links_(links),
-      dialer_(dialer),
-      strangers_(strangers),
-      owner_(owner),
-      duplicates_(options.size()) {}
-
 // Sending.
 
 void Handshakes::Greet(FramedLink* link) {

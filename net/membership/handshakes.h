@@ -11,12 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../wire/handshake.h"
-#include "dialer.h"
-#include "failure_detector.h"
-#include "peer_table.h"
-#include "ring_members.h"
-#include "session_state.h"
+#include "session_parts.h"
 #include "strangers.h"
 #include "views.h"
 
@@ -60,7 +55,7 @@ class DuplicateWorkers {
   std::vector<Process> seen_;  // the last process of each worker
 };
 
-class Handshakes {
+class Handshakes : private SessionParts {
  public:
   class Owner : public Strangers::Owner {
    public:
@@ -71,11 +66,13 @@ class Handshakes {
     ~Owner() = default;
   };
 
-  Handshakes(const RingOptions& options, const Identity& identity,
-             const SessionState* state, const RingMembers* members,
-             const FailureDetector* detector, const Views* views,
-             PeerTable* links, Dialer* dialer, Strangers* strangers,
-             Owner* owner);
+  Handshakes(const SessionParts& parts, const Views* views,
+             Strangers* strangers, Owner* owner)
+      : SessionParts(parts),
+        views_(views),
+        strangers_(strangers),
+        owner_(owner),
+        duplicates_(options_.size()) {}
 
   void Greet(FramedLink* link);
   Status OnHello(FramedLink* link, const FrameHeader& header,
@@ -98,14 +95,7 @@ class Handshakes {
   void RefuseDuplicate(FramedLink* link, const Identity& peer, int64_t now);
   void Join(FramedLink* link, uint32_t proposal, int64_t now);
 
-  const RingOptions& options_;
-  const Identity& identity_;
-  const SessionState* const state_;
-  const RingMembers* const members_;
-  const FailureDetector* const detector_;
   const Views* const views_;
-  PeerTable* const links_;
-  Dialer* const dialer_;
   Strangers* const strangers_;
   Owner* const owner_;
   DuplicateWorkers duplicates_;

@@ -214,6 +214,7 @@ class Session final : private FramedLink::Owner,
   FailureDetector detector_;
   Operations operations_;
   Formation formation_;
+  const SessionParts parts_;
   Views views_;
   Strangers strangers_;
   Handshakes handshakes_;

@@ -16,23 +16,6 @@
 
 namespace ringlet {
 
-Strangers::Strangers(const RingOptions& options, const Identity& identity,
-                     const SessionState* state, Transport* transport,
-                     PeerTable* links, MissingPeerReport* missing,
-                     SessionEvents* events,
-                     std::function<void(const std::string&)> notify,
-                     Owner* owner)
-    : options_(options),
-      identity_(identity),
-      state_(state),
-      transport_(transport),
-      links_(links),
-      missing_report_(missing),
-      events_(events),
-      notify_(std::move(notify)),
-      owner_(owner),
-      probes_(options.worker) {}
-
 void Strangers::Reject(FramedLink* link, const Status& why, int64_t now,
                        const Rejection& how) {
   ReportRefusal(link, why, now, how);

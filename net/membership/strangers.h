@@ -18,18 +18,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "../../core/base/time_units.h"
-#include "../cluster/ring_options.h"
-#include "../transport/transport.h"
-#include "../wire/handshake.h"
-#include "missing_peer_report.h"
-#include "peer_table.h"
-#include "session_events.h"
-#include "session_state.h"
+#include "session_parts.h"
 
 namespace ringlet {
 
@@ -69,7 +62,7 @@ class ProbeSchedule {
   int64_t next_round_ = INT64_MAX;
 };
 
-class Strangers {
+class Strangers : private SessionParts {
  public:
   class Owner {
    public:
@@ -86,11 +79,8 @@ class Strangers {
     bool quiet = false;  // it is no worker: no line for the user
   };
 
-  // `notify` gets lines for the user; "" is none.
-  Strangers(const RingOptions& options, const Identity& identity,
-            const SessionState* state, Transport* transport, PeerTable* links,
-            MissingPeerReport* missing, SessionEvents* events,
-            std::function<void(const std::string&)> notify, Owner* owner);
+  Strangers(const SessionParts& parts, Owner* owner)
+      : SessionParts(parts), owner_(owner), probes_(options_.worker) {}
 
   // Sends the reason and closes the link.
   void Reject(FramedLink* link, const Status& why, int64_t now,
@@ -128,14 +118,6 @@ class Strangers {
     int peer = -1;  // its address is being looked up; -1 if there is none
   };
 
-  const RingOptions& options_;
-  const Identity& identity_;
-  const SessionState* const state_;
-  Transport* const transport_;
-  PeerTable* const links_;
-  MissingPeerReport* const missing_report_;
-  SessionEvents* const events_;
-  const std::function<void(const std::string&)> notify_;
   Owner* const owner_;
   Refusal refusal_;
   ProbeSchedule probes_;

@@ -12,21 +12,6 @@
 
 namespace ringlet {
 
-Views::Views(const RingOptions& options, uint32_t proposal,
-             uint64_t awaited_mask, const SessionState* state,
-             RingMembers* members, PeerTable* links, Dialer* dialer,
-             FailureDetector* detector, Owner* owner)
-    : options_(options),
-      proposal_(proposal),
-      awaited_mask_(awaited_mask),
-      timeout_(static_cast<int64_t>(options.timeout_seconds * 1e9)),
-      state_(state),
-      members_(members),
-      links_(links),
-      dialer_(dialer),
-      detector_(detector),
-      owner_(owner) {}
-
 Status Views::Begin(int64_t deadline, int64_t now) {
   if (proposal_ > kGreatestViewCount / 2) {
     return Error(Code::kUnavailable,

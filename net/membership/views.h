@@ -17,17 +17,12 @@
 #include <memory>
 #include <string>
 
-#include "../cluster/ring_options.h"
-#include "dialer.h"
-#include "failure_detector.h"
-#include "peer_table.h"
-#include "ring_members.h"
-#include "session_state.h"
+#include "session_parts.h"
 #include "view_agreement.h"
 
 namespace ringlet {
 
-class Views {
+class Views : private SessionParts {
  public:
   class Owner {
    public:
@@ -46,9 +41,13 @@ class Views {
 
   // This worker proposes at least the generation `proposal`. `awaited_mask` has
   // the workers that may still come, and is zero if they are not known.
-  Views(const RingOptions& options, uint32_t proposal, uint64_t awaited_mask,
-        const SessionState* state, RingMembers* members, PeerTable* links,
-        Dialer* dialer, FailureDetector* detector, Owner* owner);
+  Views(const SessionParts& parts, uint32_t proposal, uint64_t awaited_mask,
+        Owner* owner)
+      : SessionParts(parts),
+        proposal_(proposal),
+        awaited_mask_(awaited_mask),
+        timeout_(static_cast<int64_t>(options_.timeout_seconds * 1e9)),
+        owner_(owner) {}
 
   // Begins the wait for a view. Without Begin the ring has none: no other
   // method that needs a view may be called.
@@ -83,15 +82,9 @@ class Views {
   void Apply();
   void Form();
 
-  const RingOptions& options_;
   const uint32_t proposal_;
   const uint64_t awaited_mask_;
   const int64_t timeout_;
-  const SessionState* const state_;
-  RingMembers* const members_;
-  PeerTable* const links_;
-  Dialer* const dialer_;
-  FailureDetector* const detector_;
   Owner* const owner_;
   std::unique_ptr<ViewAgreement> agreement_;  // null if the ring has no views
   int64_t deadline_ = 0;

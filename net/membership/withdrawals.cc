@@ -11,22 +11,6 @@ constexpr int kMaxInformedWorkers = 64;
 
 }  // namespace
 
-Withdrawals::Withdrawals(const RingOptions& options, const Identity& identity,
-                         const SessionState* state, PeerTable* links,
-                         Dialer* dialer, MissingPeerReport* missing,
-                         Strangers* strangers, Handshakes* handshakes,
-                         Strangers::Owner* owner)
-    : options_(options),
-      identity_(identity),
-      state_(state),
-      links_(links),
-      dialer_(dialer),
-      missing_report_(missing),
-      strangers_(strangers),
-      handshakes_(handshakes),
-      owner_(owner),
-      informed_(options.addresses.size()) {}
-
 // This worker withdraws.
 
 void Withdrawals::Begin(const Status& reason) {

@@ -11,17 +11,19 @@
 #include <cstdint>
 #include <vector>
 
-#include "../wire/handshake.h"
 #include "handshakes.h"
 
 namespace ringlet {
 
-class Withdrawals {
+class Withdrawals : private SessionParts {
  public:
-  Withdrawals(const RingOptions& options, const Identity& identity,
-              const SessionState* state, PeerTable* links, Dialer* dialer,
-              MissingPeerReport* missing, Strangers* strangers,
-              Handshakes* handshakes, Strangers::Owner* owner);
+  Withdrawals(const SessionParts& parts, Strangers* strangers,
+              Handshakes* handshakes, Strangers::Owner* owner)
+      : SessionParts(parts),
+        strangers_(strangers),
+        handshakes_(handshakes),
+        owner_(owner),
+        informed_(options_.addresses.size()) {}
 
   // Begins a withdrawing session: sends the reason to all other workers.
   void Begin(const Status& reason);
@@ -40,12 +42,6 @@ class Withdrawals {
  private:
   Status Answer(FramedLink* link, int peer, const Status& reason, int64_t now);
 
-  const RingOptions& options_;
-  const Identity& identity_;
-  const SessionState* const state_;
-  PeerTable* const links_;
-  Dialer* const dialer_;
-  MissingPeerReport* const missing_report_;
   Strangers* const strangers_;
   Handshakes* const handshakes_;
   Strangers::Owner* const owner_;
