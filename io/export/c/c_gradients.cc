@@ -29,8 +29,8 @@ bool IsOverLastAxis(const Primitive& softmax) {
 // True for a convolution of single pixels, which is a product of rows.
 bool IsPoint(const Primitive& p) {
   const Primitive::Window& w = p.window;
-  return !p.depthwise && w.size[0] * w.size[1] == 1 && w.strides[0] == 1 &&
-         w.strides[1] == 1;
+  return p.kind == Kind::kConv && !p.depthwise && w.size[0] * w.size[1] == 1 &&
+         w.strides[0] == 1 && w.strides[1] == 1;
 }
 
 bool IsProduct(const Primitive& p) {
@@ -93,13 +93,16 @@ Status CModel::CheckGradient(int index) const {
     return RefuseToTrain(p, "has several inputs");
   }
   if (p.layer->lora_rank > 0) return RefuseToTrain(p, "has LoRA");
-  if (p.depthwise && (IsTrained(p) || p.output.back() != p.groups)) {
-    return RefuseToTrain(p, "is depthwise");
+  if (p.depthwise && IsTrained(p) &&
+      p.layer->kind != Layer::Kind::kDepthwiseConv2D &&
+      p.layer->kind != Layer::Kind::kDepthwiseConv1D) {
+    return RefuseToTrain(p, "is depthwise and more");
   }
-  if (p.kind == Kind::kConv && p.groups == 1 && !is_first &&
-      p.window.dilation[0] * p.window.dilation[1] > 1 &&
-      p.window.strides[0] * p.window.strides[1] > 1) {
-    return RefuseToTrain(p, "has dilation and strides");
+  if (p.depthwise && !is_first && p.output.back() != p.groups) {
+    return RefuseToTrain(p, "has a depth_multiplier");
+  }
+  if (IsPoint(p) && p.groups > 1 && IsTrained(p)) {
+    return RefuseToTrain(p, "has groups and a kernel of 1");
   }
   if (p.kind == Kind::kPool && p.covers_image && p.is_max) {
     return RefuseToTrain(p, "takes maxima of images");
@@ -122,7 +125,6 @@ Status CModel::FindChain() {
   const int output = Outputs()[0];
   int trained = 0;
   for (const Primitive& p : lowering_.primitives) trained += IsTrained(p);
-  size_t weights = 0;
   std::vector<int> readers(lowering_.primitives.size());
   for (const Primitive& p : lowering_.primitives) {
     for (const int input : p.inputs) ++readers[static_cast<size_t>(input)];
@@ -131,7 +133,6 @@ Status CModel::FindChain() {
     const Primitive& p = At(i);
     chain_.push_back(i);
     trained -= IsTrained(p);
-    weights += (IsTrained(p.kernel) ? 1 : 0) + (IsTrained(p.bias) ? 1 : 0);
     if (p.inputs.empty()) break;
     if (readers[static_cast<size_t>(i)] > (i == output ? 0 : 1)) {
       return RefuseToTrain(p, "has an output that several layers read");
@@ -289,16 +290,37 @@ void CModel::ProductGradient() {
        static_cast<long long>(n), static_cast<long long>(width));
 }
 
+// The memory for the sums of one of the blocks of a step's examples. A step of
+// up to 16 has a block for each.
+std::string CModel::DepthwiseSums() {
+  if (training_->batch <= 16) return GradientOf(p_->kernel);
+  const std::string sums = "sums + " + std::to_string(sums_);
+  sums_ += p_->kernel->size();
+  if (p_->bias != nullptr) sums_ += p_->bias->size();
+  return sums;
+}
+
 void CModel::ConvGradient() {
   if (IsProduct(*p_)) return ProductGradient();
   ApplySlope(p_->activation);
   const std::string numbers = Numbers(WindowOf(*p_, XShape()).Numbers());
   if (IsTrained(*p_)) {
-    helpers_.Add("conv_gradient");
-    Call("conv_gradient(%s, %s, %s, %s, seen, %s)", X().c_str(), d_.c_str(),
+    const char* const name =
+        p_->depthwise ? "depthwise_gradient" : "conv_gradient";
+    std::string sums;
+    if (p_->depthwise) {  // a step of 16 examples needs none
+      sums = training_->batch > 16 ? "sums + " + std::to_string(sums_) + ", "
+                                   : std::string("gradients, ");
+      if (training_->batch > 16) {
+        sums_ +=
+            p_->kernel->size() + (p_->bias != nullptr ? p_->bias->size() : 0);
+      }
+    }
+    helpers_.Add(name);
+    Call("%s(%s, %s, %s, %s, %sseen, %s%s)", name, X().c_str(), d_.c_str(),
          GradientOf(p_->kernel).c_str(),
-         IsTrained(p_->bias) ? GradientOf(p_->bias).c_str() : "0",
-         numbers.c_str());
+         IsTrained(p_->bias) ? GradientOf(p_->bias).c_str() : "0", sums.c_str(),
+         p_->depthwise ? "step, " : "", numbers.c_str());
   }
   if (!PassesGradient()) return;
   helpers_.Add("conv_input_gradient");

@@ -111,6 +111,7 @@ class CModel {
   void DropGradient() {}
   void ProductGradient();
   void ConvGradient();
+  std::string DepthwiseSums();
   void PoolGradient();
   void SlopeGradient();
   void SoftmaxGradient();

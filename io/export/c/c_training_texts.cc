@@ -320,6 +320,41 @@ static void conv_gradient(const float* x, const float* d, float* w, float* b,
   }
 }
 )"},
+    {"depthwise_gradient", "fused", R"(
+/* The same of a conv() with a filter for each group. Examples are summed in 16
+   blocks of a step at most; `sums` has the present block's. */
+static void depthwise_gradient(const float* x, const float* d, float* w,
+                               float* b, float* sums, int before, int count,
+                               const int* g) {
+  const int c = g[2], f = g[5], fg = f / c, taps = g[6] * g[7];
+  const int positions = g[3] * g[4], size = (count + 15) / 16;
+  const int begins = before % size == 0;
+  const int ends = (before + 1) % size == 0 || before + 1 == count;
+  int k, l, p;
+  for (k = 0; k < (b ? taps + 1 : taps); ++k) {
+    const int i = k / g[7], j = k % g[7];
+    for (l = 0; l < f; ++l, ++sums) {
+      float* const to = k < taps ? w++ : b++;
+      float sum = begins ? 0 : *sums, part = 0;
+      for (p = 0; p < positions; ++p) {
+        const int row = p / g[4] * g[8] + i * g[10] - g[12];
+        const int column = p % g[4] * g[9] + j * g[11] - g[13];
+        if (k == taps) {
+          sum += d[p * f + l];
+        } else if (row >= 0 && row < g[0] && column >= 0 && column < g[1]) {
+          part = fused(x[(row * g[1] + column) * c + l / fg], d[p * f + l],
+                       part);
+        }
+        if (k == taps || (p % 128 < 127 && p < positions - 1)) continue;
+        sum += part;
+        part = 0;
+      }
+      if (!ends) *sums = sum;
+      else *to = (before < size ? 0 : *to) + sum;
+    }
+  }
+}
+)"},
     {"conv_input_gradient", "fused", R"(
 /* The gradient of conv() by x: the sum over the taps that read a pixel, from the
    last to the first, in blocks of 128. */

@@ -145,7 +145,7 @@ class DrawnModel {
   void AddImageLayers(std::vector<Layer>* layers) {
     for (int64_t i = 1 + Below(3); i > 0; --i) {
       const PaddingMode padding = Below(2) == 0 ? kSame : kValid;
-      switch (Below(6)) {
+      switch (Below(9)) {
         case 0:
           layers->push_back(MaxPooling2D(2, 1 + Below(2)).Padding(padding));
           break;
@@ -153,7 +153,16 @@ class DrawnModel {
           layers->push_back(AveragePooling2D(2, 1 + Below(2)).Padding(padding));
           break;
         case 2:
-          layers->push_back(DepthwiseConv2D(3).Padding(kSame).Trainable(false));
+          layers->push_back(DepthwiseConv2D(3, SomeActivation())
+                                .Padding(padding)
+                                .Strides(1 + Below(2)));
+          break;
+        case 4:
+          layers->push_back(SeparableConv2D(6, 3).Trainable(false));
+          break;
+        case 5:
+          layers->push_back(Conv2D(8, 3, SomeActivation()));
+          layers->push_back(Conv2D(12, 3).Padding(kSame).Groups(4));
           break;
         case 3:
           layers->push_back(BatchNormalization().Trainable(false));
@@ -171,7 +180,16 @@ class DrawnModel {
 
   void Draw() {
     std::vector<Layer> layers;
-    switch (Below(3)) {
+    switch (Below(4)) {
+      case 2:
+        layers = {Input({15, 5}),
+                  Conv1D(6 * (1 + Below(3)), 3, SomeActivation())
+                      .Padding(kCausal)
+                      .DilationRate(1 + Below(2)),
+                  MaxPooling1D(3).Strides(2),
+                  DepthwiseConv1D(4).Padding(kSame)};
+        if (Below(2) == 0) layers.push_back(GlobalAveragePooling1D());
+        break;
       case 0:
         layers = {Input({9, 8, 3})};
         AddImageLayers(&layers);
@@ -511,7 +529,10 @@ TEST(CTrainingFileTest, Export_WhatCDoesNotTrain_IsRefusedByName) {
   };
   expect_layer(LayerNormalization().Trainable(false).Name("it"),
                "has no gradient");
-  expect_layer(DepthwiseConv2D(3).Name("it"), "is depthwise");
+  expect_layer(SeparableConv2D(3, 3).Name("it"), "is depthwise");
+  expect_layer(
+      DepthwiseConv2D(3).DepthMultiplier(2).Trainable(false).Name("it"),
+      "has a depth_multiplier");
   expect_layer(ActivationLayer(kSilu).Name("it"), "without a gradient in C");
   expect_layer(GlobalMaxPooling2D().KeepDims(true).Name("it"), "maxima");
   Sequential normalized(
