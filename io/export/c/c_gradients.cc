@@ -261,6 +261,7 @@ void CModel::RowGradient(const Variable* weight, const std::string& x,
   helpers_.Add("row_gradient");
   const auto width = static_cast<long long>(YShape().back());
   const auto rows = static_cast<long long>(YShape().elements() / width);
+  too_large_ |= rows > INT32_MAX / training_->batch;
   const std::string to = GradientOf(weight);
   std::string sums = to;
   if (rows * training_->batch > block) {

@@ -246,6 +246,20 @@ Status CTraining::Make(const Model& trained, int64_t batch_size) {
   RINGLET_RETURN_IF_ERROR(writer.Plan(spans, {}));
   header = writer.header();
   footer = writer.FooterStart();
+  if (state_bytes() > INT32_MAX) {
+    return InvalidArgument(
+        "the state of a training has %lld bytes, which C's int does not count",
+        static_cast<long long>(state_bytes()));
+  }
+  for (int i = 0; i < model->num_nodes(); ++i) {
+    if (model->layer(i).kind != Layer::Kind::kMask ||
+        RowsOf(model->output_shape()) == 1) {
+      continue;
+    }
+    return InvalidArgument(
+        "the loss may leave out steps that layer '%s' masks, which C does not",
+        model->layer(i).name.c_str());
+  }
   const Layer& last = model->layer(model->output_node(0));
   const Activation end =
       last.kind == Layer::Kind::kSoftmax ? kSoftmax : last.activation;

@@ -552,6 +552,10 @@ TEST(CTrainingFileTest, Export_WhatCDoesNotTrain_IsRefusedByName) {
   expect_compile(SGD(), Huber(), "the loss Huber");
   expect_compile(SGD(), CategoricalCrossentropy(kFromLogits, 0.1f),
                  "label_smoothing");
+  Sequential masked({Input({5, 4}), Masking(),
+                     LSTM(3).Trainable(false).ReturnSequences(true), Dense(2)});
+  masked.Compile(SGD(), MeanSquaredError());
+  expect_refused(&masked, {"masks, which C does not"});
   Sequential frozen({Input({4}), Dense(4).Trainable(false)});
   frozen.Compile(SGD(), MeanSquaredError());
   expect_refused(&frozen, {"no weights to train"});
