@@ -131,7 +131,14 @@ const char* ActivationName(Activation activation);
 enum PaddingMode : uint8_t { kValid, kSame, kCausal };
 
 // How a Bidirectional joins the outputs of both directions.
-enum MergeMode : uint8_t { kMergeConcat, kMergeSum, kMergeMul, kMergeAve };
+// kMergeNone: both outputs, tensors 0 and 1 for RecurrentOutput.
+enum MergeMode : uint8_t {
+  kMergeConcat,
+  kMergeSum,
+  kMergeMul,
+  kMergeAve,
+  kMergeNone,
+};
 
 // The axes of a RandomFlip; it flips both or neither, as in Keras 3.
 enum class FlipMode : uint8_t {
@@ -277,8 +284,10 @@ struct Layer {
   // Attention, MultiHeadAttention; Dropout is above.
   // A query attends only to its own step and those before it.
   Layer& UseCausalMask(bool use_causal_mask);
-  Layer& ValueDim(int64_t size);    // MultiHeadAttention: key_dim if not set
-  Layer& UseScale(bool use_scale);  // Attention: a trained factor of the scores
+  Layer& ValueDim(int64_t size);  // MultiHeadAttention: key_dim if not set
+  // Attention: a trained factor of the scores, with none if not set;
+  // AdditiveAttention: a trained factor of each number.
+  Layer& UseScale(bool use_scale);
 
   // Embedding, PositionEmbedding.
   Layer& EmbeddingsInitializer(const Initializer& initializer);
@@ -434,7 +443,8 @@ struct Layer {
   // Attention, MultiHeadAttention; the latter also has the fields of Dense.
   int64_t num_heads = 1, key_dim = 1;
   int64_t value_dim = 0;   // zero means key_dim
-  bool use_scale = false;  // Attention
+  bool use_scale = false;  // Attention, AdditiveAttention
+  bool normalize = false;  // Dot: of rows divided by their norm
   bool use_causal_mask = false;
 
   // BatchNormalization, LayerNormalization.
@@ -643,7 +653,7 @@ Layer Minimum();
 Layer Concatenate();  // along the last axis
 // The sums of products over an axis of two inputs (features) or (steps,
 // features): one of both, or one of each. Axes count from 1.
-Layer Dot(const std::vector<int64_t>& axes);
+Layer Dot(const std::vector<int64_t>& axes, bool normalize = false);
 // Over (steps, features). Each step makes the next state of its input and the
 // state, which begins as zeros or as further inputs: h, and an LSTM's c. The
 // output is the last state (units), or all (steps, units) with ReturnSequences.
@@ -703,6 +713,8 @@ Layer PositionEmbedding(int64_t sequence_length);
 // Inputs are query (steps, size), value and, if other, key. The output is the
 // mean of the values, weighted by softmax(query key^T).
 Layer Attention();
+// Attention with the scores sum(scale tanh(query + key)).
+Layer AdditiveAttention();
 // Attention in `num_heads` projections of the inputs, with scores /
 // sqrt(key_dim). The joined outputs are projected to the query's size.
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim);

@@ -93,6 +93,8 @@ class Builder:
             layer = keras_oracle.LAYERS[kind](config)
             self.shapes[name] = tuple(int(size) for size in layer.build(
                 [self.shapes[each] for each in inputs]))
+            if config.get("merge_mode", "") is None:
+                self.shapes[f"{name}:1"] = self.shapes[name]
             for state in self.states(name, kind, config):
                 self.shapes[state] = (config.get("layer", entry)["config"]["units"],)
         self.layers.append(entry)
@@ -101,10 +103,11 @@ class Builder:
     def states(self, name, kind, config):
         """The names of the last states that a layer gives."""
         both = kind == "Bidirectional"
+        first = 2 if both and config.get("merge_mode", "") is None else 1
         if both:
             kind, config = config["layer"]["class_name"], config["layer"]["config"]
         count = (2 if kind == "LSTM" else 1) * (2 if both else 1)
-        return [f"{name}:{k}" for k in range(1, count + 1)
+        return [f"{name}:{k}" for k in range(first, first + count)
                 if config.get("return_state")]
 
     def tensor(self, name):
@@ -618,10 +621,12 @@ def states_model(rng, loss, classes):
     if rng.random() < 0.4 and not config.get("go_backwards"):
         both = {"layer": {"class_name": kind, "config": {
             "name": kind.lower(), **config}},
-                "merge_mode": pick(rng, "concat", "sum", "mul", "ave")}
+                "merge_mode": pick(rng, "concat", "sum", "mul", "ave", None)}
         encoder = b.add("Bidirectional", both, [b.input])
         states = b.states(encoder, "Bidirectional", both)
         half = len(states) // 2
+        if both["merge_mode"] is None and rng.random() < 0.8:
+            encoder = b.add("Add", {}, [encoder, f"{encoder}:1"])
         if rng.random() < 0.4:  # which begin another of its kind
             again = {**both, "layer": {"class_name": kind, "config": {
                 **both["layer"]["config"], "return_sequences": False}}}
@@ -725,7 +730,8 @@ def add_attention(b, x, rng):
             b.shapes[x][1] if is_plain else rng.integers(1, 9))}, [value])
     causal = {"use_causal_mask": True} if rng.random() < 0.5 else {}
     if is_plain:
-        return b.add("Attention", {"use_scale": bool(rng.integers(2))},
+        return b.add(pick(rng, "Attention", "AdditiveAttention"),
+                     {"use_scale": bool(rng.integers(2))},
                      [x, value, key], **causal)
     config = {"num_heads": int(rng.integers(1, 5)),
               "key_dim": int(rng.integers(1, 9))}
@@ -867,7 +873,7 @@ def constrain(rng, model):
                 visit(config["layers"], path + config["name"] + "/")
             layer = oracle.firsts.get(path + config.get("name", ""))
             if layer is None or entry["class_name"] in (
-                    "Attention", "PositionEmbedding"):
+                    "Attention", "AdditiveAttention", "PositionEmbedding"):
                 continue
             ranks = {}
             for weight in layer.shapes:

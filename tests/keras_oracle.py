@@ -826,6 +826,13 @@ class Dot(Layer):
     def forward(self, xs):
         self.xs = [self.as_rows(x, i) for i, x in enumerate(xs)]
         self.given = [x.shape for x in xs]
+        self.factors = [1.0, 1.0]
+        if self.config.get("normalize"):
+            with np.errstate(divide="ignore"):
+                self.factors = [np.minimum(
+                    1 / np.sqrt((x * x).sum(-1, keepdims=True)),
+                    x.dtype.type(1e7)) for x in self.xs]
+            self.xs = [x * f for x, f in zip(self.xs, self.factors)]
         y = self.xs[0] @ self.xs[1].swapaxes(1, 2)
         rest = [n for shape, end in zip(self.given, self.ends)
                 for axis, n in enumerate(shape) if axis not in (0, end)]
@@ -834,9 +841,12 @@ class Dot(Layer):
     def backward(self, dy):
         a, b = self.xs
         dy = dy.reshape(len(dy), a.shape[1], b.shape[1])
+        ds = [dy @ b, dy.swapaxes(1, 2) @ a]
+        if self.config.get("normalize"):
+            ds = [(d - x * (d * x).sum(-1, keepdims=True) * (f < 1e7)) * f
+                  for d, x, f in zip(ds, self.xs, self.factors)]
         return [np.moveaxis(d if len(shape) == 3 else d[:, 0], -1, end)
-                for d, shape, end in zip((dy @ b, dy.swapaxes(1, 2) @ a),
-                                         self.given, self.ends)]
+                for d, shape, end in zip(ds, self.given, self.ends)]
 
 
 class BatchNormalization(Layer):
@@ -1038,8 +1048,15 @@ class RecurrentState(Layer):
         self.source, self.tensor = source, tensor
 
     def build(self, shapes):
+        if self.is_output():
+            return shapes[0]
         inner = self.source.config.get("layer", {"config": self.source.config})
         return (inner["config"]["units"],)
+
+    def is_output(self):
+        """True for the backward layer's output, where none is merged."""
+        return (self.tensor == 1 and
+                self.source.config.get("merge_mode", "") is None)
 
     def forward(self, xs):
         self.zeros = np.zeros_like(xs[0])
@@ -1090,21 +1107,27 @@ class Bidirectional(Layer):
             for name, run in self.runs.items()]
         self.states = [each for run in self.runs.values()
                        for each in run.last[:self.count]]
+        self.outputs = 1 if self.mode else 2
+        if not self.mode:
+            self.states = [b, *self.states]
         self.d_states = [0.0] * len(self.states)
         return {"concat": lambda: np.concatenate([a, b], -1),
                 "sum": lambda: a + b, "mul": lambda: a * b,
-                "ave": lambda: (a + b) / 2}[self.mode]()
+                "ave": lambda: (a + b) / 2, None: lambda: a}[self.mode]()
 
     def backward(self, dy):
         a, b = self.ys
         dys = {"concat": lambda: np.split(dy, 2, -1), "sum": lambda: [dy, dy],
                "mul": lambda: [dy * b, dy * a],
-               "ave": lambda: [dy / 2, dy / 2]}[self.mode]()
+               "ave": lambda: [dy / 2, dy / 2],
+               None: lambda: [dy, self.d_states[0] + np.zeros_like(b)]}[
+                   self.mode]()
+        d_states = self.d_states[self.outputs - 1:]
         dx, d_first = 0, []
         for i, ((name, run), d) in enumerate(zip(self.runs.items(), dys)):
-            last = self.d_states[i * self.count:(i + 1) * self.count]
+            last = d_states[i * self.count:(i + 1) * self.count]
             dx = dx + run.backward(self.turned(d, name), tuple(
-                each + np.zeros_like(self.states[0]) for each in (*last, 0.0)[:2]))
+                each + np.zeros_like(self.states[-1]) for each in (*last, 0.0)[:2]))
             d_first += run.d_first[:self.count]
             for weight, gradient in run.gradients.items():
                 self.gradients[f"{name}/{weight}"] = gradient
@@ -1191,9 +1214,17 @@ class Attention(Layer):
             self.shapes["scale"] = ()
         return (shapes[0][0], shapes[1][1])
 
-    def attend(self, query, key, value, scale):
+    def scores_of(self, query, key, scale):
         self.scores = query @ key.swapaxes(-1, -2)
-        z = self.scores * scale
+        return self.scores * scale
+
+    def scores_backward(self, dz, scale):
+        query, key, _ = self.spans
+        return (dz @ key * scale, dz.swapaxes(-1, -2) @ query * scale,
+                (dz * self.scores).sum())
+
+    def attend(self, query, key, value, scale):
+        z = self.scores_of(query, key, scale)
         sees = np.ones(z.shape, bool)
         if self.config.get("use_causal_mask"):
             sees &= np.tri(*z.shape[-2:], dtype=bool)
@@ -1209,12 +1240,12 @@ class Attention(Layer):
 
     def attend_backward(self, dc, scale):
         """The gradients of query, key and value, and of the scale."""
-        query, key, value = self.spans
+        value = self.spans[2]
         dp = dc @ value.swapaxes(-1, -2)
         dz = self.p * (dp - (dp * self.p).sum(-1, keepdims=True))
         dz = dz * self.sees_any
-        return (dz @ key * scale, dz.swapaxes(-1, -2) @ query * scale,
-                self.p.swapaxes(-1, -2) @ dc, (dz * self.scores).sum())
+        dq, dk, ds = self.scores_backward(dz, scale)
+        return dq, dk, self.p.swapaxes(-1, -2) @ dc, ds
 
     def forward(self, xs):
         self.has_key = len(xs) > 2
@@ -1233,6 +1264,22 @@ class Attention(Layer):
             self.gradients["scale"] = np.array(ds)
         dq, dk, dv = dq[:, 0], dk[:, 0], dv[:, 0]
         return [dq, dv, dk] if self.has_key else [dq, dv + dk]
+
+
+class AdditiveAttention(Attention):
+    def build(self, shapes):
+        if self.config.get("use_scale", True):
+            self.shapes["scale"] = (shapes[0][1],)
+        return (shapes[0][0], shapes[1][1])
+
+    def scores_of(self, query, key, scale):
+        self.tanh = np.tanh(query[..., :, None, :] + key[..., None, :, :])
+        return (self.tanh * scale).sum(-1)
+
+    def scores_backward(self, dz, scale):
+        d = dz[..., None] * scale * (1 - self.tanh * self.tanh)
+        return d.sum(-2), d.sum(-3), (dz[..., None] * self.tanh).sum(
+            (0, 1, 2, 3))
 
 
 class MultiHeadAttention(Attention):
@@ -1398,6 +1445,7 @@ LAYERS = {
     "Bidirectional": Bidirectional, "TimeDistributed": TimeDistributed,
     "Sequential": Chain, "Masking": Masking, "GroupNormalization": GroupNormalization,
     "RepeatVector": RepeatVector, "Attention": Attention,
+    "AdditiveAttention": AdditiveAttention,
     "MultiHeadAttention": MultiHeadAttention,
     "PositionEmbedding": PositionEmbedding, "Embedding": Embedding,
     "BatchNormalization": BatchNormalization,
@@ -1471,6 +1519,8 @@ Embedding.pass_mask = lambda layer, xs, masks: (
 Recurrent.pass_mask = of_sequences(lambda layer: layer.config)
 Bidirectional.pass_mask = of_sequences(
     lambda layer: layer.config["layer"]["config"])
+RecurrentState.pass_mask = lambda layer, xs, masks: (
+    masks[0] if layer.is_output() else None)
 Merge.pass_mask = Concatenate.pass_mask = merged_mask
 for kind in (Identity, Activation, PReLU, Curve, Dense, LayerNormalization,
              GroupNormalization, Affine, TimeDistributed, PositionEmbedding,
@@ -1480,7 +1530,7 @@ for kind in (Identity, Activation, PReLU, Curve, Dense, LayerNormalization,
 
 MODELS = ("Sequential", "Functional")
 # The layers with one argument, the list of their inputs.
-LISTS = (*MERGES, "Concatenate", "Dot", "Attention")
+LISTS = (*MERGES, "Concatenate", "Dot", "Attention", "AdditiveAttention")
 
 
 def calls_in(node):
@@ -1575,7 +1625,7 @@ class Model:
             layer = RecurrentState(
                 self.layers[self.outputs.index(output)], tensor)
             layer.name = layer.source.name
-            self.shapes[state] = layer.build([])
+            self.shapes[state] = layer.build([self.shapes[output]])
             self.layers.append(layer)
             self.inputs.append([output])
             self.outputs.append(state)

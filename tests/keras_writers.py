@@ -114,6 +114,7 @@ DEFAULTS = {
     "GRU": {**GATED, "reset_after": True},
     "Bidirectional": {"merge_mode": "concat"}, "TimeDistributed": {},
     "Attention": {"use_scale": False, "score_mode": "dot", "dropout": 0.0},
+    "AdditiveAttention": {"use_scale": True, "dropout": 0.0},
     "MultiHeadAttention": {
         "value_dim": None, "dropout": 0.0, "use_bias": True,
         "output_shape": None, "attention_axes": [1],
@@ -174,10 +175,12 @@ class Graph:
         if layer.kind == "Bidirectional":
             one = layer.config["layer"]
         states = not layer.graph and one.config.get("return_state")
-        for i in (1, 2, 3, 4) if states else ():
-            state = (*self.last[:2], i)
-            self.tags[f"{tag}:{i}"] = state
-            self.shapes[state] = (one.config["units"],)
+        first = 2 if layer.config.get("merge_mode", "") is None else 1
+        for i in range(1, first + 4 * bool(states)):
+            tensor = (*self.last[:2], i)
+            self.tags[f"{tag}:{i}"] = tensor
+            self.shapes[tensor] = (shape if i < first else
+                                   (one.config["units"],))
 
     def add(self, row):
         of, tag = row.pop("of", None), row.pop("as", None)
@@ -288,7 +291,7 @@ class Keras3(Writer):
         if kind in keras_oracle.recurrent_oracle.GATES:
             fields["seed"] = None
             fields.setdefault("zero_output_for_mask", False)
-        if kind in ("Attention", "MultiHeadAttention"):
+        if kind.endswith("Attention"):
             fields["seed"] = None
         if kind == "Bidirectional":
             inner = fields["layer"]
@@ -379,7 +382,7 @@ class Keras2(Writer):
                 fields["implementation"] = 2
         if kind == "Embedding":
             fields.update(input_length=None)
-        if kind == "Attention":
+        if kind in ("Attention", "AdditiveAttention"):
             fields["causal"] = False
         if kind.startswith(("DepthwiseConv", "SeparableConv")):
             fields["groups"] = 1
@@ -450,7 +453,7 @@ class Keras2(Writer):
 class TensorFlowJs(Keras2):
     version, backend = "tfjs-layers 4.22.0", "tensor_flow.js"
     functional = "Model"
-    missing = ("Attention", "MultiHeadAttention", "PositionEmbedding",
+    missing = ("Attention", "AdditiveAttention", "MultiHeadAttention", "PositionEmbedding",
                "Conv1DTranspose", "DepthwiseConv1D", "SeparableConv1D",
                "SpatialDropout2D", "ZeroPadding1D", "UpSampling1D",
                "Normalization", "Subtract", "Cropping1D", "gelu", "silu",

@@ -11,9 +11,11 @@ def add_states(b, x, rng):
     config["return_state"] = True
     if rng.random() < 0.4 and not config.get("go_backwards"):
         inner = {"class_name": kind, "config": {"name": "inner", **config}}
-        both = {"layer": inner, "merge_mode": "concat"}
+        both = {"layer": inner, "merge_mode": pick(rng, "concat", None)}
         y = b.add("Bidirectional", both, [x])
         states = b.states(y, "Bidirectional", both)
+        if both["merge_mode"] is None:
+            x = b.add("Multiply", {}, [y, f"{y}:1"])
         half = len(states) // 2
         initial = states[:half]
     else:
@@ -39,7 +41,8 @@ def add_attention(b, x, rng):
     if not value:
         value = [x]
     if rng.random() < 0.5:
-        return b.add("Attention", {"use_scale": bool(rng.integers(2))},
+        return b.add(pick(rng, "Attention", "AdditiveAttention"),
+                     {"use_scale": bool(rng.integers(2))},
                      [x, *value, *key], **causal)
     return b.add("MultiHeadAttention", {"num_heads": int(rng.integers(1, 4)),
                                         "key_dim": int(rng.integers(1, 6))},
@@ -83,7 +86,7 @@ def dot_model(rng):
         ranked = len(b.shapes[x]) + 1
         ends.append(end - ranked if rng.random() < 0.3 else end)
         inputs.append(x)
-    x = b.add("Dot", {"axes": ends}, inputs)
+    x = b.add("Dot", {"axes": ends, "normalize": bool(rng.integers(2))}, inputs)
     b.add("Dense", {"units": 3}, [x])
     return b.json()
 

@@ -80,9 +80,10 @@ Status Graph::CheckNewCall(const std::vector<int>& inputs) const {
 const Layer* Graph::LayerOfTensors(int node) const {
   if (call_of_node_[node] < 0) return nullptr;
   const Layer& layer = layers_[calls_[call_of_node_[node]].layer].layer;
-  const bool several = IsExpandedBidirectional(layer)
-                           ? DirectionOf(*layer.model, 0).return_state
-                           : IsRecurrent(layer.kind) && layer.return_state;
+  const bool several =
+      IsExpandedBidirectional(layer)
+          ? OutputsOf(layer) > 1 || DirectionOf(*layer.model, 0).return_state
+          : IsRecurrent(layer.kind) && layer.return_state;
   return several ? &layer : nullptr;
 }
 
@@ -92,9 +93,10 @@ Status Graph::CheckTensors(const std::vector<int>& inputs) const {
     const Layer* const layer = LayerOfTensors(input);
     if (layer == nullptr) continue;
     return InvalidArgument(
-        "layer '%s' has return_state, so it gives several tensors: take one by "
+        "layer '%s' has %s, so it gives several tensors: take one by "
         "RecurrentOutput",
-        layer->name.c_str());
+        layer->name.c_str(),
+        layer->merge_mode == kMergeNone ? "no merge mode" : "return_state");
   }
   return Status();
 }
@@ -109,17 +111,21 @@ Status Graph::CompleteRecurrentOutput(const std::vector<int>& inputs,
   if (source == nullptr) {
     return InvalidArgument(
         "layer '%s' has one output: RecurrentOutput takes that of a SimpleRNN, "
-        "LSTM, GRU or Bidirectional with return_state",
+        "LSTM, GRU or Bidirectional with return_state, or of a Bidirectional "
+        "without a merge mode",
         nodes_[inputs[0]].layer.name.c_str());
   }
   const bool both = IsExpandedBidirectional(*source);
   const Layer& first = both ? DirectionOf(*source->model, 0) : *source;
   const int64_t states =
-      (both ? 2 : 1) * (first.kind == Layer::Kind::kLSTM ? 2 : 1);
-  if (layer->tensor < 0 || layer->tensor > states) {
+      !first.return_state
+          ? 0
+          : (both ? 2 : 1) * (first.kind == Layer::Kind::kLSTM ? 2 : 1);
+  const int64_t last = states + (both ? OutputsOf(*source) : 1) - 1;
+  if (layer->tensor < 0 || layer->tensor > last) {
     return InvalidArgument("the layer has tensors 0 to %" PRId64
                            ", and not %" PRId64,
-                           states, layer->tensor);
+                           last, layer->tensor);
   }
   const std::string name =
       TensorName(source->name, nodes_[inputs[0]].call_index, layer->tensor);
@@ -182,7 +188,7 @@ Status Graph::CheckNewLayer(const Layer& layer, size_t inputs) const {
 }
 
 // Of a Bidirectional, a state is the inner layer's state, and tensor 0 is the
-// input itself.
+// input itself, or the output of an inner layer.
 void Graph::TakeState(GraphNode* node) const {
   Layer& layer = node->layer;
   if (layer.kind != Layer::Kind::kRecurrentOutput || layer.layer == nullptr) {
@@ -192,14 +198,18 @@ void Graph::TakeState(GraphNode* node) const {
   const int parent = layers_[source.layer_index].parent;
   // The state belongs to the layer itself.
   if (source.layer.return_state) return;
-  if (layer.tensor == 0 || parent < 0) {
+  const int64_t outputs = parent < 0 ? 1 : OutputsOf(layers_[parent].layer);
+  if (layer.tensor < outputs || parent < 0) {
     layer.kind = Layer::Kind::kActivation;
     layer.activation = kLinear;
+    if (outputs > 1) {
+      node->inputs = {source.inputs[static_cast<size_t>(layer.tensor)]};
+    }
     return;
   }
   const int64_t states = layer.layer->kind == Layer::Kind::kLSTM ? 2 : 1;
-  const int64_t direction = (layer.tensor - 1) / states;
-  layer.tensor = (layer.tensor - 1) % states + 1;
+  const int64_t direction = (layer.tensor - outputs) / states;
+  layer.tensor = (layer.tensor - outputs) % states + 1;
   layer.layer = std::make_shared<Layer>(
       DirectionOf(*layers_[parent].layer.model, static_cast<int>(direction)));
   const int output = source.inputs[static_cast<size_t>(direction)];

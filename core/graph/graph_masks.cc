@@ -159,9 +159,9 @@ Status Graph::AddMaskInputs(GraphNode* node) {
   const MaskRule rule = RuleOf(node->layer);
   if (!Takes(rule)) return Status();
   const std::vector<int> inputs = node->inputs;
-  const size_t max_inputs = rule == MaskRule::kTakes            ? 1
-                            : applied->kind == Kind::kAttention ? 2
-                                                                : 3;
+  const size_t max_inputs = rule == MaskRule::kTakes                     ? 1
+                            : applied->kind == Kind::kMultiHeadAttention ? 3
+                                                                         : 2;
   for (size_t i = 0; i < std::min(max_inputs, inputs.size()); ++i) {
     const int maker = nodes_[inputs[i]].mask_maker;
     if (maker < 0) continue;

@@ -61,9 +61,11 @@ Status Graph::CheckWhole() const {
   std::vector<bool> is_read(nodes_.size(), false);
   for (const GraphNode& node : nodes_) {
     for (int input : node.inputs) is_read[input] = true;
-    // Of a Bidirectional of which a state is taken, nothing need take the
-    // merge, the last layer within.
-    if (node.layer.kind != Layer::Kind::kRecurrentOutput) continue;
+    // Of a Bidirectional of which a state or an output is taken, nothing need
+    // take the merge, the last layer within.
+    if (layers_[node.layer_index].layer.kind != Layer::Kind::kRecurrentOutput) {
+      continue;
+    }
     const int parent = layers_[nodes_[node.inputs[0]].layer_index].parent;
     if (parent < 0 || !IsExpandedBidirectional(layers_[parent].layer)) continue;
     int merge = node.inputs[0];

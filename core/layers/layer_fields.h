@@ -336,7 +336,10 @@ constexpr LayerField kGaussianDropoutFields[] = {kRate, kSeed};
 constexpr LayerField kConcatenateFields[] = {kLastAxis};
 constexpr LayerField kDotFields[] = {
     LayerField("axes", &Layer::axes).Required().Compared("axes").Saved("axes"),
-    LayerField("normalize", OnlyFalse()),
+    LayerField("normalize", &Layer::normalize)
+        .WrittenIfSet()
+        .Compared("normalized")
+        .Saved("normalized"),
 };
 
 constexpr Interval kFromMinus1To1 = {-1, 1};
@@ -625,6 +628,11 @@ constexpr LayerField kAttentionFields[] = {
     kUseCausalMask,
     // A field of Keras 2.
     LayerField("causal", &Layer::use_causal_mask).Unwritten(),
+};
+// As Attention, without score_mode; Keras 2 has causal.
+constexpr LayerField kAdditiveAttentionFields[] = {
+    kAttentionFields[0], kRecurrentDropoutFields[0], kSeed,
+    kUseCausalMask,      kAttentionFields[5],
 };
 constexpr LayerField kMultiHeadAttentionFields[] = {
     LayerField("num_heads", &Layer::num_heads).Required(),

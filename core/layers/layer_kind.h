@@ -78,6 +78,7 @@ enum class Layer::Kind : uint8_t {
   kMask,
   kPositionEmbedding,
   kAttention,
+  kAdditiveAttention,
   kMultiHeadAttention,
   kBatchNormalization,
   kLayerNormalization,

@@ -192,6 +192,8 @@ constexpr LayerClass kLayers[] = {
      kPositionEmbeddingFields},
     {"Attention", "", Kind::kAttention, Attention, kList, kAttends,
      MakeAttention, kAttentionFields},
+    {"AdditiveAttention", "", Kind::kAdditiveAttention, AdditiveAttention,
+     kList, kAttends, MakeAttention, kAdditiveAttentionFields},
     {"MultiHeadAttention", "", Kind::kMultiHeadAttention,
      [] { return MultiHeadAttention(1, 1); }, LayerInputs::kQuery, kAttends,
      MakeMultiHeadAttention, kMultiHeadAttentionFields},

@@ -273,6 +273,9 @@ Layer PositionEmbedding(int64_t sequence_length) {
                    GlorotUniform());
 }
 Layer Attention() { return MakeLayer(Layer::Kind::kAttention); }
+Layer AdditiveAttention() {
+  return MakeLayer(Layer::Kind::kAdditiveAttention, &Layer::use_scale, true);
+}
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim) {
   return MakeLayer(Layer::Kind::kMultiHeadAttention, &Layer::num_heads,
                    num_heads, &Layer::key_dim, key_dim);

@@ -12,6 +12,7 @@ constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid}, {"same", kSame}};
 constexpr Named<PaddingMode> kCausalPaddings[] = {
     {"valid", kValid}, {"same", kSame}, {"causal", kCausal}};
 
+// Null is kMergeNone.
 constexpr Named<MergeMode> kMergeModes[] = {{"concat", kMergeConcat},
                                             {"sum", kMergeSum},
                                             {"mul", kMergeMul},

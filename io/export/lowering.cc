@@ -40,7 +40,9 @@ class LoweringBuilder {
   void Activate(Primitive*, int);
   void MatMul(Primitive*, int);
   void Dot(Primitive*, int);
+  void UnitNormalize(Primitive*, int);
   int AddMatrix(const Primitive& dot, size_t input, bool sums_rows);
+  int AddPlainMatrix(const Primitive& dot, size_t input, bool sums_rows);
   void Conv(Primitive*, int depthwise);
   void SeparableConv(Primitive*, int);
   void ConvTranspose(Primitive*, int);
@@ -169,7 +171,7 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kGroupNormalization, Kind::kGroupNormalize,
      &LoweringBuilder::GroupNormalize, 0},
     {Is::kUnitNormalization, Kind::kUnitNormalize,
-     &LoweringBuilder::LayerNormalize, 0},
+     &LoweringBuilder::UnitNormalize, 0},
     {Is::kRescaling, Kind::kAffine, &LoweringBuilder::Rescale, 0},
     {Is::kNormalization, Kind::kAffine, &LoweringBuilder::Normalize, 0},
     {Is::kSimpleRNN, Kind::kRecurrence, &LoweringBuilder::Recur, 0},
@@ -180,6 +182,7 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kEmbedding, Kind::kGather, &LoweringBuilder::Gather, 0},
     {Is::kPositionEmbedding, Kind::kPositions, &LoweringBuilder::Gather, 0},
     {Is::kAttention, Kind::kAttend, &LoweringBuilder::Attend, 0},
+    {Is::kAdditiveAttention, Kind::kAddAttend, &LoweringBuilder::Attend, 0},
     {Is::kMultiHeadAttention, Kind::kMatMul, &LoweringBuilder::MultiHeadAttend,
      0},
     {Is::kMelSpectrogram, Kind::kSpectrogram, &LoweringBuilder::KeepInput, 0},
@@ -291,8 +294,30 @@ void LoweringBuilder::Dot(Primitive* p, int) {
 }
 
 // Adds an input of a Dot as a matrix, which is summed over its rows or columns.
+// The rows are normalized while the summed axis is last.
 int LoweringBuilder::AddMatrix(const Primitive& dot, size_t input,
                                bool sums_rows) {
+  if (dot.layer->normalize) {
+    Primitive unit = dot;
+    unit.kind = Kind::kUnitNormalize;
+    unit.num_axes = 1;
+    unit.epsilon = 1e-7f;
+    unit.inputs = {AddPlainMatrix(dot, input, false)};
+    unit.output = InputOf(unit);
+    const int normalized = Add(std::move(unit));
+    if (!sums_rows) return normalized;
+    Primitive p = dot;
+    p.kind = Kind::kTranspose;
+    p.dims = {2, 1};
+    p.inputs = {normalized};
+    p.output = {InputOf(p)[1], InputOf(p)[0]};
+    return Add(std::move(p));
+  }
+  return AddPlainMatrix(dot, input, sums_rows);
+}
+
+int LoweringBuilder::AddPlainMatrix(const Primitive& dot, size_t input,
+                                    bool sums_rows) {
   Primitive p = dot;
   p.inputs = {dot.inputs[input]};
   const Shape x = InputOf(p);
@@ -570,6 +595,11 @@ void LoweringBuilder::LayerNormalize(Primitive* p, int) {
   p->epsilon = p->layer->epsilon;
 }
 
+void LoweringBuilder::UnitNormalize(Primitive* p, int) {
+  p->num_axes = static_cast<int>(p->layer->axes.size());
+  p->epsilon = 1e-6f;  // the least norm
+}
+
 void LoweringBuilder::GroupNormalize(Primitive* p, int) {
   LayerNormalize(p, 0);
   const int64_t groups = p->layer->groups;
@@ -719,7 +749,9 @@ Status LoweringBuilder::Run(const char* target) {
     const Row* const row =
         std::find_if(std::begin(kRows), std::end(kRows),
                      [&](const Row& r) { return r.layer == layer.kind; });
-    if (row == std::end(kRows)) {
+    const bool of_onnx_alone =
+        layer.kind == Is::kAdditiveAttention && std::string(target) != "ONNX";
+    if (row == std::end(kRows) || of_onnx_alone) {
       return InvalidArgument(
           "layer '%s' is %s, %swhich cannot be exported to %s",
           layer.name.c_str(), WithArticle(ClassName(layer)).c_str(),

@@ -79,6 +79,7 @@ struct Primitive {
     kAttend,          // query, key, value (steps, heads * size): softmax(factor
                       // gamma query key^T) value for each of `heads`; causal.
                       // gamma: a trained scale; null means 1; masked
+    kAddAttend,       // as kAttend, of the sums of gamma tanh(query + key)
     kPositions,       // the first rows of the kernel, for any input
     kResize,          // a box to the output's size, with `fill` outside of the
                       // image; nearest, or between pixels

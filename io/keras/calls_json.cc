@@ -116,8 +116,10 @@ Status ReadArguments(const Json& json, const std::string& path,
   FieldReader call(json, path);
   call.OnlyBool("training", false);
   const Kind kind = entry->layer.kind;
+  const bool attends =
+      kind == Kind::kAttention || kind == Kind::kAdditiveAttention;
   const Json mask = json["mask"];
-  if (IsListOfNulls(mask) || (kind == Kind::kAttention && mask.is_array())) {
+  if (IsListOfNulls(mask) || (attends && mask.is_array())) {
     call.Ignore({"mask"});
     int input = 0;  // an Attention has a mask, or null, for each
     for (Json m = mask.first(); m && call.ok(); m = m.next(), ++input) {
@@ -133,7 +135,7 @@ Status ReadArguments(const Json& json, const std::string& path,
     }
     call.Ignore({"initial_state"});
   }
-  if (kind == Kind::kAttention || kind == Kind::kMultiHeadAttention) {
+  if (attends || kind == Kind::kMultiHeadAttention) {
     ReadAttention(json, &call, entry, inputs);
   }
   return call.Finish();

@@ -57,13 +57,15 @@ Status ReferToOutput(const LayerGraph& graph, const std::string& path,
   const LayerEntry& entry = graph.entries[found->second];
   const bool both = entry.layer.kind == Kind::kBidirectional;
   const Layer& layer = both ? *entry.layer.layer : entry.layer;
-  const bool several = IsRecurrent(layer.kind) && layer.return_state;
+  const bool several =
+      IsRecurrent(layer.kind) &&
+      (layer.return_state || (both && OutputsOf(entry.layer) > 1));
   if (!several && reference->tensor == 0) return Status();
   if (!several) {
     return InvalidArgument(
         "%s: takes tensor %lld of layer '%s', which gives one; only a "
-        "SimpleRNN, LSTM, GRU or Bidirectional with return_state gives several "
-        "tensors",
+        "SimpleRNN, LSTM, GRU or Bidirectional with return_state, or a "
+        "Bidirectional without a merge mode, gives several tensors",
         path.c_str(), static_cast<long long>(reference->tensor),
         Printable(reference->name).c_str());
   }

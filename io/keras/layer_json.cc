@@ -224,6 +224,10 @@ struct ReadValue {
     ReadAxes(field.name, fields, &(entry->layer.*member));
   }
   void operator()(MergeMode Layer::*member) const {
+    if (!fields->Has(field.name) && fields->Take(field.name)) {
+      entry->layer.*member = kMergeNone;
+      return;
+    }
     fields->Choice(field.name, kMergeModes, &(entry->layer.*member));
   }
   void operator()(FloatRange Layer::*member) const {

@@ -128,7 +128,11 @@ struct WriteValue {
     w->EndArray();
   }
   void operator()(MergeMode Layer::*member) const {
-    w->String(NameIn(kMergeModes, layer.*member));
+    if (layer.*member == kMergeNone) {
+      w->Null();
+    } else {
+      w->String(NameIn(kMergeModes, layer.*member));
+    }
   }
   void operator()(FloatRange Layer::*member) const {
     const FloatRange& range = layer.*member;

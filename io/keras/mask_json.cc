@@ -96,7 +96,9 @@ Status CheckMask(const LayerEntry& entry, const MaskReference& mask,
                            : node;
   const unsigned masked = model.layer(receiver).masked_inputs;
   const unsigned later_masks = masked >> mask.input;
-  if (entry.layer.kind == Layer::Kind::kAttention && mask.input == 2) {
+  const bool attends = entry.layer.kind == Layer::Kind::kAttention ||
+                       entry.layer.kind == Layer::Kind::kAdditiveAttention;
+  if (attends && mask.input == 2) {
     return Status();  // the key's mask has no effect
   }
   if ((later_masks & 1) == 0) return RefuseMask(entry);

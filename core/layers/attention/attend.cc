@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "../../compute/row_loops.h"
+#include "../../compute/sums.h"
 #include "../layer_loops.h"
 #include "../layer_table.h"
 
@@ -18,6 +19,12 @@ namespace {
 void MultiplyBy(float factor, int64_t n, float* values) {
   if (factor == 1) return;
   for (int64_t i = 0; i < n; ++i) values[i] *= factor;
+}
+
+// row = tanh(query + key)
+void SumTanh(const float* query, const float* key, int64_t n, float* row) {
+  for (int64_t k = 0; k < n; ++k) row[k] = query[k] + key[k];
+  BiasActivation(kTanh, nullptr, 1, n, row);
 }
 
 // Returns the sum of the products, added in their order.
@@ -33,6 +40,7 @@ Attend::Attend(const Layer& layer, const Sizes& sizes, size_t inputs)
     : sizes_(sizes),
       causal_(layer.use_causal_mask),
       masked_(layer.masked_inputs != 0),
+      additive_(layer.kind == Layer::Kind::kAdditiveAttention),
       dropout_(layer.dropout) {
   auto next = static_cast<int>(inputs);
   for (int i = 0; i < 3; ++i) {
@@ -47,7 +55,8 @@ int64_t Attend::multiply_adds() const {
 
 int64_t Attend::forward_floats() const {
   const int64_t draws = dropout_ > 0 ? RoundUpToFour(sizes_.values) : 0;
-  return std::min(kQueries, sizes_.queries) * sizes_.values + draws;
+  return std::min(kQueries, sizes_.queries) * sizes_.values + draws +
+         RowFloats();
 }
 
 int64_t Attend::backward_floats() const {
@@ -110,14 +119,61 @@ void Attend::Hide(const OpCall& call, const Block& block, int64_t query,
   if (!sees_any) std::fill_n(scores, block.values, 0.0f);
 }
 
-void Attend::ComputeWeights(const OpCall& call, const Block& block, float scale,
-                            ConstMatrix query, ConstMatrix key,
-                            float* weights) const {
+void Attend::AddScores(const Block& block, const float* scale,
+                       ConstMatrix query, ConstMatrix key, float* row,
+                       float* scores) const {
+  const int64_t size = sizes_.key_dim;
+  for (int64_t i = 0; i < block.queries; ++i) {
+    const float* const q = query.data + (block.begin + i) * query.row_stride;
+    for (int64_t v = 0; v < block.values; ++v) {
+      SumTanh(q, key.data + v * key.row_stride, size, row);
+      *scores++ = static_cast<float>(LaneSum<float>(size, [=](int64_t k) {
+        return scale == nullptr ? row[k] : scale[k] * row[k];
+      }));
+    }
+  }
+}
+
+void Attend::AddedGradient(const Block& block, const float* scale,
+                           ConstMatrix query, ConstMatrix key,
+                           const float* d_scores, Matrix d_query, Matrix d_key,
+                           float* d_scale, float* row) const {
+  const int64_t size = sizes_.key_dim;
+  for (int64_t i = 0; i < block.queries; ++i) {
+    const int64_t at = block.begin + i;
+    const float* const q = query.data + at * query.row_stride;
+    float* const dq = d_query.data + at * d_query.row_stride;
+    if (d_query.data != nullptr) std::fill_n(dq, size, 0.0f);
+    for (int64_t v = 0; v < block.values; ++v) {
+      const float d = *d_scores++;
+      SumTanh(q, key.data + v * key.row_stride, size, row);
+      if (d_scale != nullptr) {
+        for (int64_t k = 0; k < size; ++k) d_scale[k] += d * row[k];
+      }
+      for (int64_t k = 0; k < size; ++k) {
+        const float by = scale == nullptr ? d : d * scale[k];
+        row[k] = by * (1 - row[k] * row[k]);
+      }
+      if (d_query.data != nullptr) AddTo(row, size, dq);
+      if (d_key.data == nullptr) continue;
+      AddTo(row, size, d_key.data + v * d_key.row_stride);
+    }
+  }
+}
+
+void Attend::ComputeWeights(const OpCall& call, const Block& block,
+                            const float* scale, ConstMatrix query,
+                            ConstMatrix key, float* row, float* weights) const {
   const int64_t rows = block.queries, n = block.values;
-  // W(Q,V) = Q(Q,K) * K(V,K)^T
-  Gemm(query.Rows(block.begin, block.begin + rows), key.Rows(0, n).Transposed(),
-       /*add=*/false, RowMajor(weights, rows, n));
-  MultiplyBy(scale, rows * n, weights);
+  if (additive_) {
+    AddScores(block, scale, query, key, row, weights);
+  } else {
+    // W(Q,V) = Q(Q,K) * K(V,K)^T
+    Gemm(query.Rows(block.begin, block.begin + rows),
+         key.Rows(0, n).Transposed(), /*add=*/false,
+         RowMajor(weights, rows, n));
+    MultiplyBy(*scale, rows * n, weights);
+  }
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t seen = masked_ ? n : ValuesSeen(block, i);
     if (masked_) Hide(call, block, i, weights + i * n);
@@ -153,20 +209,21 @@ void Attend::ScoreGradient(const OpCall& call, const Block& block,
   }
 }
 
-void Attend::Forward(const OpCall& call, float scale,
+void Attend::Forward(const OpCall& call, const float* scale,
                      const AttendSpans<const float>& x, float* context,
                      float* scratch) const {
   ForEachPair(call, [&](int64_t pair, int t) {
     float* const weights = scratch + t * forward_floats();
     float* const draws =
         weights + std::min(kQueries, sizes_.queries) * sizes_.values;
+    float* const row = scratch + (t + 1) * forward_floats() - RowFloats();
     const ConstMatrix query = QueryRows(x.query, pair, sizes_.key_dim),
                       key = ValueRows(x.key, pair, sizes_.key_dim),
                       value = ValueRows(x.value, pair, sizes_.value_dim);
     const Matrix to = QueryRows(context, pair, sizes_.value_dim);
     ForEachBlock(pair, [&](const Block& block) {
       const int64_t rows = block.queries, n = block.values;
-      ComputeWeights(call, block, scale, query, key, weights);
+      ComputeWeights(call, block, scale, query, key, row, weights);
       Drop(call, block, draws, weights);
       // C(Q,D) = W(Q,V) * V(V,D)
       Gemm(RowMajor(static_cast<const float*>(weights), rows, n),
@@ -176,7 +233,7 @@ void Attend::Forward(const OpCall& call, float scale,
   });
 }
 
-void Attend::Backward(const OpCall& call, float scale,
+void Attend::Backward(const OpCall& call, const float* scale,
                       const AttendSpans<const float>& x, const float* d_context,
                       const AttendSpans<float>& d, float* d_scales,
                       float* scratch) const {
@@ -191,6 +248,7 @@ void Attend::Backward(const OpCall& call, float scale,
   ForEachPair(call, [&](int64_t pair, int t) {
     float* const weights = scratch + t * backward_floats();
     float *const scores = weights + floats, *const draws = scores + floats;
+    float* const row = scratch + (t + 1) * backward_floats() - RowFloats();
     const ConstMatrix query = QueryRows(x.query, pair, sizes_.key_dim),
                       key = ValueRows(x.key, pair, sizes_.key_dim),
                       value = ValueRows(x.value, pair, sizes_.value_dim),
@@ -198,12 +256,16 @@ void Attend::Backward(const OpCall& call, float scale,
     clear(d.key, pair, sizes_.key_dim);
     clear(d.value, pair, sizes_.value_dim);
     double d_scale = 0;
+    float* const d_factors = additive_ && d_scales != nullptr
+                                 ? d_scales + pair * sizes_.key_dim
+                                 : nullptr;
+    if (d_factors != nullptr) std::fill_n(d_factors, sizes_.key_dim, 0.0f);
     ForEachBlock(pair, [&](const Block& block) {
       const int64_t begin = block.begin, end = begin + block.queries,
                     n = block.values, all = block.queries * n;
       const ConstMatrix block_scores =
           RowMajor(static_cast<const float*>(scores), block.queries, n);
-      ComputeWeights(call, block, scale, query, key, weights);
+      ComputeWeights(call, block, scale, query, key, row, weights);
       if (d.value != nullptr) {
         std::copy_n(weights, all, scores);
         Drop(call, block, draws, scores);
@@ -216,12 +278,22 @@ void Attend::Backward(const OpCall& call, float scale,
            RowMajor(scores, block.queries, n));
       Drop(call, block, draws, scores);
       ScoreGradient(call, block, weights, scores);
+      if (additive_) {
+        const Matrix none;
+        AddedGradient(
+            block, scale, query, key, scores,
+            d.query == nullptr ? none
+                               : QueryRows(d.query, pair, sizes_.key_dim),
+            d.key == nullptr ? none : ValueRows(d.key, pair, sizes_.key_dim),
+            d_factors, row);
+        return;
+      }
       if (d_scales != nullptr) {
         Gemm(query.Rows(begin, end), key.Rows(0, n).Transposed(),
              /*add=*/false, RowMajor(weights, block.queries, n));
         d_scale += SumOfProducts(scores, weights, all);
       }
-      MultiplyBy(scale, all, scores);
+      MultiplyBy(*scale, all, scores);
       if (d.query != nullptr) {
         // dQ(Q,K) = dS(Q,V) * K(V,K)
         Gemm(block_scores, key.Rows(0, n), /*add=*/false,
@@ -232,7 +304,8 @@ void Attend::Backward(const OpCall& call, float scale,
       Gemm(block_scores.Transposed(), query.Rows(begin, end), /*add=*/true,
            ValueRows(d.key, pair, sizes_.key_dim).Rows(0, n));
     });
-    if (d_scales != nullptr) d_scales[pair] = static_cast<float>(d_scale);
+    if (d_scales == nullptr || additive_) return;
+    d_scales[pair] = static_cast<float>(d_scale);
   });
 }
 

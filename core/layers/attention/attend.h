@@ -1,7 +1,10 @@
-// Attend: the sums that Attention and MultiHeadAttention share. For each
-// example and head,
+// Attend: the sums that Attention, AdditiveAttention and MultiHeadAttention
+// share. For each example and head,
 //
 //   weights = softmax(scale query key^T), context = weights value
+//
+// or, additive, weights = softmax(sum of scale tanh(query + key)), in which the
+// scale has a factor for each number.
 //
 // Threads divide the pairs of an example and a head. The weights exist for
 // kQueries queries at a time, and Backward computes them again, so no memory
@@ -37,6 +40,8 @@ class Attend {
   Attend(const Layer& layer, const Sizes& sizes, size_t inputs);
 
   const Sizes& sizes() const { return sizes_; }
+  // Whether the scores are those of an AdditiveAttention.
+  bool additive() const { return additive_; }
   // The mask of query, value or key; null if all its steps count.
   const float* MaskOf(const OpCall& call, int input) const {
     return masks_[input] == 0 ? nullptr : call.x[masks_[input]];
@@ -46,14 +51,15 @@ class Attend {
   int64_t forward_floats() const;
   int64_t backward_floats() const;
 
-  // Writes the context of each query.
-  void Forward(const OpCall& call, float scale,
+  // Writes the context of each query. `scale` has one factor. In additive
+  // attention it has key_dim factors, or is null if all are 1.
+  void Forward(const OpCall& call, const float* scale,
                const AttendSpans<const float>& x, float* context,
                float* scratch) const;
   // Writes the gradients d. The gradients of key and value may be one span,
   // which gets the sum of both. Null if not needed. `d_scales` is null or the
   // gradient of the scale in each pair of an example and a head.
-  void Backward(const OpCall& call, float scale,
+  void Backward(const OpCall& call, const float* scale,
                 const AttendSpans<const float>& x, const float* d_context,
                 const AttendSpans<float>& d, float* d_scales,
                 float* scratch) const;
@@ -90,8 +96,18 @@ class Attend {
   // to the gradients of the weights it gives these scores the gradient 0.
   void Hide(const OpCall& call, const Block& block, int64_t query,
             float* scores) const;
-  void ComputeWeights(const OpCall& call, const Block& block, float scale,
-                      ConstMatrix query, ConstMatrix key, float* weights) const;
+  void ComputeWeights(const OpCall& call, const Block& block,
+                      const float* scale, ConstMatrix query, ConstMatrix key,
+                      float* row, float* weights) const;
+  // The scores of an AdditiveAttention; `row` has room for a key.
+  void AddScores(const Block& block, const float* scale, ConstMatrix query,
+                 ConstMatrix key, float* row, float* scores) const;
+  // Their gradients, from that of the scores.
+  void AddedGradient(const Block& block, const float* scale, ConstMatrix query,
+                     ConstMatrix key, const float* d_scores, Matrix d_query,
+                     Matrix d_key, float* d_scale, float* row) const;
+  // The scratch that additive scores need, the last of a thread's.
+  int64_t RowFloats() const { return additive_ ? sizes_.key_dim : 0; }
   // Sets the dropped weights to 0, and scales the others.
   void Drop(const OpCall& call, const Block& block, float* draws,
             float* weights) const;
@@ -100,7 +116,7 @@ class Attend {
                      const float* weights, float* d) const;
 
   const Sizes sizes_;
-  const bool causal_, masked_;
+  const bool causal_, masked_, additive_;
   int masks_[3] = {};  // indices of inputs; 0 without a mask
   const float dropout_;
 };

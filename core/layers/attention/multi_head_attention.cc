@@ -59,7 +59,7 @@ class MultiHeadAttentionOp final : public Op {
     for (const int p : {kQuery, kKey, kValue}) {
       Project(call, p, InputOf(call, p), to.parts[p]);
     }
-    attend_.Forward(call, scale_, HeadsOf(to), to.parts[kOutput],
+    attend_.Forward(call, &scale_, HeadsOf(to), to.parts[kOutput],
                     call.scratch + call.batch * SpanFloats());
     Project(call, kOutput, to.parts[kOutput], call.y);
   }
@@ -69,7 +69,7 @@ class MultiHeadAttentionOp final : public Op {
                 d = SpansOf(call, call.scratch);
     WeightGradients(call, kOutput, saved.parts[kOutput], call.dy);
     InputGradient(call, kOutput, call.dy, /*add=*/false, d.parts[kOutput]);
-    attend_.Backward(call, scale_, HeadsOf(saved), d.parts[kOutput],
+    attend_.Backward(call, &scale_, HeadsOf(saved), d.parts[kOutput],
                      {d.parts[kQuery], d.parts[kKey], d.parts[kValue]},
                      /*d_scales=*/nullptr,
                      call.scratch + call.batch * SpanFloats());

@@ -18,6 +18,7 @@ std::string NameOf(const Layer& layer, const std::string& prefix) {
 Layer MergeOf(MergeMode mode) {
   switch (mode) {
     case kMergeConcat:
+    case kMergeNone:
       return Concatenate();
     case kMergeSum:
       return Add();

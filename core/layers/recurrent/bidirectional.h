@@ -3,7 +3,8 @@
 //
 // Its inputs are the sequence and, if given, the initial states of both layers.
 // With return_state the merge is tensor 0. The states, which are the next
-// tensors, are taken from the layers within (Graph::TakeState).
+// tensors, are taken from the layers within (Graph::TakeState). So are the
+// outputs without a merge mode, tensors 0 and 1; then nothing takes the merge.
 
 #ifndef RINGLET_CORE_LAYERS_RECURRENT_BIDIRECTIONAL_H_
 #define RINGLET_CORE_LAYERS_RECURRENT_BIDIRECTIONAL_H_
@@ -28,6 +29,11 @@ inline const Layer& DirectionOf(const NestedModel& model, int direction) {
 // with return_state the outputs of both.
 inline int NodesOfBidirectional(const Layer& layer) {
   return layer.layer->return_state ? 5 : 3;
+}
+
+// The tensors before the states: the merge, or both outputs.
+inline int64_t OutputsOf(const Layer& bidirectional) {
+  return bidirectional.merge_mode == kMergeNone ? 2 : 1;
 }
 
 // Makes *layer, a Bidirectional over inputs of these shapes, a nested model.

@@ -68,6 +68,11 @@ Status ExpandTimeDistributed(const Shape& input, Layer* layer) {
   for (int i = 1; i < input.rank(); ++i) step.Append(input[i]);
   Layer inner = *layer->layer;
   if (inner.kind == Layer::Kind::kBidirectional) {
+    if (inner.merge_mode == kMergeNone) {
+      return InvalidArgument(
+          "a TimeDistributed takes a layer with one output, as in Keras; a "
+          "Bidirectional without a merge mode has two");
+    }
     RINGLET_RETURN_IF_ERROR(ExpandBidirectional({step}, &inner));
   }
   const NestedModel& step_model = *inner.model;

@@ -34,15 +34,37 @@ int OnnxConverter::AddCausalMask(int scores, float none) {
   return builder_.Node("Where", {is_later, builder_.Scalar(none), scores});
 }
 
-OnnxValue OnnxConverter::Attend() {
+int OnnxConverter::Scores() {
   const float factor =
       p_->factor * (p_->gamma != nullptr ? floats_[p_->gamma->offset] : 1);
-  const int query = Heads(0, {0, 2, 1, 3}), key = Heads(1, {0, 2, 3, 1}),
-            value = Heads(2, {0, 2, 1, 3});
-  int scores = builder_.Node("MatMul", {query, key});
-  if (factor != 1) {
-    scores = builder_.Node("Mul", {scores, builder_.Scalar(factor)});
-  }
+  const int query = Heads(0, {0, 2, 1, 3}), key = Heads(1, {0, 2, 3, 1});
+  const int scores = builder_.Node("MatMul", {query, key});
+  if (factor == 1) return scores;
+  return builder_.Node("Mul", {scores, builder_.Scalar(factor)});
+}
+
+// Of each query and key the sum over their numbers, as a product with the
+// scale.
+int OnnxConverter::AddedScores() {
+  const int64_t size = x(0).shape.back();
+  const std::vector<float> ones(static_cast<size_t>(size), 1.0f);
+  const int scale =
+      p_->gamma != nullptr
+          ? Weight(p_->gamma, {size, 1})
+          : graph_->AddFloats(p_->layer->name + "/ones", {size, 1}, ones.data(),
+                              size);
+  const int query = builder_.Node("Unsqueeze", {Heads(0, {0, 2, 1, 3}),
+                                                builder_.Ints("/keys", {3})}),
+            key = builder_.Node("Unsqueeze", {Heads(1, {0, 2, 1, 3}),
+                                              builder_.Ints("/rows", {2})});
+  const int tanh = builder_.Node("Tanh", {builder_.Node("Add", {query, key})});
+  return builder_.Node("Squeeze", {builder_.Node("MatMul", {tanh, scale}),
+                                   builder_.Ints("/sum", {4})});
+}
+
+OnnxValue OnnxConverter::Attend() {
+  int scores = p_->kind == Kind::kAddAttend ? AddedScores() : Scores();
+  const int value = Heads(2, {0, 2, 1, 3});
   // As in Keras, a query that sees no value weighs all alike.
   const float none =
       p_->masked ? -1e9f : -std::numeric_limits<float>::infinity();

@@ -47,10 +47,11 @@ class OnnxConverter {
 
   // What makes the tensors of a masked recurrence from its node's outputs.
   struct MaskedSteps {
-    int outputs;  // (steps, steps): the step computed last, for each output
-    int last;     // the last of these
-    int initial;  // the initial state; -1 means zeros
-    int is_step;  // (steps, 1): true where a moved step is one that counts
+    int outputs;    // (steps, steps): the step computed last, for each output
+    int last;       // the last of these
+    int initial;    // the initial state; -1 means zeros
+    int is_step;    // (steps, 1): true where a moved step is one that counts
+    int rows = -1;  // the outputs of the moved steps, once a tensor needs them
   };
 
   OnnxValue Input();
@@ -131,11 +132,12 @@ class OnnxConverter {
   int WithoutDirection(int y, const Primitive& recurrence);
   int Reversed(int y, int axis);
   OnnxValue RecurMasked();
-  int MaskedRows(int y, int matrix, int is_step);
-  int MaskedOutput(int y, const MaskedSteps& steps,
-                   const Primitive& recurrence);
-  int MaskedState(int y, const MaskedSteps& steps);
+  int MaskedRows(int y, int matrix, MaskedSteps* steps);
+  int MaskedOutput(int y, MaskedSteps* steps, const Primitive& recurrence);
+  int MaskedState(int y, MaskedSteps* steps);
   int Heads(size_t input, const OnnxInts& turn);
+  int Scores();
+  int AddedScores();
   int AddCausalMask(int scores, float none);
 
   Model& model_;

@@ -47,6 +47,7 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kGather, &OnnxConverter::Gather},
     {Kind::kConvTranspose, &OnnxConverter::ConvTranspose},
     {Kind::kAttend, &OnnxConverter::Attend},
+    {Kind::kAddAttend, &OnnxConverter::Attend},
     {Kind::kPositions, &OnnxConverter::Positions},
     {Kind::kResize, &OnnxConverter::Resize},
     {Kind::kSpectrogram, &OnnxConverter::Spectrogram},

@@ -287,7 +287,8 @@ OnnxValue OnnxConverter::UnitNormalize() {
   const int x = builder_.Last(&this->x());
   const int norm =
       builder_.Node("ReduceL2", {x}, {{"axes", axes}, {"keepdims", 1}});
-  const int divisor = builder_.Node("Max", {norm, builder_.Scalar(1e-6f)});
+  const int divisor =
+      builder_.Node("Max", {norm, builder_.Scalar(p_->epsilon)});
   return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast,
                                 builder_.Node("Div", {x, divisor}));
 }

@@ -1,5 +1,5 @@
-// Attention, MultiHeadAttention and PositionEmbedding, against loops over their
-// definitions in double, by shapes drawn from a seed.
+// Attention, AdditiveAttention, MultiHeadAttention and PositionEmbedding,
+// against loops over their definitions in double, by shapes drawn from a seed.
 
 #include <gtest/gtest.h>
 
@@ -58,9 +58,11 @@ DoubleRows RowsTimes(const float* x, int64_t rows, int64_t in, const Floats& w,
   return y;
 }
 
-// The contexts of the queries, over `heads` parts of each row.
+// The contexts of the queries, over `heads` parts of each row. With `factors`,
+// one for each number of a key, the scores are those of an AdditiveAttention.
 DoubleRows ContextOf(DoubleRows query, DoubleRows key, DoubleRows value,
-                     int64_t heads, double scale, bool causal) {
+                     int64_t heads, double scale, bool causal,
+                     const std::vector<double>& factors = {}) {
   DoubleRows y = {
       query.rows, value.width,
       std::vector<double>(static_cast<size_t>(query.rows * value.width))};
@@ -72,7 +74,10 @@ DoubleRows ContextOf(DoubleRows query, DoubleRows key, DoubleRows value,
       for (int64_t s = 0; s < value.rows && (!causal || s <= t); ++s) {
         double score = 0;
         for (int64_t i = 0; i < k; ++i) {
-          score += query(t, h * k + i) * key(s, h * k + i);
+          const double q = query(t, h * k + i), of_key = key(s, h * k + i);
+          score += factors.empty() ? q * of_key
+                                   : factors[static_cast<size_t>(i)] *
+                                         std::tanh(q + of_key);
         }
         weights.push_back(std::exp(score * scale));
         sum += weights.back();
@@ -110,7 +115,13 @@ Floats Attended(const AttentionCase& c, const std::vector<Floats>& x,
     };
     const size_t key = c.inputs.size() - 1;
     DoubleRows context;
-    if (l.kind == Layer::Kind::kAttention) {
+    if (l.kind == Layer::Kind::kAdditiveAttention) {
+      std::vector<double> factors(static_cast<size_t>(c.inputs[0][1]), 1.0);
+      if (l.use_scale) factors.assign(w[0].begin(), w[0].end());
+      context = ContextOf(
+          AsRows(input(0), c.inputs[0]), AsRows(input(key), c.inputs[key]),
+          AsRows(input(1), c.inputs[1]), 1, 1, l.use_causal_mask, factors);
+    } else if (l.kind == Layer::Kind::kAttention) {
       context = ContextOf(AsRows(input(0), c.inputs[0]),
                           AsRows(input(key), c.inputs[key]),
                           AsRows(input(1), c.inputs[1]), 1,
@@ -144,8 +155,10 @@ AttentionCase DrawAttention(uint64_t seed) {
   c.batch = draw.From(0, 5) > 0 ? draw.From(1, 4) : 32;
   const int64_t values = steps(), size = draw.From(1, 9);
   c.inputs = {{steps(), size}, {values, draw.From(1, 9)}};
-  if (draw.From(0, 1) == 0) {
-    c.layer = Attention().UseScale(draw.From(0, 1) == 0);
+  const int64_t kind = draw.From(0, 3);
+  if (kind < 2) {
+    c.layer = (kind == 0 ? Attention() : AdditiveAttention())
+                  .UseScale(draw.From(0, 1) == 0);
     if (draw.From(0, 1) == 0) {
       c.inputs[1] = {values, size};
     } else {
@@ -162,7 +175,7 @@ AttentionCase DrawAttention(uint64_t seed) {
 }
 
 TEST(AttentionTest, Attention_RandomCases_IsItsDefinition) {
-  for (uint64_t seed = 0; seed < 80; ++seed) {
+  for (uint64_t seed = 0; seed < 120; ++seed) {
     const AttentionCase c = DrawAttention(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + TextOf(c));
     OpRunner runner(c.layer, c.inputs);
@@ -186,13 +199,15 @@ TEST(AttentionTest, Gradients_OfSeveralBlocksOfQueries_AreThoseOfTheOutputs) {
   CheckGradients(MultiHeadAttention(2, 3).UseCausalMask(true),
                  {{70, 2}, {70, 2}}, 1, 2);
   CheckGradients(Attention().UseScale(true), {{130, 2}, {5, 2}}, 1, 2);
+  CheckGradients(AdditiveAttention(), {{130, 2}, {5, 2}}, 1, 2);
 }
 
 // Both passes have the same masks, which a finite difference shows.
 TEST(AttentionTest, Dropout_InTraining_HasItsGradientsAndBits) {
   const Layer layers[] = {
       MultiHeadAttention(2, 3).Dropout(0.4f),
-      Attention().UseScale(true).UseCausalMask(true).Dropout(0.25f)};
+      Attention().UseScale(true).UseCausalMask(true).Dropout(0.25f),
+      AdditiveAttention().UseCausalMask(true).Dropout(0.25f)};
   for (const Layer& layer : layers) {
     CheckGradients(layer, {{5, 4}, {7, 4}}, 3, 2);
     ExpectSameBits(layer, {{5, 4}, {7, 4}}, 32);
@@ -220,7 +235,8 @@ TEST(AttentionTest, Dropout_OfEqualWeights_KeepsTheirMean) {
 }
 
 TEST(AttentionTest, CausalMask_LaterSteps_ChangeNoEarlierOutput) {
-  for (const Layer& layer : {MultiHeadAttention(2, 3), Layer(Attention())}) {
+  for (const Layer& layer :
+       {MultiHeadAttention(2, 3), Attention(), AdditiveAttention()}) {
     const Layer causal = Layer(layer).UseCausalMask(true);
     OpRunner runner(causal, {{70, 3}, {70, 3}});
     ASSERT_OK(runner.status());
@@ -253,6 +269,8 @@ TEST(AttentionTest, Weights_EachLayer_HaveKerasShapes) {
       "attention_output_kernel(2, 3, 5) ");
   EXPECT_EQ(shapes(Attention(), {{9, 5}, {8, 5}}), "");
   EXPECT_EQ(shapes(Attention().UseScale(true), {{9, 5}, {8, 5}}), "scale() ");
+  EXPECT_EQ(shapes(AdditiveAttention(), {{9, 5}, {8, 5}}), "scale(5,) ");
+  EXPECT_EQ(shapes(AdditiveAttention().UseScale(false), {{9, 5}, {8, 5}}), "");
   EXPECT_EQ(shapes(PositionEmbedding(9), {{8, 5}}), "embeddings(9, 5) ");
 }
 

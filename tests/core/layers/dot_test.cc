@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -49,20 +51,28 @@ TEST(DotTest, Forward_EachPairOfAxes_IsTheSumOfProducts) {
       OpRunner runner(Dot(c.axes), {c.a, c.b});
       ASSERT_OK(runner.status());
       EXPECT_EQ(runner.op().output(), c.output);
-      const std::vector<Floats> x = RandomInputs({c.a, c.b}, batch);
+      OpRunner normalized(Dot(c.axes, true), {c.a, c.b});
+      std::vector<Floats> x = RandomInputs({c.a, c.b}, batch);
+      std::fill_n(x[0].begin(), c.a.elements(), 0.0f);  // a norm of 0
       const Floats y = runner.Run(batch, x, {}, {}, 2).y;
+      const Floats cosines = normalized.Run(batch, x, {}, {}, 2).y;
       const int64_t n = SummedSize(c.a, c.axes.front()),
                     rows = c.a.elements() / n, cols = c.b.elements() / n;
       for (int64_t i = 0; i < batch * rows * cols; ++i) {
         const int64_t e = i / (rows * cols);
-        double sum = 0;
+        double sum = 0, of_a = 0, of_b = 0;
         for (int64_t k = 0; k < n; ++k) {
-          sum += ElementOf(x[0].data() + e * c.a.elements(), c.a,
-                           c.axes.front(), i / cols % rows, k) *
-                 ElementOf(x[1].data() + e * c.b.elements(), c.b, c.axes.back(),
-                           i % cols, k);
+          const double a = ElementOf(x[0].data() + e * c.a.elements(), c.a,
+                                     c.axes.front(), i / cols % rows, k);
+          const double b = ElementOf(x[1].data() + e * c.b.elements(), c.b,
+                                     c.axes.back(), i % cols, k);
+          sum += a * b;
+          of_a += a * a;
+          of_b += b * b;
         }
         ASSERT_NEAR(y[static_cast<size_t>(i)], sum, 1e-5);
+        const double cosine = e == 0 ? 0 : sum / std::sqrt(of_a * of_b);
+        ASSERT_NEAR(cosines[static_cast<size_t>(i)], cosine, 1e-5);
       }
     }
   }
@@ -70,8 +80,11 @@ TEST(DotTest, Forward_EachPairOfAxes_IsTheSumOfProducts) {
 
 TEST(DotTest, Backward_EachPairOfAxes_HasItsGradientsAndBits) {
   for (const DotCase& c : DotCases()) {
-    if (c.a.elements() < 100) CheckGradients(Dot(c.axes), {c.a, c.b}, 3, 2);
-    ExpectSameBits(Dot(c.axes), {c.a, c.b}, 5);
+    for (const bool normalize : {false, true}) {
+      const Layer layer = Dot(c.axes, normalize);
+      if (c.a.elements() < 100) CheckGradients(layer, {c.a, c.b}, 3, 2);
+      ExpectSameBits(layer, {c.a, c.b}, 5);
+    }
   }
 }
 

@@ -69,9 +69,26 @@ std::vector<Node> AddBidirectional(Layer layer, const std::vector<Node>& inputs,
   return tensors;
 }
 
+// Its outputs are joined here.
+std::vector<Node> AddUnmerged(Layer layer, const std::vector<Node>& inputs,
+                              Functional* model) {
+  const int64_t states = layer.kind == Layer::Kind::kLSTM ? 2 : 1;
+  const Node both =
+      model->Add(Bidirectional(layer.ReturnState(true), kMergeNone), inputs);
+  std::vector<Node> tensors;
+  for (int64_t k = 0; k <= 2 * states + 1; ++k) {
+    tensors.push_back(model->Add(RecurrentOutput(k), {both}));
+  }
+  const Node joined = model->Add(Concatenate(), {tensors[0], tensors[1]});
+  tensors.erase(tensors.begin());
+  tensors[0] = joined;
+  return tensors;
+}
+
 // An encoder; its states begin another such layer and, joined, a decoder.
-void AddLayers(const Layer& layer, bool pair, Functional* model) {
-  const auto add = pair ? AddPair : AddBidirectional;
+using AddBoth = std::vector<Node> (*)(Layer, const std::vector<Node>&,
+                                      Functional*);
+void AddLayers(const Layer& layer, AddBoth add, Functional* model) {
   const Node x = model->Add(Input({kSteps, kFeatures}));
   const std::vector<Node> encoded = add(layer, {x}, model);
   std::vector<Node> inputs = encoded;
@@ -95,28 +112,35 @@ TEST(BidirectionalStatesTest, Fit_EncoderAndDecoder_IsThatOfBothLayers) {
   for (const Layer& layer : Recurrences()) {
     for (const int64_t batch : {1, 32, 100}) {
       SCOPED_TRACE(std::string(ClassName(layer)) + " " + std::to_string(batch));
-      Functional pair, both;
-      AddLayers(layer, /*pair=*/true, &pair);
-      AddLayers(layer, /*pair=*/false, &both);
+      Functional pair;
+      AddLayers(layer, AddPair, &pair);
       CompileWithSgd(&pair, 0.1f, 1);
-      CompileWithSgd(&both, 0.1f, 2);
-      ASSERT_EQ(WeightsOf(&pair), WeightsOf(&both));
-      EXPECT_EQ(pair.Predict(Sequences().Batch(batch)).value(),
-                both.Predict(Sequences().Batch(batch)).value());
-      for (Functional* model : {&pair, &both}) {
-        for (int fit = 0; fit < 2; ++fit) {
-          ASSERT_OK(model->Fit(Sequences().Batch(batch), Quiet(1)).status());
-        }
+      const std::vector<float> first = WeightsOf(&pair);
+      const std::vector<float> y =
+          pair.Predict(Sequences().Batch(batch)).value();
+      for (int fit = 0; fit < 2; ++fit) {
+        ASSERT_OK(pair.Fit(Sequences().Batch(batch), Quiet(1)).status());
       }
-      const std::vector<float> a = WeightsOf(&pair), b = WeightsOf(&both);
-      for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5);
+      const std::vector<float> a = WeightsOf(&pair);
+      for (const AddBoth add : {AddBidirectional, AddUnmerged}) {
+        Functional both;
+        AddLayers(layer, add, &both);
+        CompileWithSgd(&both, 0.1f, 2);
+        ASSERT_EQ(WeightsOf(&both), first);
+        EXPECT_EQ(both.Predict(Sequences().Batch(batch)).value(), y);
+        for (int fit = 0; fit < 2; ++fit) {
+          ASSERT_OK(both.Fit(Sequences().Batch(batch), Quiet(1)).status());
+        }
+        const std::vector<float> b = WeightsOf(&both);
+        for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5);
+      }
     }
   }
 }
 
 std::vector<float> Train(const CompileOptions& options) {
   Functional model;
-  AddLayers(LSTM(kUnits).Dropout(0.2f), /*pair=*/false, &model);
+  AddLayers(LSTM(kUnits).Dropout(0.2f), AddUnmerged, &model);
   model.Compile(SGD(0.1f), MeanSquaredError(), {}, options);
   EXPECT_OK(model.status());
   EXPECT_OK(model.Fit(Sequences().Batch(24), Quiet(2)).status());
@@ -133,9 +157,10 @@ TEST(BidirectionalStatesTest, Fit_OnThreeWorkers_HasTheResultOfOne) {
 
 TEST(BidirectionalStatesTest, Load_SavedModel_PredictsTheSame) {
   TempFolder folder;
-  for (const Layer& layer : Recurrences()) {
+  for (size_t i = 0; i < 2 * Recurrences().size(); ++i) {
     Functional model;
-    AddLayers(layer, /*pair=*/false, &model);
+    AddLayers(Recurrences()[i / 2], i % 2 == 0 ? AddBidirectional : AddUnmerged,
+              &model);
     CompileWithSgd(&model, 0.1f, 1);
     ASSERT_OK(SaveModel(&model, folder / "m"));
     std::unique_ptr<Model> loaded;
@@ -149,7 +174,7 @@ TEST(BidirectionalStatesTest, Load_SavedModel_PredictsTheSame) {
 
 TEST(BidirectionalStatesTest, Call_OfAModelWithStates_IsItsLayers) {
   Functional inner, model;
-  AddLayers(GRU(kUnits), /*pair=*/false, &inner);
+  AddLayers(GRU(kUnits), AddUnmerged, &inner);
   CompileWithSgd(&inner, 0.1f, 1);
   const std::vector<float> y = inner.Predict(Sequences().Batch(32)).value();
   const Node x = model.Add(Input({kSteps, kFeatures})),
@@ -198,6 +223,41 @@ TEST(BidirectionalStatesTest, CallAgain_OfTheLayer_HasTheStatesOfThatCall) {
   model.Compile(SGD(), MeanSquaredError());
   ASSERT_OK(model.status());
   EXPECT_EQ(ToJson(model).find("RecurrentOutput"), std::string::npos);
+}
+
+// Without a merge mode and without states.
+TEST(BidirectionalStatesTest, Fit_OutputsAlone_TrainsTheLayersTaken) {
+  for (const int64_t taken : {0, 1}) {
+    Functional model;
+    const Node x = model.Add(Input({kSteps, kFeatures})),
+               both = model.Add(Bidirectional(GRU(kUnits), kMergeNone), {x});
+    model.Add(Dense(2), {model.Add(RecurrentOutput(taken), {both})});
+    CompileWithSgd(&model, 0.1f, 2);
+    ASSERT_OK(model.status());
+    const std::vector<float> before = WeightsOf(&model);
+    ASSERT_OK(model.Fit(Sequences().Batch(32), Quiet(1)).status());
+    const std::vector<float> after = WeightsOf(&model);
+    const size_t of_backward = (kFeatures + kUnits + 2) * 3 * kUnits;
+    EXPECT_EQ(before[0] != after[0], taken == 0);
+    EXPECT_EQ(before[of_backward] != after[of_backward], taken == 1);
+  }
+}
+
+TEST(BidirectionalStatesTest, Add_WithoutMerge_RefusesWhatDoesNotFit) {
+  const Layer both = Bidirectional(LSTM(kUnits), kMergeNone);
+  Functional model;
+  const Node node =
+      model.Add(Layer(both).Name("b"), {model.Add(Input({kSteps, kFeatures}))});
+  model.Add(RecurrentOutput(2), {node});
+  EXPECT_TRUE(Contains(model.status().message(),
+                       "the layer has tensors 0 to 1, and not 2"));
+  Sequential last({Input({kSteps, kFeatures}), Layer(both).Name("b")});
+  last.Compile(SGD(), MeanSquaredError());
+  EXPECT_TRUE(Contains(last.status().message(),
+                       "layer 'b' has no merge mode, so it gives several"));
+  Sequential steps({Input({2, kSteps, kFeatures}), TimeDistributed(both)});
+  EXPECT_TRUE(Contains(steps.status().message(),
+                       "a Bidirectional without a merge mode has two"));
 }
 
 TEST(BidirectionalStatesTest, Add_WhatDoesNotFit_IsRefused) {

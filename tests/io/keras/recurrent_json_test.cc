@@ -266,7 +266,7 @@ TEST(RecurrentJsonTest, Load_UnsupportedField_IsRefusedWithItsPlace) {
          "'recurrent_activation' in Keras 1");
   const std::string lstm =
       R"("layer": {"class_name": "LSTM", "config": {"units": 4}})";
-  expect("Bidirectional", lstm + R"(, "merge_mode": null)", "merge_mode");
+  expect("Bidirectional", lstm + R"(, "merge_mode": "none")", "merge_mode");
   expect("Bidirectional", lstm + R"(, "merge_mode": "max")", "merge_mode");
   expect("Bidirectional",
          R"("layer": {"class_name": "LSTM", "config": {"units": 4,
