@@ -279,7 +279,7 @@ void Attend::Backward(const OpCall& call, const float* scale,
       Drop(call, block, draws, scores);
       ScoreGradient(call, block, weights, scores);
       if (additive_) {
-        const Matrix none;
+        const Matrix none = {};
         AddedGradient(
             block, scale, query, key, scores,
             d.query == nullptr ? none

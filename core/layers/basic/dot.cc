@@ -22,7 +22,7 @@ struct Rows {
   }
 };
 
-constexpr float kMostFactor = 1e7f;  // 1 / epsilon, as in Keras
+constexpr float kMaxInverseNorm = 1e7f;  // 1 / epsilon, as in Keras
 
 // Divides the rows of x by their norm. Sets `factors` to 1 / norm.
 void NormalizeRows(ConstMatrix x, Matrix y, float* factors) {
@@ -33,7 +33,7 @@ void NormalizeRows(ConstMatrix x, Matrix y, float* factors) {
       return from[k * x.col_stride] * from[k * x.col_stride];
     });
     factors[i] = static_cast<float>(
-        std::min(1 / std::sqrt(square), double{kMostFactor}));
+        std::min(1 / std::sqrt(square), double{kMaxInverseNorm}));
     for (int64_t k = 0; k < x.cols; ++k) {
       to[k * y.col_stride] = from[k * x.col_stride] * factors[i];
     }
@@ -46,7 +46,7 @@ void NormalizedGradient(ConstMatrix y, const float* factors, Matrix d) {
     const float* const at = y.data + i * y.row_stride;
     float* const to = d.data + i * d.row_stride;
     const auto along =
-        static_cast<float>(factors[i] < kMostFactor
+        static_cast<float>(factors[i] < kMaxInverseNorm
                                ? LaneSum<float>(y.cols,
                                                 [=](int64_t k) {
                                                   return at[k * y.col_stride] *
