@@ -224,7 +224,7 @@ struct ReadValue {
     ReadAxes(field.name, fields, &(entry->layer.*member));
   }
   void operator()(MergeMode Layer::*member) const {
-    if (!fields->Has(field.name) && fields->Take(field.name)) {
+    if (!fields->MarkOptional(field.name) && fields->Take(field.name)) {
       entry->layer.*member = kMergeNone;
       return;
     }
