@@ -67,6 +67,7 @@ class PlainModelBuilder {
   bool IsProjectionOfHeads() const;
   int AddHead(const Primitive& projection, int64_t head, float factor);
   Status Refuse(const char* why) const;
+  static Status RefuseMask(const std::string& mask);
   Layer LayerWithoutActivation() const;
   Layer LayerForInference() const;
   int Add(const Layer& layer, const std::vector<int>& inputs);
@@ -141,6 +142,14 @@ Status PlainModelBuilder::Refuse(const char* why) const {
   return InvalidArgument(
       "layer '%s' is %s, %s", primitive_->layer->name.c_str(),
       WithArticle(ClassName(*primitive_->layer)).c_str(), why);
+}
+
+// `mask` is the name of a mask, "NAME/mask" of layer NAME.
+Status PlainModelBuilder::RefuseMask(const std::string& mask) {
+  return InvalidArgument(
+      "layer '%s' makes a mask, and int8 has none; export the model without "
+      "int8, or train it without the mask on sequences of one length",
+      mask.substr(0, mask.rfind('/')).c_str());
 }
 
 // Returns the layer without its name and what only training uses.
@@ -304,8 +313,13 @@ Status PlainModelBuilder::CopyEmbedding() {
         "of tokens that another layer computes; in int8 they are the model's "
         "input");
   }
+  const std::string mask = primitive_->layer->name + "/mask";
   for (const Primitive& p : graph_.lowering().primitives) {
     if (IsView(p) || p.kind == Kind::kGather) continue;
+    if (p.kind == Kind::kMask) {
+      if (p.layer->name == mask) return RefuseMask(mask);
+      continue;  // of another Embedding, which has the error
+    }
     for (const int input : p.inputs) {
       if (graph_.BehindViews(input) != source) continue;
       primitive_ = &p;
@@ -500,6 +514,9 @@ Status PlainModelBuilder::ConvertPrimitive() {
       std::find_if(std::begin(kRows), std::end(kRows),
                    [&](const Row& r) { return r.kind == primitive_->kind; });
   const bool is_dot = primitive_->layer->kind == Layer::Kind::kDot;
+  if (primitive_->kind == Kind::kMask) {
+    return RefuseMask(primitive_->layer->name);
+  }
   if (row == std::end(kRows) || is_dot) {
     return Refuse("which has no int8 form; export the model without int8");
   }

@@ -215,37 +215,39 @@ OnnxValue OnnxConverter::RecurMasked() {
   if (p_->last_states > 0) masked.last = last_of(outputs);
   masked.initial = p_->inputs.size() > 2 ? builder_.Last(&x(1)) : -1;
   int y = AddRecurrence(moved, keeps_carry);
-  if (p_->last_states == 0) y = MaskedOutput(y, masked, *p_);
+  if (p_->last_states == 0) y = MaskedOutput(y, &masked, *p_);
   return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
 }
 
 // A product of one of the matrices and the outputs of the node, in Keras's
 // order of axes.
-int OnnxConverter::MaskedRows(int y, int matrix, int is_step) {
-  y = builder_.Node("Squeeze", {y, builder_.Ints("/direction", {1})});
-  y = builder_.Node("Transpose", {y}, {{"perm", {1, 0, 2}}});
-  y = builder_.Node("Where", {is_step, y, builder_.Scalar(0)});
-  return builder_.Node("MatMul", {matrix, y});
+int OnnxConverter::MaskedRows(int y, int matrix, MaskedSteps* steps) {
+  if (steps->rows < 0) {
+    y = builder_.Node("Squeeze", {y, builder_.Ints("/direction", {1})});
+    y = builder_.Node("Transpose", {y}, {{"perm", {1, 0, 2}}});
+    steps->rows =
+        builder_.Node("Where", {steps->is_step, y, builder_.Scalar(0)});
+  }
+  return builder_.Node("MatMul", {matrix, steps->rows});
 }
 
-int OnnxConverter::MaskedOutput(int y, const MaskedSteps& steps,
+int OnnxConverter::MaskedOutput(int y, MaskedSteps* steps,
                                 const Primitive& recurrence) {
-  y = MaskedRows(y, steps.outputs, steps.is_step);
+  y = MaskedRows(y, steps->outputs, steps);
   const int axis = builder_.Ints("/step", {1});
   if (!recurrence.all_steps) return builder_.Node("Squeeze", {y, axis});
   return recurrence.reversed ? Reversed(y, axis) : y;
 }
 
 // The state after the last step that counts, or the initial state.
-int OnnxConverter::MaskedState(int y, const MaskedSteps& steps) {
+int OnnxConverter::MaskedState(int y, MaskedSteps* steps) {
   const int axis = builder_.Ints("/step", {1});
-  y = builder_.Node("Squeeze",
-                    {MaskedRows(y, steps.last, steps.is_step), axis});
-  if (steps.initial < 0) return y;
-  const int any = builder_.Node("ReduceMax", {steps.last},
+  y = builder_.Node("Squeeze", {MaskedRows(y, steps->last, steps), axis});
+  if (steps->initial < 0) return y;
+  const int any = builder_.Node("ReduceMax", {steps->last},
                                 {{"axes", OnnxInts{2}}, {"keepdims", 0}}),
             none = builder_.Node("Sub", {builder_.Scalar(1), any}),
-            kept = builder_.Node("Mul", {steps.initial, none});
+            kept = builder_.Node("Mul", {steps->initial, none});
   return builder_.Node("Add", {y, kept});
 }
 
@@ -254,7 +256,7 @@ OnnxValue OnnxConverter::TakeTensor() {
   const Primitive& recurrence = lowering_.primitives[input];
   int y = builder_.Last(&x());
   if (recurrence.masked && p_->tensor < 2) {
-    const MaskedSteps& steps = masked_[input];
+    MaskedSteps* const steps = &masked_[input];
     y = p_->tensor == 0 ? MaskedOutput(y, steps, recurrence)
                         : MaskedState(y, steps);
   } else if (p_->tensor == 0) {

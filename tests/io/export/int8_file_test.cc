@@ -309,6 +309,17 @@ TEST(Int8FileTest, Export_UnsupportedLayers_AreRefusedByName) {
                               {states.Add(Input({4, 2}))});
   states.Add(Dense(2), {states.Add(RecurrentOutput(1), {gru})});
   refuse(&states, {4, 2}, {2}, {"layer 'g'", "GRU, with return_state"});
+  Sequential padded({Input({4}), Embedding(9, 2).MaskZero(true).Name("e"),
+                     GRU(3).Name("g"), Dense(2)});
+  refuse(&padded, {4}, {2},
+         {"layer 'e' makes a mask, and int8 has none; export the model without "
+          "int8"});
+  Sequential masked({Input({4, 2}), Masking().Name("m"), LSTM(3), Dense(2)});
+  refuse(&masked, {4, 2}, {2}, {"layer 'm'", "int8"});
+  Functional added;
+  const auto steps = added.Add(Input({4, 2}));
+  added.Add(AdditiveAttention().Name("a"), {steps, steps});
+  refuse(&added, {4, 2}, {4, 2}, {"layer 'a' is an AdditiveAttention"});
   Sequential large({Input({2}), Dense(2), ActivationLayer(kExponential)});
   CompileOne(&large);
   for (int i = 0; i < 4; ++i) large.weights()[i] = 300;

@@ -60,25 +60,40 @@ TEST(MaskedExportTest, Onnx_KernelWithMask_IsNotReadBack) {
 }
 
 // Expects that the int8 export names the layer, and what to do.
-void ExpectNoInt8(Model* model, const std::string& layer) {
+void ExpectNoInt8(Model* model, const std::string& layer,
+                  const std::string& why = "which has no int8 form") {
   CompileOne(model);
   Examples examples;
   ExportCOptions options;
   options.calibration = examples.Batches({4, 2}, {1}, 4);
   ExpectRefused(
       [&](const std::string& path) { return ExportC(model, path, options); },
-      {layer, "which has no int8 form; export the model without int8"});
+      {layer, why + "; export the model without int8"});
 }
 
 TEST(MaskedExportTest, Int8_MaskOrDot_IsRefusedByName) {
   Sequential masked(
       {Input({4, 2}), Masking().Name("padding"), GRU(3), Dense(1)});
-  ExpectNoInt8(&masked, "layer 'padding' is a Masking");
+  ExpectNoInt8(&masked, "layer 'padding'", "makes a mask, and int8 has none");
   Functional products;
   const auto x = products.Add(Input({4, 2}));
   const auto dot = products.Add(Dot({2, 2}).Name("products"), {x, x});
   products.Outputs({products.Add(Dense(1), {products.Add(Flatten(), {dot})})});
   ExpectNoInt8(&products, "layer 'products' is a Dot");
+}
+
+// The outputs are moved once, and serve both tensors.
+TEST(MaskedExportTest, Onnx_OutputsAndState_HideTheirStepsOnce) {
+  Functional model;
+  const auto x = model.Add(Masking(), {model.Add(Input({4, 2}))});
+  const auto y = model.Add(GRU(3).ReturnSequences(true).ReturnState(true), {x});
+  const auto steps = model.Add(RecurrentOutput(0), {y}),
+             last = model.Add(RecurrentOutput(1), {y});
+  model.Outputs({steps, last});
+  CompileOne(&model);
+  const std::string file = Exported(
+      [&](const std::string& path) { return ExportOnnx(&model, path); });
+  EXPECT_EQ(CountOf(file, "\x22\x05Where"), 1);
 }
 
 // Each set of axes that gives one product of rows: the ONNX file has a
