@@ -73,6 +73,13 @@ class FieldReader {
   void Float(const char* key, float* value) { Float(key, kAnyNumber, value); }
   void Float(const char* key, const Interval& range, float* value);
   void Double(const char* key, const Interval& range, double* value);
+  // The same, but null is permitted, and means the default as None in Keras.
+  void IntOrNull(const char* key, int64_t low, int64_t high, int64_t* value) {
+    if (MarkOptional(key)) Int(key, low, high, value);
+  }
+  void DoubleOrNull(const char* key, const Interval& range, double* value) {
+    if (MarkOptional(key)) Double(key, range, value);
+  }
   void String(const char* key, std::string* value);
   // A string that is not empty; `takes`: "a path".
   void Text(const char* key, const char* takes, std::string* value);

@@ -82,8 +82,7 @@ Made ReadEarlyStopping(FieldReader* fields, const Place&) {
   ReadVerbose(fields, &o.verbose);
   fields->Choice("mode", kModes, &o.mode);
   double baseline = kNone;
-  if (fields->MarkOptional("baseline"))
-    fields->Double("baseline", kAny, &baseline);
+  fields->DoubleOrNull("baseline", kAny, &baseline);
   if (!std::isnan(baseline)) o.baseline = baseline;
   fields->Bool("restore_best_weights", &o.restore_best_weights);
   fields->Int("start_from_epoch", 0, kMaxCount, &o.start_from_epoch);
@@ -157,9 +156,8 @@ Made ReadModelCheckpoint(FieldReader* fields, const Place& place) {
   fields->Bool("save_trainable_only", &o.save_trainable_only);
   fields->Choice("mode", kModes, &o.mode);
   ReadFrequency(fields, "save_freq", "", &o.save_freq);
-  if (fields->MarkOptional("initial_value_threshold")) {
-    fields->Double("initial_value_threshold", kAny, &o.initial_value_threshold);
-  }
+  fields->DoubleOrNull("initial_value_threshold", kAny,
+                       &o.initial_value_threshold);
   int64_t max_to_keep = 0;
   fields->Int("max_to_keep", 0, 100, &max_to_keep);
   o.max_to_keep = static_cast<int>(max_to_keep);

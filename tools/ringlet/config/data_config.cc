@@ -103,8 +103,9 @@ void TakeSoundFields(bool of_csv, FieldReader* fields, DataConfig* data) {
   const char kLength[] = "output_sequence_length";
   sound->output_sequence_length =
       data->text.vectorization.output_sequence_length;
-  if (!of_csv && fields->MarkOptional(kLength)) {
-    fields->Int(kLength, 1, int64_t{1} << 30, &sound->output_sequence_length);
+  if (!of_csv) {
+    fields->IntOrNull(kLength, 1, int64_t{1} << 30,
+                      &sound->output_sequence_length);
   }
   TimeseriesOptions* const windows = &data->windows.options;
   if (fields->MarkOptional("sampling_rate")) {

@@ -25,18 +25,12 @@ void ReadLocalSteps(FieldReader* fields, int64_t* steps) {
 
 void ReadFederated(FieldReader* fields, LocalUpdates* local) {
   int64_t participation = 0, quorum = 0;
-  if (fields->MarkOptional("participation")) {
-    fields->Int("participation", 1, kMaxReplicas, &participation);
-  }
-  if (fields->MarkOptional("quorum")) {
-    fields->Int("quorum", 1, kMaxReplicas, &quorum);
-  }
+  fields->IntOrNull("participation", 1, kMaxReplicas, &participation);
+  fields->IntOrNull("quorum", 1, kMaxReplicas, &quorum);
   local->participation = static_cast<int>(participation);
   local->quorum = static_cast<int>(quorum);
-  if (fields->MarkOptional("round_deadline")) {
-    fields->Double("round_deadline", Interval{0.1, 1e6},
-                   &local->round_deadline_seconds);
-  }
+  fields->DoubleOrNull("round_deadline", Interval{0.1, 1e6},
+                       &local->round_deadline_seconds);
 }
 
 }  // namespace

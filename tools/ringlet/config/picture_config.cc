@@ -55,10 +55,8 @@ void ReadClassNames(FieldReader* fields, std::vector<std::string>* names) {
 
 void ReadSplit(FieldReader* fields, ImageOptions* options) {
   fields->Choice("subset", kImageSubsets, &options->subset);
-  if (fields->MarkOptional("validation_split")) {
-    fields->Double("validation_split", kFractionBelow1,
-                   &options->validation_split);
-  }
+  fields->DoubleOrNull("validation_split", kFractionBelow1,
+                       &options->validation_split);
   int64_t seed = options->seed;
   fields->Int("seed", 0, UINT32_MAX, &seed);
   options->seed = static_cast<uint32_t>(seed);

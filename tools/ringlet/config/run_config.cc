@@ -33,12 +33,6 @@ constexpr int64_t kMaxCount = int64_t{1} << 40;
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
 constexpr int64_t kMaxInRun = 8192;  // replicas
 
-// null means the default, as None does in Keras.
-void OptionalInt(FieldReader* fields, const char* key, int64_t low,
-                 int64_t high, int64_t* value) {
-  if (fields->MarkOptional(key)) fields->Int(key, low, high, value);
-}
-
 Status RequireCompile(const RunConfig& config) {
   if (config.has_compile) return Status();
   return InvalidArgument("compile: is missing; it names the loss");
@@ -106,8 +100,8 @@ void ReadValidationFreq(FieldReader* fields, FitConfig* fit) {
                             ", or a list of epochs counted from 1";
   const Json json = fields->Take("validation_freq", takes, "1");
   if (!json.is_array()) {
-    return OptionalInt(fields, "validation_freq", 1, kMaxCount,
-                       &fit->validation_freq);
+    return fields->IntOrNull("validation_freq", 1, kMaxCount,
+                             &fit->validation_freq);
   }
   for (Json m = json.first(); m; m = m.next()) {
     int64_t epoch = 0;
@@ -166,21 +160,19 @@ Status ReadFit(const Json& json, FitConfig* fit) {
         "data.validation");
   }
   FieldReader fields(json, "fit");
-  OptionalInt(&fields, "batch_size", 1, kMaxBatch, &fit->batch_size);
-  OptionalInt(&fields, "epochs", 0, kMaxCount, &fit->epochs);
-  OptionalInt(&fields, "initial_epoch", 0, kMaxCount, &fit->initial_epoch);
-  OptionalInt(&fields, "steps_per_epoch", 1, kMaxCount, &fit->steps_per_epoch);
+  fields.IntOrNull("batch_size", 1, kMaxBatch, &fit->batch_size);
+  fields.IntOrNull("epochs", 0, kMaxCount, &fit->epochs);
+  fields.IntOrNull("initial_epoch", 0, kMaxCount, &fit->initial_epoch);
+  fields.IntOrNull("steps_per_epoch", 1, kMaxCount, &fit->steps_per_epoch);
   fields.Bool("shuffle", &fit->shuffle);
-  OptionalInt(&fields, "seed", 0, int64_t{1} << 53, &fit->seed);
-  OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
+  fields.IntOrNull("seed", 0, int64_t{1} << 53, &fit->seed);
+  fields.IntOrNull("threads", 1, 1024, &fit->threads);
   fields.Bool("recompute", &fit->recompute);
-  if (fields.MarkOptional("validation_split")) {
-    fields.Double("validation_split", kFractionBelow1, &fit->validation_split);
-  }
-  OptionalInt(&fields, "validation_batch_size", 1, kMaxBatch,
-              &fit->validation_batch_size);
-  OptionalInt(&fields, "validation_steps", 1, kMaxCount,
-              &fit->validation_steps);
+  fields.DoubleOrNull("validation_split", kFractionBelow1,
+                      &fit->validation_split);
+  fields.IntOrNull("validation_batch_size", 1, kMaxBatch,
+                   &fit->validation_batch_size);
+  fields.IntOrNull("validation_steps", 1, kMaxCount, &fit->validation_steps);
   ReadValidationFreq(&fields, fit);
   ReadVerbose(&fields, &fit->verbose);
   ReadClassWeight(&fields, fit);
@@ -217,8 +209,7 @@ Status ReadCommunication(const Json& json, const std::string& path,
                 "in upper or lower case",
                 AsJson("auto"));
     fields.String("implementation", &name);
-    OptionalInt(&fields, "bytes_per_pack", 0, kMaxCount,
-                &options->bytes_per_pack);
+    fields.IntOrNull("bytes_per_pack", 0, kMaxCount, &options->bytes_per_pack);
     std::string dtype;
     fields.Take("wire_dtype", "\"float32\", \"bfloat16\" or \"float16\"",
                 AsJson("float32"));
@@ -248,18 +239,13 @@ constexpr Named<bool> kModes[] = {{"sync", false}, {"local", true}};
 // The fields of how the workers find, wait for and trust each other.
 void ReadConnections(const std::string& folder, FieldReader* fields,
                      StrategyOptions* options) {
-  if (fields->MarkOptional("timeout")) {
-    fields->Double("timeout", kSeconds, &options->timeout_seconds);
-  }
-  if (fields->MarkOptional("start_timeout")) {
-    fields->Double("start_timeout", kSeconds, &options->start_timeout_seconds);
-  }
-  if (fields->MarkOptional("patience")) {
-    fields->Double("patience", {0, 1e9}, &options->patience_seconds);
-  }
+  fields->DoubleOrNull("timeout", kSeconds, &options->timeout_seconds);
+  fields->DoubleOrNull("start_timeout", kSeconds,
+                       &options->start_timeout_seconds);
+  fields->DoubleOrNull("patience", {0, 1e9}, &options->patience_seconds);
   fields->String("job", &options->job);
   int64_t replicas = 0;
-  OptionalInt(fields, "replicas", 1, kMaxInRun, &replicas);
+  fields->IntOrNull("replicas", 1, kMaxInRun, &replicas);
   options->replicas = static_cast<int>(replicas);
   if (fields->MarkOptional("key_file")) {
     ReadPath("key_file", folder, fields, &options->key_file, "a path");
@@ -280,7 +266,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   StrategyOptions* options = &strategy->options;
   ReadConnections(folder, &fields, options);
   fields.Bool("insecure", &options->insecure);
-  OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
+  fields.IntOrNull("min_workers", 1, 1024, &strategy->min_workers);
   fields.Choice("policy", kWhenLost, &strategy->policy);
   fields.Bool("cross_check", &strategy->cross_check);
   if (fields.MarkOptional("communication")) {
@@ -322,7 +308,7 @@ Status ReadLora(const Json& json, LoraOptions* lora) {
   FieldReader fields(json, "lora");
   fields.Require("rank");
   fields.Int("rank", 1, kMaxLayerSize, &lora->rank);
-  OptionalInt(&fields, "alpha", 1, kMaxLayerSize, &lora->alpha);
+  fields.IntOrNull("alpha", 1, kMaxLayerSize, &lora->alpha);
   const char kTakes[] = "a list of names of Dense and Embedding layers";
   if (fields.MarkOptional("layers")) {
     const Json layers = fields.Take("layers", kTakes);

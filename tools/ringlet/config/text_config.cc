@@ -99,15 +99,11 @@ void ReadText(const std::string& folder, bool of_sound, FieldReader* fields,
   if (fields->MarkOptional("vocabulary")) {
     ReadPath("vocabulary", folder, fields, &config->vocabulary);
   }
-  if (fields->MarkOptional("max_tokens")) {
-    fields->Int("max_tokens", 3, kMaxTokens, &v->max_tokens);
-  }
+  fields->IntOrNull("max_tokens", 3, kMaxTokens, &v->max_tokens);
   fields->Choice("standardize", kStandardize, &v->standardize);
   fields->Choice("split", kSplit, &v->split);
-  if (fields->MarkOptional("output_sequence_length")) {
-    fields->Int("output_sequence_length", 1, kMaxTokens,
-                &v->output_sequence_length);
-  }
+  fields->IntOrNull("output_sequence_length", 1, kMaxTokens,
+                    &v->output_sequence_length);
   const TextVectorization standard;
   const std::pair<const char*, bool> given[] = {
       {"vocabulary", !config->vocabulary.empty()},
