@@ -63,7 +63,7 @@ int OnnxConverter::AddedScores() {
 }
 
 OnnxValue OnnxConverter::Attend() {
-  int scores = p_->kind == Kind::kAddAttend ? AddedScores() : Scores();
+  int scores = p_->kind == Primitive::Kind::kAddAttend ? AddedScores() : Scores();
   const int value = Heads(2, {0, 2, 1, 3});
   // As in Keras, a query that sees no value weighs all alike.
   const float none =
