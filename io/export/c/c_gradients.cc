@@ -60,7 +60,7 @@ bool IsExact(const Primitive& p) {
 const CModel::GradientRow CModel::kGradientRows[] = {
     {Kind::kIdentity, &CModel::DropGradient, true},
     {Kind::kReshape, &CModel::DropGradient, true},
-    {Kind::kMatMul, &CModel::ProductGradient, false},
+    {Kind::kMatMul, &CModel::ConvGradient, false},
     {Kind::kConv, &CModel::ConvGradient, false},
     {Kind::kPool, &CModel::PoolGradient, false},
     {Kind::kActivate, &CModel::SlopeGradient, true},
@@ -278,19 +278,6 @@ void CModel::RowGradient(const Variable* weight, const std::string& x,
        static_cast<long long>(n), width, static_cast<long long>(block));
 }
 
-void CModel::ProductGradient() {
-  ApplySlope(p_->activation);
-  const int64_t n = XShape().back(), width = YShape().back(),
-                rows = YShape().elements() / width;
-  RowGradient(p_->kernel, X(), n, kBlock);
-  RowGradient(p_->bias, "0", 1, p_->kind == Kind::kMatMul ? INT32_MAX : kBlock);
-  if (!PassesGradient()) return;
-  helpers_.Add("product_gradient");
-  Call("product_gradient(%s, %s, %s, %lld, %lld, %lld)", d_.c_str(),
-       dx_.c_str(), Weight(p_->kernel).c_str(), static_cast<long long>(rows),
-       static_cast<long long>(n), static_cast<long long>(width));
-}
-
 // The memory for the sums of one of the blocks of a step's examples. A step of
 // up to 16 has a block for each.
 std::string CModel::DepthwiseSums() {
@@ -302,26 +289,24 @@ std::string CModel::DepthwiseSums() {
 }
 
 void CModel::ConvGradient() {
-  if (IsProduct(*p_)) return ProductGradient();
   ApplySlope(p_->activation);
-  const std::string numbers = Numbers(WindowOf(*p_, XShape()).Numbers());
-  if (IsTrained(*p_)) {
+  const bool by_rows = IsProduct(*p_) || !IsTrained(*p_);
+  const std::string numbers = by_rows && !PassesGradient()
+                                  ? ""
+                                  : Numbers(WindowOf(*p_, XShape()).Numbers());
+  if (by_rows) {
+    RowGradient(p_->kernel, X(), XShape().back(), kBlock);
+    RowGradient(p_->bias, "0", 1,
+                p_->kind == Kind::kMatMul ? INT32_MAX : kBlock);
+  } else {
     const char* const name =
         p_->depthwise ? "depthwise_gradient" : "conv_gradient";
-    std::string sums;
-    if (p_->depthwise) {  // a step of 16 examples needs none
-      sums = training_->batch > 16 ? "sums + " + std::to_string(sums_) + ", "
-                                   : std::string("gradients, ");
-      if (training_->batch > 16) {
-        sums_ +=
-            p_->kernel->size() + (p_->bias != nullptr ? p_->bias->size() : 0);
-      }
-    }
     helpers_.Add(name);
-    Call("%s(%s, %s, %s, %s, %sseen, %s%s)", name, X().c_str(), d_.c_str(),
+    Call("%s(%s, %s, %s, %s, %s, %s)", name, X().c_str(), d_.c_str(),
          GradientOf(p_->kernel).c_str(),
-         IsTrained(p_->bias) ? GradientOf(p_->bias).c_str() : "0", sums.c_str(),
-         p_->depthwise ? "step, " : "", numbers.c_str());
+         IsTrained(p_->bias) ? GradientOf(p_->bias).c_str() : "0",
+         p_->depthwise ? (DepthwiseSums() + ", seen, step").c_str() : "seen",
+         numbers.c_str());
   }
   if (!PassesGradient()) return;
   helpers_.Add("conv_input_gradient");

@@ -70,9 +70,12 @@ static float root(float x) {
   return y;
 }
 )"},
-    {"conv", "", R"(
+    {"fused", "", R"(
+#define fused(a, b, c) ((c) + (a) * (b))
+)"},
+    {"conv", "fused", R"(
 /* w: (window height, width, channels of a group, filters). A sum is one of
-   128 terms at a time. */
+   128 terms at a time, of which those outside of the image are 0. */
 static void conv(const float* x, float* y, const float* w, const float* b,
                  const int* g) {
   const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
@@ -81,29 +84,32 @@ static void conv(const float* x, float* y, const float* w, const float* b,
     for (q = 0; q < g[4]; ++q, y += f) {
       for (first = 0; first < f;) {
         const int left = fg - first % fg, n = left < 32 ? left : 32;
-        float sum[32] = {0}, part[32] = {0};
-        int terms = 0;
+        float sum[32], part[32] = {0};
+        int block = 0;
+        for (l = 0; l < n; ++l) sum[l] = -0.0f;
         for (i = 0; i < g[6]; ++i) {
           const int row = p * g[8] + i * g[10] - g[12];
           if (row < 0 || row >= g[0]) continue;
           for (j = 0; j < g[7]; ++j) {
             const int column = q * g[9] + j * g[11] - g[13];
+            const int term = (i * g[7] + j) * cg;
             const float *u, *t;
             if (column < 0 || column >= g[1]) continue;
             u = x + (row * g[1] + column) * c + first / fg * cg;
-            t = w + (i * g[7] + j) * cg * f + first;
+            t = w + term * f + first;
             for (k = 0; k < cg; ++k, t += f) {
-              for (l = 0; l < n; ++l) part[l] += u[k] * t[l];
-              if (++terms % 128 != 0) continue;
-              for (l = 0; l < n; ++l) {
+              for (l = 0; (term + k) / 128 > block && l < n; ++l) {
                 sum[l] += part[l];
                 part[l] = 0;
               }
+              block = (term + k) / 128;
+              for (l = 0; l < n; ++l) part[l] = fused(u[k], t[l], part[l]);
             }
           }
         }
         for (l = 0; l < n; ++l) {
-          y[first + l] = sum[l] + part[l] + (b ? b[first + l] : 0);
+          sum[l] += part[l];
+          y[first + l] = b ? sum[l] + b[first + l] : sum[l];
         }
         first += n;
       }

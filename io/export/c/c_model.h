@@ -109,7 +109,6 @@ class CModel {
   Status RefuseToTrain(const Primitive& p, const char* why) const;
   void AddGradients();
   void DropGradient() {}
-  void ProductGradient();
   void ConvGradient();
   std::string DepthwiseSums();
   void PoolGradient();

@@ -172,47 +172,6 @@ static void softmax_gradient(const float* y, float* d, int rows, int n) {
   }
 }
 )"},
-    {"conv", "fused", R"(
-/* w: (window height, width, channels of a group, filters). A sum is one of
-   128 terms at a time; a term outside of the image counts as 0. */
-static void conv(const float* x, float* y, const float* w, const float* b,
-                 const int* g) {
-  const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
-  const int last = g[6] * g[7] * cg - 1;
-  int first, i, j, k, l, p, q;
-  for (p = 0; p < g[3]; ++p) {
-    for (q = 0; q < g[4]; ++q, y += f) {
-      for (first = 0; first < f;) {
-        const int left = fg - first % fg, n = left < 16 ? left : 16;
-        float sum[16], part[16] = {0};
-        for (l = 0; l < n; ++l) sum[l] = -0.0f;
-        for (i = 0; i < g[6]; ++i) {
-          const int row = p * g[8] + i * g[10] - g[12];
-          for (j = 0; j < g[7]; ++j) {
-            const int column = q * g[9] + j * g[11] - g[13];
-            const int in = row >= 0 && row < g[0] && column >= 0 &&
-                           column < g[1];
-            const float* u = x + (in ? (row * g[1] + column) * c : 0) +
-                             first / fg * cg;
-            const float* t = w + (i * g[7] + j) * cg * f + first;
-            for (k = 0; k < cg; ++k, t += f) {
-              const int term = (i * g[7] + j) * cg + k;
-              for (l = 0; in && l < n; ++l) part[l] = fused(u[k], t[l], part[l]);
-              if (term % 128 < 127 && term < last) continue;
-              for (l = 0; l < n; ++l) {
-                sum[l] += part[l];
-                part[l] = 0;
-              }
-            }
-          }
-        }
-        for (l = 0; l < n; ++l) y[first + l] = b ? sum[l] + b[first + l] : sum[l];
-        first += n;
-      }
-    }
-  }
-}
-)"},
     {"pool_gradient", "", R"(
 /* The gradient of a maximum goes to the first pixel that has it. */
 static void pool_gradient(const float* x, const float* y, const float* d,
@@ -267,25 +226,6 @@ static void row_gradient(const float* x, const float* d, float* w, float* sums,
 static void end_sums(float* w, const float* sums, int n, int rows, int block) {
   int i;
   for (i = 0; rows > block && i < n; ++i) w[i] += sums[i];
-}
-)"},
-    {"product_gradient", "fused", R"(
-/* d w^T for each row of d, in blocks of 128 terms */
-static void product_gradient(const float* d, float* dx, const float* w,
-                             int rows, int n, int m) {
-  for (; rows > 0; --rows, d += m) {
-    int j, k;
-    for (k = 0; k < n; ++k) {
-      float sum = -0.0f, part = 0;
-      for (j = 0; j < m; ++j) {
-        part = fused(d[j], w[k * m + j], part);
-        if (j % 128 < 127 && j < m - 1) continue;
-        sum += part;
-        part = 0;
-      }
-      *dx++ = sum;
-    }
-  }
 }
 )"},
     {"conv_gradient", "fused", R"(
