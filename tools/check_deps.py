@@ -14,7 +14,7 @@ MAY_INCLUDE = {"ringlet": {"ringlet"}, "core": {"core", "ringlet"},
 ORDER = {
     "core": ["base", "compute", "data", "layers", "graph", "objective",
              "exchange", "step", "model", "recovery", "fit"],
-    "io": ["files", "pictures", "sound", "readers", "keras", "export", "logs", "weights",
+    "io": ["files", "pictures", "sound", "readers", "keras", "logs", "weights", "export",
            "checkpoint", "watch"],
     "net": ["wire", "secure", "cluster", "transport", "collective",
             "membership", "ring", "relay", "status", "doctor", "launch", "strategy"],
