@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
 
 #include "../../../core/base/text.h"
 #include "../../../core/layers/layer_kind.h"

@@ -9,6 +9,7 @@
 #include "../../../core/base/state_names.h"
 #include "../../../core/base/text.h"
 #include "../../../core/compute/functions.h"
+#include "../../../core/layers/layer_kind.h"
 #include "../../../core/objective/optimizer_table.h"
 #include "../../weights/footer.h"
 #include "../../weights/safetensors.h"
