@@ -175,7 +175,9 @@ class Graph:
         if layer.kind == "Bidirectional":
             one = layer.config["layer"]
         states = not layer.graph and one.config.get("return_state")
-        first = 2 if layer.config.get("merge_mode", "") is None else 1
+        unmerged = layer.kind == "Bidirectional" and (
+            layer.config.get("merge_mode", "concat") is None)
+        first = 2 if unmerged else 1
         for i in range(1, first + 4 * bool(states)):
             tensor = (*self.last[:2], i)
             self.tags[f"{tag}:{i}"] = tensor

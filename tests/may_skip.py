@@ -204,6 +204,8 @@ MAY_SKIP = [
     ("AugmentationTest.EachLayer_SomeThousandDraws_EqualsKerasInNumPy",
      "a big-endian machine", Build.big_endian),
     ("CFileTest.*", "no compiler", no_compiler),
+    ("CTrainingTest.*", "no compiler, or no fused multiply-add of float32",
+     lambda build: no_compiler(build) or build.big_endian() or no_avx2(build)),
     ("CsvTest.Numbers_LocaleWithADecimalComma_AreReadTheSame",
      "no locale with a decimal comma", no_decimal_comma),
     ("FootprintTest.*", "a sanitizer takes more", Build.sanitized),

@@ -292,9 +292,11 @@ def host_layer(one):
         units = 1 if name == "Concatenate" else 2
         run["model"] = functional(copy.deepcopy(HEAD[0]),
                                   layer("Dense", units=units, name="d"), one)
-    elif name in ("Attention", "Dot", "MultiHeadAttention"):
+    elif name in ("Attention", "AdditiveAttention", "Dot",
+                  "MultiHeadAttention"):
         run["model"] = functional(one, *copy.deepcopy(HEAD), twice=1)
-    elif name in ("SimpleRNN", "LSTM", "GRU"):  # perhaps of several tensors
+    elif (name in ("SimpleRNN", "LSTM", "GRU") or  # perhaps of several tensors
+          one["config"].get("merge_mode", "concat") is None):
         run["model"] = functional(one, *copy.deepcopy(HEAD), twice=-1)
     elif "2D" in name or re.match("Random|CenterCrop|Resizing", name):
         run["model"] = sequential(*reshape, one, *copy.deepcopy(HEAD))
