@@ -272,6 +272,56 @@ void ReluGradient(const float* y, const float* dy, int64_t n, float* to) {
   });
 }
 
+using Bits = uint32_t __attribute__((vector_size(kBytes)));
+using Halves = uint16_t __attribute__((vector_size(kBytes / 2)));
+
+// `B`: a vector, or a number.
+template <typename B>
+inline B RoundedBits(B bits) {
+  const B rounded = bits + 0x7FFF + (bits >> 16 & 1);
+  const auto is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+  return (is_nan ? bits | 0x400000 : rounded) & 0xFFFF0000;
+}
+
+template <bool kPacks>
+inline void RoundBits(int64_t n, float* values, uint16_t* packed) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Bits bits = RoundedBits(reinterpret_cast<Bits>(Load(values + i)));
+    Store(reinterpret_cast<Lanes>(bits), values + i);
+    if (kPacks) {
+      const auto halves = __builtin_convertvector(bits >> 16, Halves);
+      __builtin_memcpy(packed + i, &halves, sizeof(halves));
+    }
+  }
+  for (; i < n; ++i) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, values + i, sizeof(bits));
+    bits = RoundedBits(bits);
+    __builtin_memcpy(values + i, &bits, sizeof(bits));
+    if (kPacks) packed[i] = static_cast<uint16_t>(bits >> 16);
+  }
+}
+
+void RoundToBFloat16(int64_t n, float* values, uint16_t* packed) {
+  packed != nullptr ? RoundBits<true>(n, values, packed)
+                    : RoundBits<false>(n, values, packed);
+}
+
+void UnpackBFloat16(const uint16_t* packed, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    Halves halves;
+    __builtin_memcpy(&halves, packed + i, sizeof(halves));
+    const Bits bits = __builtin_convertvector(halves, Bits) << 16;
+    Store(reinterpret_cast<Lanes>(bits), to + i);
+  }
+  for (; i < n; ++i) {
+    const uint32_t bits = uint32_t{packed[i]} << 16;
+    __builtin_memcpy(to + i, &bits, sizeof(bits));
+  }
+}
+
 // Philox blocks side by side, each word in the lower half of 64 bits, as a
 // multiplication needs it. The upper half has any value.
 using Words = uint64_t __attribute__((vector_size(kBytes)));
@@ -327,7 +377,6 @@ struct PhiloxBlocks {
   }
   static void Put(Words words, float* to) {
     using Integers = int32_t __attribute__((vector_size(kBytes)));
-    using Bits = uint32_t __attribute__((vector_size(kBytes)));
     const auto bits = reinterpret_cast<Bits>(words) >> 8;
     const auto integers = reinterpret_cast<Integers>(bits);
     Store(__builtin_convertvector(integers, Lanes) * (1.0f / 16777216.0f), to);
@@ -392,7 +441,8 @@ void FirstUniform(uint64_t seed, uint64_t stream, int64_t n, float* to) {
 }  // namespace
 
 extern const RowLoops RINGLET_ROW_LOOPS = {
-    ColumnSums, Sum,  SumOfSquares, SumOfProducts, Affine,      AffineOfTwo,
-    Add,        Relu, ReluGradient, Uniform,       FirstUniform};
+    ColumnSums,     Sum,     SumOfSquares, SumOfProducts, Affine,
+    AffineOfTwo,    Add,     Relu,         ReluGradient,  RoundToBFloat16,
+    UnpackBFloat16, Uniform, FirstUniform};
 
 }  // namespace ringlet

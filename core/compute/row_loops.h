@@ -47,6 +47,11 @@ struct RowLoops {
   // to = y > 0 ? dy : 0; `to` may be one of them.
   void (*relu_gradient)(const float* y, const float* dy, int64_t n, float* to);
 
+  // Rounds to the nearest numbers of bfloat16, as float16.h. Writes them to
+  // `packed` too, unless it is null.
+  void (*round_to_bfloat16)(int64_t n, float* values, uint16_t* packed);
+  void (*unpack_bfloat16)(const uint16_t* packed, int64_t n, float* to);
+
   // `n` numbers in [0, 1) of Philox(seed, stream), from `position` on, where a
   // block begins. Uses each word of a block (ringlet/compute.h).
   void (*uniform)(uint64_t seed, uint64_t stream, uint64_t position, int64_t n,

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/base/float16.h"
 #include "ringlet/compute.h"
 
 namespace ringlet {
@@ -172,6 +173,35 @@ TEST(RowLoops, FirstUniform_AnyCount_IsTheFirstWordOfEachBlock) {
         EXPECT_EQ(numbers[i], Philox::Unit(random.At(at)[0])) << i;
       }
       EXPECT_EQ(numbers.back(), 9.f);
+    }
+  }
+}
+
+// To nearest, ties to even; NaN stays NaN. Unpacking gives what was rounded.
+TEST(RowLoops, RoundToBFloat16_AnyBits_AreThoseOfFloat16) {
+  for (const RowLoops* loops : Builds()) {
+    for (const int64_t n : {1, 7, 64, 1003}) {
+      Floats values, expected;
+      for (uint32_t i = 0; i < n; ++i) {
+        const uint32_t special[] = {0x3F808000, 0x3F818000, 0x7F7FFFFF,
+                                    0xFF800000, 0x7F800001, 0xFFFFFFFF,
+                                    0x00008000, 0x80018000};
+        const uint32_t bits =
+            i % 9 == 8 ? i * 0x9E3779B1u : special[i % 9] + i / 9 % 2;
+        values.push_back(FloatOfBits(bits));
+        expected.push_back(FloatOfBFloat16(BFloat16OfFloat(values[i])));
+      }
+      Floats rounded = values, unpacked(values.size());
+      std::vector<uint16_t> packed(values.size() + 1, 7);
+      loops->round_to_bfloat16(n, values.data(), nullptr);
+      loops->round_to_bfloat16(n, rounded.data(), packed.data());
+      loops->unpack_bfloat16(packed.data(), n, unpacked.data());
+      EXPECT_EQ(packed.back(), 7);
+      for (size_t i = 0; i < values.size(); ++i) {
+        EXPECT_EQ(BitsOfFloat(values[i]), BitsOfFloat(expected[i]));
+        EXPECT_EQ(BitsOfFloat(rounded[i]), BitsOfFloat(expected[i]));
+        EXPECT_EQ(BitsOfFloat(unpacked[i]), BitsOfFloat(expected[i]));
+      }
     }
   }
 }
