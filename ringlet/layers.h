@@ -181,6 +181,11 @@ struct FloatRange {
 class CustomLayer;
 struct NestedModel;
 
+// Keras's policies "float32" and "mixed_bfloat16". With the second a layer's
+// output and its gradient are rounded to bfloat16; training keeps the output in
+// half the memory. Weights, products and sums are float32.
+enum class DTypePolicy : uint8_t { kFloat32, kMixedBFloat16 };
+
 // A plain value of the factories below. Setters have the names of Keras's
 // arguments. A setter of another layer is an error when a model adds it.
 struct Layer {
@@ -199,6 +204,7 @@ struct Layer {
   // False freezes the layer: no gradient, slots or regularization. See also
   // Model::SetTrainable.
   Layer& Trainable(bool train);
+  Layer& DType(DTypePolicy policy);
 
   // Dense, convolutions, SimpleRNN, LSTM, GRU, MultiHeadAttention.
   Layer& UseBias(bool use);
@@ -337,6 +343,7 @@ struct Layer {
   Kind kind{};                // Input; see ClassName
   std::string name;  // "" is replaced by "dense", then "dense_1", and so on
   bool trainable = true;
+  DTypePolicy dtype = DTypePolicy::kFloat32;
 
   // Input, Reshape (one dimension may be -1), Permute.
   Shape shape;

@@ -54,6 +54,9 @@ struct MemoryPlan {
   // Layers that compute outputs again, and an example's multiply-adds for it.
   int recomputed = 0;
   int64_t recomputed_multiply_adds = 0;
+  // Outputs that the backward pass reads as bfloat16, and their bytes.
+  int packed = 0;
+  uint64_t packed_bytes = 0;
   uint64_t kept() const { return weights + gradients + slots + local; }
   uint64_t total() const {
     return kept() + batches + activations + activation_gradients + scratch -
@@ -131,6 +134,8 @@ struct CompileOptions {
   uint64_t seed = 1;
   // Computes outputs again, with the same bits and less memory (PlanMemory).
   bool recompute = false;
+  // If set, all layers get this policy in the place of their own.
+  std::optional<DTypePolicy> dtype_policy;
   // The caller's, aligned to 64 bytes; outlives the model. Null is the heap.
   void* memory = nullptr;
   size_t memory_bytes = 0;

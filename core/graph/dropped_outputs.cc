@@ -15,7 +15,7 @@
 namespace ringlet {
 namespace {
 
-using Dropped = std::vector<bool>;
+using KeptOutputs = std::vector<Kept>;
 
 class Chooser {
  public:
@@ -25,20 +25,29 @@ class Chooser {
  private:
   using Candidates = std::vector<int>;
 
-  uint64_t Peak(const Dropped& dropped) const;
-  Dropped DropAll(const Candidates& candidates) const;
-  Dropped DropBetweenCheckpoints(uint64_t between) const;
-  Dropped Refine(const Candidates& candidates, Dropped start) const;
-  Dropped ChooseCheckpoints(const Dropped& cheap) const;
-  Dropped Forced() const;
-  const Dropped& ChooseBetter(const Dropped& a, const Dropped& b) const;
+  uint64_t Peak(const KeptOutputs& kept) const;
+  KeptOutputs DropAll(const Candidates& candidates) const;
+  KeptOutputs DropBetweenCheckpoints(uint64_t between) const;
+  KeptOutputs Refine(const Candidates& candidates, KeptOutputs start,
+                     Kept costly) const;
+  KeptOutputs ChooseCheckpoints(const KeptOutputs& cheap) const;
+  KeptOutputs Forced() const;
+  const KeptOutputs& ChooseBetter(const KeptOutputs& a,
+                                  const KeptOutputs& b) const;
+  // How an output is kept if it is not dropped.
+  Kept Undropped(int i) const {
+    return graph_.node(i).is_bfloat16 && StepPlan::forced().packs
+               ? Kept::kPacked
+               : Kept::kFloat32;
+  }
   uint64_t Bytes(const StepPlan::Choice& choice) const {
     return StepPlan(graph_, options_, choice).bytes();
   }
 
   const Graph& graph_;
   const StepPlan::Options options_;
-  Candidates cheaply_recomputable_, recomputable_;
+  Candidates cheaply_recomputable_, recomputable_, packable_;
+  KeptOutputs none_dropped_;
   std::vector<uint64_t> output_, forward_, backward_;  // bytes, by node
 };
 
@@ -46,6 +55,8 @@ Chooser::Chooser(const Graph& graph, const StepPlan::Options& options)
     : graph_(graph), options_(options) {
   for (int i = 0; i < graph.size(); ++i) {
     const GraphNode& node = graph.node(i);
+    none_dropped_.push_back(Undropped(i));
+    if (none_dropped_[i] == Kept::kPacked) packable_.push_back(i);
     const bool computes = node.op != nullptr && node.root == i;
     const auto aligned_bytes = [&](uint64_t floats) {
       return Arena::RoundUp(floats * sizeof(float));
@@ -68,8 +79,8 @@ Chooser::Chooser(const Graph& graph, const StepPlan::Options& options)
 }
 
 // Returns the most bytes that live at one time.
-uint64_t Chooser::Peak(const Dropped& dropped) const {
-  const StepSchedule schedule(graph_, dropped);
+uint64_t Chooser::Peak(const KeptOutputs& kept) const {
+  const StepSchedule schedule(graph_, kept);
   const StepValues values(graph_, schedule, /*training=*/true,
                           StepPlan::forced().in_place);
   // Bytes that begin and end to live, by time. Sums of it are never negative.
@@ -87,7 +98,9 @@ uint64_t Chooser::Peak(const Dropped& dropped) const {
   }
   for (size_t i = 0; i < all.size(); ++i) {
     if (homes[i].second < 0) continue;
-    lives(output_[all[i].node], homes[i].first, homes[i].second);
+    const uint64_t bytes = output_[all[i].node];
+    lives(all[i].packed ? Arena::RoundUp(bytes / 2) : bytes, homes[i].first,
+          homes[i].second);
   }
   for (int i = 0; i < graph_.size(); ++i) {
     const auto now = [&](uint64_t bytes, int time) {
@@ -102,77 +115,88 @@ uint64_t Chooser::Peak(const Dropped& dropped) const {
   return peak;
 }
 
-Dropped Chooser::DropAll(const Candidates& candidates) const {
-  Dropped dropped(graph_.size(), false);
-  for (const int i : candidates) dropped[i] = true;
-  return dropped;
+KeptOutputs Chooser::DropAll(const Candidates& candidates) const {
+  KeptOutputs kept = none_dropped_;
+  for (const int i : candidates) kept[i] = Kept::kDropped;
+  return kept;
 }
 
 // Keeps an output after every `between` bytes of dropped outputs.
-Dropped Chooser::DropBetweenCheckpoints(uint64_t between) const {
-  Dropped dropped(graph_.size(), false);
+KeptOutputs Chooser::DropBetweenCheckpoints(uint64_t between) const {
+  KeptOutputs kept = none_dropped_;
   uint64_t since = 0;
   for (const int i : recomputable_) {
     since += output_[i];
-    dropped[i] = since <= between;
-    if (!dropped[i]) since = 0;
+    if (since <= between) {
+      kept[i] = Kept::kDropped;
+    } else {
+      since = 0;
+    }
   }
-  return dropped;
+  return kept;
 }
 
-// Changes one choice at a time if that lowers the peak, or saves computation at
-// almost no memory.
-Dropped Chooser::Refine(const Candidates& candidates, Dropped dropped) const {
-  uint64_t peak = Peak(dropped), lowest = peak;
-  for (int round = 0; round < 2; ++round) {
+// Changes one choice at a time if that lowers the peak, or saves work at almost
+// no memory. `costly`: kDropped, or kPacked, which dropped outputs cannot be. A
+// choice that saves work may be in the way of a lower peak, so with packed
+// outputs, which save it too, these come second.
+KeptOutputs Chooser::Refine(const Candidates& candidates, KeptOutputs kept,
+                            Kept costly) const {
+  uint64_t peak = Peak(kept), lowest = peak;
+  for (int round = packable_.empty() ? 2 : 0; round < 4; ++round) {
     for (auto i = candidates.rbegin(); i != candidates.rend(); ++i) {
-      dropped[*i] = !dropped[*i];
-      const uint64_t other = Peak(dropped);
-      const bool saves_work = !dropped[*i];
-      const uint64_t bound =
-          saves_work ? lowest + lowest / 128 + 1 : peak - peak / 128;
+      const Kept before = kept[*i];
+      const bool saves_work = before == costly;
+      if (before == Kept::kDropped && !saves_work) continue;
+      kept[*i] = !saves_work               ? costly
+                 : costly == Kept::kPacked ? Kept::kFloat32
+                                           : none_dropped_[*i];
+      const uint64_t other = Peak(kept);
+      const uint64_t bound = saves_work && round >= 2
+                                 ? lowest + lowest / 128 + 1
+                                 : peak - peak / 128;
       if (other >= bound) {
-        dropped[*i] = !dropped[*i];
+        kept[*i] = before;
         continue;
       }
       peak = other;
       lowest = std::min(lowest, peak);
     }
   }
-  return dropped;
+  return kept;
 }
 
-const Dropped& Chooser::ChooseBetter(const Dropped& a, const Dropped& b) const {
+const KeptOutputs& Chooser::ChooseBetter(const KeptOutputs& a,
+                                         const KeptOutputs& b) const {
   return Peak(b) < Peak(a) ? b : a;
 }
 
 // Drops the outputs between kept ones. The more outputs lie between two kept
 // ones, the fewer are kept, and the more exist again at one time.
-Dropped Chooser::ChooseCheckpoints(const Dropped& cheap) const {
-  Dropped best = ChooseBetter(cheap, DropAll(recomputable_));
+KeptOutputs Chooser::ChooseCheckpoints(const KeptOutputs& cheap) const {
+  KeptOutputs best = ChooseBetter(cheap, DropAll(recomputable_));
   uint64_t sum = 0;
   for (const int i : recomputable_) sum += output_[i];
   for (size_t parts = 2; parts <= 32; parts += 1 + parts / 4) {
     best = ChooseBetter(best, DropBetweenCheckpoints(sum / parts));
   }
-  return Refine(recomputable_, best);
+  return Refine(recomputable_, best, Kept::kDropped);
 }
 
 // Drops all that can be dropped, except each n-th output.
-Dropped Chooser::Forced() const {
+KeptOutputs Chooser::Forced() const {
   const auto nth = static_cast<size_t>(StepPlan::forced().keep_every);
-  Dropped dropped = DropAll(recomputable_);
+  KeptOutputs kept = DropAll(recomputable_);
   for (size_t k = nth - 1; k < recomputable_.size(); k += nth) {
-    dropped[recomputable_[k]] = false;
+    kept[recomputable_[k]] = none_dropped_[recomputable_[k]];
   }
-  return dropped;
+  return kept;
 }
 
 StepPlan::Choice Chooser::Choose() const {
   const bool in_place = StepPlan::forced().in_place;
   if (StepPlan::forced().keep_every > 0) return {Forced(), in_place};
-  const Dropped none(graph_.size(), false);
-  StepPlan::Choice best = {none, in_place};
+  StepPlan::Choice best = {none_dropped_, in_place};
   uint64_t best_bytes = Bytes(best);
   const auto prefer = [&](const StepPlan::Choice& other) {
     const uint64_t bytes = Bytes(other);
@@ -180,14 +204,22 @@ StepPlan::Choice Chooser::Choose() const {
     best = other;
     best_bytes = bytes;
   };
+  // Also with some of the packed outputs as float32.
+  const auto prefer_either = [&](const KeptOutputs& kept) {
+    prefer({kept, in_place});
+    if (packable_.empty()) return;
+    prefer({Refine(packable_, kept, Kept::kPacked), in_place});
+  };
   // Values that share memory live long, which may leave gaps.
-  prefer({none, /*in_place=*/false});
+  prefer({none_dropped_, /*in_place=*/false});
+  if (!packable_.empty()) prefer_either(none_dropped_);
   if (cheaply_recomputable_.empty() && !options_.recompute) return best;
-  const Dropped cheap =
+  const KeptOutputs cheap =
       Refine(cheaply_recomputable_,
-             ChooseBetter(none, DropAll(cheaply_recomputable_)));
-  prefer({cheap, in_place});
-  if (options_.recompute) prefer({ChooseCheckpoints(cheap), in_place});
+             ChooseBetter(none_dropped_, DropAll(cheaply_recomputable_)),
+             Kept::kDropped);
+  prefer_either(cheap);
+  if (options_.recompute) prefer_either(ChooseCheckpoints(cheap));
   return best;
 }
 
@@ -196,7 +228,7 @@ StepPlan::Choice Chooser::Choose() const {
 StepPlan::Choice ChooseForStep(const Graph& graph,
                                const StepPlan::Options& options) {
   if (options.training) return Chooser(graph, options).Choose();
-  return {Dropped(graph.size(), false), StepPlan::forced().in_place};
+  return {KeptOutputs(graph.size()), StepPlan::forced().in_place};
 }
 
 }  // namespace ringlet

@@ -436,6 +436,7 @@ Status Graph::Complete(const std::vector<bool>& losses) {
   ChooseTrained(&GraphLayer::trainable_next);
   RINGLET_RETURN_IF_ERROR(CheckGradients());
   ChooseReplaced();
+  ChooseBFloat16();
   complete_ = true;
   return Status();
 }

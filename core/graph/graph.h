@@ -57,6 +57,9 @@ struct GraphNode {
   // Set by Complete: the only node that reads this root's buffer, if that node
   // writes its gradient over it; else -1.
   int overwriting_reader = -1;
+  // Set by Complete: the output and its gradient have only bfloat16's numbers.
+  // They are rounded to them, unless they have them without.
+  bool is_bfloat16 = false, rounds_output = false, rounds_gradient = false;
   int first_variable = 0;
   int num_variables = 0;
 
@@ -91,6 +94,8 @@ class Graph {
   // empty if all have one. A layer that leads to no output with a loss is not
   // trained.
   Status Complete(const std::vector<bool>& losses = {});
+  // Sets the policy of all layers. It takes effect at the next Complete.
+  void SetDTypePolicy(DTypePolicy policy);
   // Restores the choice of trained layers before the last Complete, for which
   // the present memory was allocated.
   void RestoreTrainedLayers();
@@ -213,6 +218,9 @@ class Graph {
   void CopyWeights(int layer, float* weights) const;
   void JoinPools();
   void ChooseReplaced();
+  std::vector<bool> StaysFloat32() const;
+  void ChooseBFloat16();
+  void ChooseRoundedGradients();
   bool MayBeReplaced(int root) const;
 
   const std::string class_name_;

@@ -22,6 +22,8 @@ size_t LiveBuffers::BytesOf(const StepPlan::Use& use, int64_t examples) const {
   const GraphNode& node = graph_->node(use.node);
   size_t floats = 0;
   switch (use.kind) {
+    case StepPlan::UseKind::kPacked:
+      return static_cast<size_t>(examples * node.floats()) * sizeof(uint16_t);
     case StepPlan::UseKind::kOutput:
     case StepPlan::UseKind::kGradient:
       floats = static_cast<size_t>(examples * node.floats());

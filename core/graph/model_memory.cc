@@ -275,13 +275,23 @@ void ModelMemory::BindStep(const StepPlan& plan) {
                       : reinterpret_cast<float*>(step_.planned +
                                                  plan.buffers().offset(buffer));
   };
+  const auto all_at = [&](const std::vector<int>& some, size_t inputs) {
+    std::vector<const float*> spans(inputs, nullptr);
+    for (size_t k = 0; k < some.size(); ++k) spans[k] = at(some[k]);
+    return spans;
+  };
+  unpacked_.clear();
+  for (size_t k = 0; k < plan.schedule().passes().size(); ++k) {
+    unpacked_.push_back(at(plan.unpacked(k)));
+  }
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);
     const StepPlan::NodeBuffers& root = plan.node(node.root);
     const StepPlan::NodeBuffers& buffers = plan.node(i);
     NodeSpans& spans = nodes_[i];
     spans.y = at(root.y);
-    spans.y_for_backward = at(root.y_for_backward);
+    spans.y_for_backward = at(buffers.y_for_backward);
+    spans.packed = reinterpret_cast<uint16_t*>(at(buffers.packed));
     spans.dy = at(root.dy);
     spans.forward_scratch = at(buffers.forward_scratch);
     spans.recompute_scratch = at(buffers.recompute_scratch);
@@ -289,7 +299,8 @@ void ModelMemory::BindStep(const StepPlan& plan) {
     BindShared(i, at(buffers.d_weights));
     spans.saved = at(buffers.saved);
     spans.x.assign(node.inputs.size(), nullptr);
-    spans.x_for_backward.assign(node.inputs.size(), nullptr);
+    spans.x_for_backward = all_at(buffers.x_for_backward, node.inputs.size());
+    spans.x_for_recompute = all_at(buffers.x_for_recompute, node.inputs.size());
     spans.dx.assign(node.inputs.size(), nullptr);
     spans.extra_dx.assign(node.inputs.size(), nullptr);
     for (size_t k = 0; k < node.inputs.size() && training_; ++k) {
@@ -358,7 +369,9 @@ void ModelMemory::BindInputs() {
     const GraphNode& node = graph_.node(i);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       nodes_[i].x[k] = nodes_[node.inputs[k]].y;
-      nodes_[i].x_for_backward[k] = nodes_[node.inputs[k]].y_for_backward;
+      if (graph_.node(node.inputs[k]).root >= graph_.num_inputs()) continue;
+      nodes_[i].x_for_backward[k] = nodes_[i].x_for_recompute[k] =
+          nodes_[i].x[k];
     }
   }
 }
@@ -381,8 +394,7 @@ void ModelMemory::SetInput(const float* x, int64_t examples) {
     const GraphNode& node = graph_.node(i);
     if (node.root >= graph_.num_inputs()) continue;
     // An input and its views are the caller's memory; nothing writes to them.
-    nodes_[i].y = nodes_[i].y_for_backward =
-        node.root < i ? nodes_[node.root].y : const_cast<float*>(x);
+    nodes_[i].y = node.root < i ? nodes_[node.root].y : const_cast<float*>(x);
     if (i < graph_.num_inputs() && x != nullptr) {
       x += examples * node.output.elements();
     }

@@ -63,16 +63,18 @@ struct StepSpans {
 
 // The addresses of one node; null for what it does not have.
 struct NodeSpans {
-  float* y = nullptr;  // the output in the forward pass
-  // The output for the backward pass: y, or computed again.
+  float* y = nullptr;          // the output in the forward pass
+  uint16_t* packed = nullptr;  // the output as bfloat16
+  // The output for the backward pass: y, or computed again, or unpacked.
   float* y_for_backward = nullptr;
   float* dy = nullptr;
   float* forward_scratch = nullptr;
   float* recompute_scratch = nullptr;  // scratch of the repeated forward pass
   float* backward_scratch = nullptr;
-  float* saved = nullptr;                    // see OpCall
-  std::vector<const float*> x;               // the inputs' y
-  std::vector<const float*> x_for_backward;  // the inputs' `y_for_backward`
+  float* saved = nullptr;       // see OpCall
+  std::vector<const float*> x;  // the inputs' y
+  // The inputs after the loss; null for what is not read.
+  std::vector<const float*> x_for_backward, x_for_recompute;
   std::vector<float*> dx;
   std::vector<float*> extra_dx;  // null if dx is the input's dy
   std::vector<float*> weights;
@@ -84,9 +86,11 @@ struct NodeSpans {
   // freed.
   void ClearStep() {
     y = y_for_backward = dy = nullptr;
+    packed = nullptr;
     forward_scratch = recompute_scratch = backward_scratch = saved = nullptr;
     x.clear();
     x_for_backward.clear();
+    x_for_recompute.clear();
     dx.clear();
     extra_dx.clear();
   }
@@ -148,6 +152,8 @@ class ModelMemory {
   const float* output(size_t k) const {
     return nodes_.empty() ? nullptr : nodes_[graph_.outputs()[k]].y;
   }
+  // Where pass k of the schedule unpacks its node's output.
+  float* unpacked(size_t k) const { return unpacked_[k]; }
   // The schedule of the step's block.
   const StepSchedule& schedule() const { return *schedule_; }
   // See LiveBuffers.
@@ -213,6 +219,7 @@ class ModelMemory {
   std::vector<NodeSpans> nodes_;
   int64_t part_ = 1;
   int64_t first_example_ = 0;
+  std::vector<float*> unpacked_;
   LiveBuffers live_;
 };
 

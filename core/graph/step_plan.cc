@@ -21,7 +21,7 @@ StepPlan::StepPlan(const Graph& graph, const Options& options,
                    const Choice& choice)
     : graph_(graph),
       options_(options),
-      schedule_(graph, choice.dropped),
+      schedule_(graph, choice.kept),
       nodes_(graph.size()) {
   AddValues(StepValues(graph, schedule_, options.training, choice.in_place));
   AddScratch();
@@ -40,8 +40,10 @@ uint64_t StepPlan::SharedFloats(const Graph& graph, int i) {
   return static_cast<uint64_t>(floats);
 }
 
-uint64_t StepPlan::OutputFloats(int node) const {
-  return static_cast<uint64_t>(options_.batch * graph_.node(node).floats());
+uint64_t StepPlan::BytesOf(const StepValue& value) const {
+  return static_cast<uint64_t>(options_.batch *
+                               graph_.node(value.node).floats()) *
+         (value.packed ? sizeof(uint16_t) : sizeof(float));
 }
 
 // Adds a buffer for each home, and its uses in order.
@@ -55,16 +57,18 @@ void StepPlan::AddValues(const StepValues& values) {
   }
   std::vector<int> buffer(all.size(), -1);
   for (size_t i = 0; i < all.size(); ++i) {
-    const uint64_t floats = OutputFloats(all[i].node);
+    const uint64_t bytes = BytesOf(all[i]);
     // The inputs are in the caller's memory.
-    if (last[i] < 0 || all[i].node < graph_.num_inputs() || floats == 0) {
+    if (last[i] < 0 || all[i].node < graph_.num_inputs() || bytes == 0) {
       continue;
     }
-    buffer[i] = buffers_.Add(floats * sizeof(float), first[i], last[i]);
+    buffer[i] = buffers_.Add(bytes, first[i], last[i]);
   }
   for (const StepValue& v : all) {
     if (v.first < 0 || buffer[v.home] < 0) continue;
-    const UseKind kind = v.gradient ? UseKind::kGradient : UseKind::kOutput;
+    const UseKind kind = v.gradient ? UseKind::kGradient
+                         : v.packed ? UseKind::kPacked
+                                    : UseKind::kOutput;
     uses_.push_back({buffer[v.home], kind, v.node, v.first, v.last});
   }
   const auto buffer_of = [&](int value) {
@@ -72,11 +76,22 @@ void StepPlan::AddValues(const StepValues& values) {
   };
   for (int i = 0; i < graph_.size(); ++i) {
     nodes_[i].y = buffer_of(values.output(i));
-    nodes_[i].y_for_backward = buffer_of(values.y_for_backward(i));
+    const StepValues::Reads& reads = values.reads(i);
+    nodes_[i].y_for_backward = buffer_of(reads.y_for_backward);
+    for (const int x : reads.x_for_backward) {
+      nodes_[i].x_for_backward.push_back(buffer_of(x));
+    }
+    for (const int x : reads.x_for_recompute) {
+      nodes_[i].x_for_recompute.push_back(buffer_of(x));
+    }
+    nodes_[i].packed = buffer_of(values.packed(i));
     nodes_[i].dy = buffer_of(values.gradient(i));
     for (size_t k = 0; k < graph_.node(i).inputs.size(); ++k) {
       nodes_[i].extra_dx.push_back(buffer_of(values.extra(i, k)));
     }
+  }
+  for (size_t k = 0; k < schedule_.passes().size(); ++k) {
+    unpacked_.push_back(buffer_of(values.unpacked(k)));
   }
 }
 
@@ -120,8 +135,13 @@ void StepPlan::Count(MemoryPlan* sizes) const {
     if (seen[buffer]) continue;
     seen[buffer] = true;
     const uint64_t bytes = buffers_.bytes(use.buffer);
+    if (use.kind == UseKind::kPacked) {
+      ++sizes->packed;
+      sizes->packed_bytes += bytes;
+    }
     switch (use.kind) {
       case UseKind::kOutput:
+      case UseKind::kPacked:
         sizes->activations += bytes;
         break;
       case UseKind::kGradient:
@@ -136,7 +156,7 @@ void StepPlan::Count(MemoryPlan* sizes) const {
     }
   }
   for (const StepPass& pass : schedule_.passes()) {
-    if (!pass.is_recompute) continue;
+    if (pass.kind != StepPass::Kind::kRecompute) continue;
     ++sizes->recomputed;
     sizes->recomputed_multiply_adds +=
         graph_.node(pass.node).op->multiply_adds();
@@ -144,9 +164,9 @@ void StepPlan::Count(MemoryPlan* sizes) const {
 }
 
 Status StepPlan::NoMemory(uint64_t bytes) const {
-  constexpr const char* kKindNames[] = {"the output", "the gradient",
-                                        "scratch",    "scratch",
-                                        "gradients",  "statistics"};
+  constexpr const char* kKindNames[] = {
+      "the output", "the output", "the gradient", "scratch",
+      "scratch",    "gradients",  "statistics"};
   const char* model = graph_.name().c_str();
   if (uses_.empty()) {
     return ResourceExhausted("model '%s': no memory for the %" PRIu64

@@ -29,15 +29,18 @@ class StepPlan {
     bool recompute = false;
   };
   struct Choice {
-    std::vector<bool> dropped;  // see StepSchedule
-    bool in_place = true;       // see StepValues
+    std::vector<Kept> kept;  // see StepSchedule
+    bool in_place = true;    // see StepValues
   };
   // Indices of buffers; -1 for none. Outputs and gradients are the buffers of
   // the root of a chain of views. Values that share memory have the same index.
   struct NodeBuffers {
-    int y = -1;  // the output in the forward pass
-    // What is read after the loss: y, or computed again.
+    int y = -1;       // the output in the forward pass
+    int packed = -1;  // the output as bfloat16
+    // What passes after the loss read; what they do not read is -1. A repeated
+    // forward pass writes y_for_backward.
     int y_for_backward = -1;
+    std::vector<int> x_for_backward, x_for_recompute;
     int dy = -1;
     int d_weights = -1;  // a repeated layer's own part of the gradient
     int saved = -1;      // kept from the forward to the backward pass
@@ -47,6 +50,7 @@ class StepPlan {
   // The use of a buffer in a part of its life.
   enum class UseKind : uint8_t {
     kOutput,
+    kPacked,
     kGradient,
     kForwardScratch,
     kBackwardScratch,
@@ -69,6 +73,8 @@ class StepPlan {
   static uint64_t SharedFloats(const Graph& graph, int node);
 
   const NodeBuffers& node(int i) const { return nodes_[i]; }
+  // The output that pass k of the schedule unpacks; -1 for other passes.
+  int unpacked(size_t k) const { return unpacked_[k]; }
   // The placement: sizes and offsets by a buffer's index.
   const LifetimePlan& buffers() const { return buffers_; }
   const std::vector<Use>& uses() const { return uses_; }
@@ -85,6 +91,7 @@ class StepPlan {
     bool in_place = true;
     // If not zero, drops all that can be dropped except each n-th output.
     int keep_every = 0;
+    bool packs = true;
   };
   static void ForceForTests(const Forced& forced) { forced_ = forced; }
   static const Forced& forced() { return forced_; }
@@ -96,7 +103,7 @@ class StepPlan {
   int AddScratch(UseKind kind, int node, uint64_t floats, int now) {
     return AddScratch(kind, node, floats, now, now);
   }
-  uint64_t OutputFloats(int node) const;
+  uint64_t BytesOf(const StepValue& value) const;
 
   static Forced forced_;
 
@@ -104,6 +111,7 @@ class StepPlan {
   const Options options_;
   const StepSchedule schedule_;
   std::vector<NodeBuffers> nodes_;
+  std::vector<int> unpacked_;
   std::vector<Use> uses_;
   LifetimePlan buffers_;
   uint64_t bytes_ = 0;
@@ -111,7 +119,8 @@ class StepPlan {
 
 // Chooses the outputs that a step drops and computes again for its backward
 // pass: cheap ones where this saves memory. With Options::recompute it
-// considers the others too.
+// considers the others too. Of the others, those of bfloat16 are packed where
+// this saves memory.
 StepPlan::Choice ChooseForStep(const Graph& graph,
                                const StepPlan::Options& options);
 

@@ -4,26 +4,39 @@
 
 namespace ringlet {
 
-StepSchedule::StepSchedule(const Graph& graph, const std::vector<bool>& dropped)
+StepSchedule::StepSchedule(const Graph& graph, const std::vector<Kept>& kept)
     : n_(graph.size()),
       recompute_(graph.size(), -1),
-      backward_(graph.size(), -1) {
+      backward_(graph.size(), -1),
+      is_packed_(graph.size(), false),
+      last_read_(graph.size(), -1) {
   for (int i = n_ - 1; i > 0; --i) {
     const GraphNode& node = graph.node(i);
     if (!node.has_backward()) continue;
-    std::vector<int> needed;
-    if (BackwardReadsOutput(graph, i)) needed.push_back(i);
+    std::vector<int> reads;
+    if (BackwardReadsOutput(graph, i)) reads.push_back(i);
     for (const int input : node.inputs) {
       if (!BackwardReadsInput(graph, i, input)) continue;
-      needed.push_back(graph.node(input).root);
+      reads.push_back(graph.node(input).root);
     }
-    AddRecomputation(graph, dropped, std::move(needed));
-    backward_[i] = Append(i, /*is_recompute=*/false);
+    AddRecomputation(graph, kept, reads);
+    backward_[i] = Append(i, StepPass::Kind::kBackward, reads);
   }
 }
 
-int StepSchedule::Append(int node, bool is_recompute) {
-  passes_.push_back({node, is_recompute});
+// Appends a pass that computes, after the unpacking of packed outputs that it
+// reads.
+int StepSchedule::Append(int node, StepPass::Kind kind,
+                         const std::vector<int>& reads) {
+  for (const int root : reads) {
+    if (!is_packed_[root]) continue;
+    if (last_read_[root] < computed_) {
+      passes_.push_back({root, StepPass::Kind::kUnpack});
+    }
+    last_read_[root] = computed_ + 1;
+  }
+  ++computed_;
+  passes_.push_back({node, kind});
   return n_ + static_cast<int>(passes_.size());
 }
 
@@ -31,13 +44,14 @@ int StepSchedule::Append(int node, bool is_recompute) {
 // exist yet, and of their dropped inputs. They have the order of the nodes, in
 // which inputs come first.
 void StepSchedule::AddRecomputation(const Graph& graph,
-                                    const std::vector<bool>& dropped,
+                                    const std::vector<Kept>& kept,
                                     std::vector<int> needed) {
   std::vector<int> missing;
   while (!needed.empty()) {
     const int root = needed.back();
     needed.pop_back();
-    if (!dropped[root] || recompute_[root] >= 0) continue;
+    is_packed_[root] = kept[root] == Kept::kPacked;
+    if (kept[root] != Kept::kDropped || recompute_[root] >= 0) continue;
     recompute_[root] = 0;  // the time is set below
     missing.push_back(root);
     for (const int input : graph.node(root).inputs) {
@@ -45,8 +59,13 @@ void StepSchedule::AddRecomputation(const Graph& graph,
     }
   }
   std::sort(missing.begin(), missing.end());
-  for (const int root : missing)
-    recompute_[root] = Append(root, /*is_recompute=*/true);
+  for (const int root : missing) {
+    std::vector<int> reads;
+    for (const int input : graph.node(root).inputs) {
+      reads.push_back(graph.node(input).root);
+    }
+    recompute_[root] = Append(root, StepPass::Kind::kRecompute, reads);
+  }
 }
 
 bool StepSchedule::BackwardReadsInput(const Graph& graph, int i, int input) {

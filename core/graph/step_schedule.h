@@ -7,29 +7,38 @@
 #ifndef RINGLET_CORE_GRAPH_STEP_SCHEDULE_H_
 #define RINGLET_CORE_GRAPH_STEP_SCHEDULE_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "graph.h"
 
 namespace ringlet {
 
-// A pass after the loss.
+// How an output is kept from the forward to the backward pass. A dropped output
+// is computed again before its readers there. A packed one, as bfloat16, is
+// unpacked before them; and again, if a pass that does not read it comes
+// between two that do.
+enum class Kept : uint8_t { kFloat32, kPacked, kDropped };
+
+// A pass after the loss: the backward pass of the node, its repeated forward
+// pass, or the unpacking of its output.
 struct StepPass {
+  enum class Kind : uint8_t { kBackward, kRecompute, kUnpack };
   int node;
-  bool is_recompute;  // true for the node's repeated forward pass; else its
-                      // backward pass
+  Kind kind;
 };
 
 class StepSchedule {
  public:
-  // `dropped[i]`: the output of the root i is not kept for the backward pass;
-  // it is computed again before its readers there. `graph` is complete.
-  StepSchedule(const Graph& graph, const std::vector<bool>& dropped);
+  // `kept`: by root. `graph` is complete.
+  StepSchedule(const Graph& graph, const std::vector<Kept>& kept);
 
   // Times; all are different. A node without such a pass has the time -1.
   int forward(int node) const { return node; }
   int loss() const { return n_; }
   int recompute_time(int node) const { return recompute_[node]; }
+  // The output is packed after its forward pass, and read after the loss.
+  bool is_packed(int node) const { return is_packed_[node]; }
   int backward(int node) const { return backward_[node]; }
   int after() const { return n_ + 1 + static_cast<int>(passes_.size()); }
 
@@ -42,12 +51,17 @@ class StepSchedule {
   static bool BackwardReadsOutput(const Graph& graph, int node);
 
  private:
-  void AddRecomputation(const Graph& graph, const std::vector<bool>& dropped,
+  void AddRecomputation(const Graph& graph, const std::vector<Kept>& kept,
                         std::vector<int> needed);
-  int Append(int node, bool is_recompute);
+  int Append(int node, StepPass::Kind kind, const std::vector<int>& reads);
 
-  int n_;
+  const int n_;
   std::vector<int> recompute_, backward_;
+  std::vector<bool> is_packed_;
+  // Of an unpacked output: the value of computed_ after the last pass that
+  // reads it.
+  std::vector<int> last_read_;
+  int computed_ = 0;  // passes so far, without unpacking
   std::vector<StepPass> passes_;
 };
 

@@ -16,12 +16,15 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
     : graph_(graph),
       schedule_(schedule),
       n_(graph.size()),
-      values_(3 * static_cast<size_t>(graph.size())),
-      extras_(graph.size()) {
-  for (int i = 0; i < 3 * n_; ++i) {
+      values_(4 * static_cast<size_t>(graph.size())),
+      extras_(graph.size()),
+      reads_(graph.size()),
+      unpacked_(schedule.passes().size(), -1) {
+  for (int i = 0; i < 4 * n_; ++i) {
     values_[i].node = i % n_;
     values_[i].home = i;
-    values_[i].gradient = i >= 2 * n_;
+    values_[i].gradient = i / n_ == 2;
+    values_[i].packed = i / n_ == 3;
   }
   SetForwardLifetimes();
   for (size_t k = 0; k < graph.outputs().size(); ++k) {
@@ -29,18 +32,7 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
     if (!graph.has_loss(k) || !graph.node(root).has_backward()) continue;
     Use(gradient(root), schedule.loss());
   }
-  for (size_t k = 0; k < schedule.passes().size() && training; ++k) {
-    const StepPass& pass = schedule.passes()[k];
-    const int now = schedule.loss() + 1 + static_cast<int>(k);
-    if (!pass.is_recompute) {
-      SetBackwardLifetimes(pass.node, now);
-      continue;
-    }
-    Use(recomputed(pass.node), now);
-    for (const int input : graph.node(pass.node).inputs) {
-      Use(y_for_backward(graph.node(input).root), now);
-    }
-  }
+  if (training) SetLifetimesAfterLoss();
   for (int i = 0; i < n_ && in_place; ++i) {
     const GraphNode& node = graph.node(i);
     if (node.op == nullptr || node.root != i) continue;
@@ -49,14 +41,56 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
   }
   for (const StepPass& pass : schedule.passes()) {
     if (!training) break;
-    if (!pass.is_recompute) {
+    if (pass.kind == StepPass::Kind::kBackward) {
       ShareBackwardMemory(pass.node, in_place);
-    } else if (in_place) {
-      const int from = graph.node(graph.node(pass.node).inputs[0]).root;
+    } else if (in_place && pass.kind == StepPass::Kind::kRecompute) {
       ShareForwardMemory(pass.node, schedule.recompute_time(pass.node),
-                         y_for_backward(from), recomputed(pass.node));
+                         reads_[pass.node].x_for_recompute[0],
+                         recomputed(pass.node));
     }
   }
+}
+
+void StepValues::SetLifetimesAfterLoss() {
+  for (int i = 0; i < n_; ++i) {
+    const bool is_there =
+        !schedule_.is_packed(i) && schedule_.recompute_time(i) < 0;
+    present_.push_back(is_there ? output(i) : -1);
+  }
+  for (size_t k = 0; k < schedule_.passes().size(); ++k) {
+    const StepPass& pass = schedule_.passes()[k];
+    const int now = schedule_.loss() + 1 + static_cast<int>(k);
+    switch (pass.kind) {
+      case StepPass::Kind::kBackward:
+        SetBackwardLifetimes(pass.node, now);
+        break;
+      case StepPass::Kind::kRecompute:
+        SetRecomputeLifetimes(pass.node, now);
+        break;
+      case StepPass::Kind::kUnpack:
+        unpacked_[k] = Unpack(pass.node, now);
+        break;
+    }
+  }
+}
+
+int StepValues::Unpack(int i, int now) {
+  Use(packed(i), schedule_.forward(i));
+  Use(packed(i), now);
+  const auto value = static_cast<int>(values_.size());
+  values_.push_back({i, now, now, value});
+  present_[i] = value;
+  return value;
+}
+
+void StepValues::SetRecomputeLifetimes(int i, int now) {
+  Use(recomputed(i), now);
+  for (const int input : graph_.node(i).inputs) {
+    const int x = present_[graph_.node(input).root];
+    Use(x, now);
+    reads_[i].x_for_recompute.push_back(x);
+  }
+  present_[i] = reads_[i].y_for_backward = recomputed(i);
 }
 
 void StepValues::Use(int value, int time) {
@@ -93,12 +127,18 @@ void StepValues::SetForwardLifetimes() {
 void StepValues::SetBackwardLifetimes(int i, int now) {
   const GraphNode& node = graph_.node(i);
   extras_[i].assign(node.inputs.size(), -1);
-  if (StepSchedule::BackwardReadsOutput(graph_, i)) Use(y_for_backward(i), now);
+  Reads& reads = reads_[i];
+  if (StepSchedule::BackwardReadsOutput(graph_, i)) {
+    reads.y_for_backward = present_[i];
+    Use(present_[i], now);
+  }
   Use(gradient(i), now);
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     const int root = graph_.node(node.inputs[k]).root;
+    reads.x_for_backward.push_back(-1);
     if (StepSchedule::BackwardReadsInput(graph_, i, node.inputs[k])) {
-      Use(y_for_backward(root), now);
+      reads.x_for_backward[k] = present_[root];
+      Use(present_[root], now);
     }
     if (!graph_.node(root).needs_gradient) continue;
     if (values_[gradient(root)].first >= 0) {
@@ -147,7 +187,7 @@ void StepValues::ShareBackwardMemory(int i, bool in_place) {
     const bool reads = StepSchedule::BackwardReadsInput(graph_, i, root);
     const int value = extras_[i][k] >= 0 ? extras_[i][k] : gradient(root);
     if (source.overwriting_reader == i && reads) {
-      values_[value].home = values_[y_for_backward(root)].home;
+      values_[value].home = values_[reads_[i].x_for_backward[k]].home;
     } else if (free && node.op->dx_may_overwrite_dy(k) &&
                node.floats() == source.floats()) {
       values_[value].home = values_[gradient(i)].home;

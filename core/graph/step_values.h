@@ -1,10 +1,10 @@
 // StepValues: the values of a step, their lifetimes, and which share memory.
 //
 // A value is an output, the gradient of an output, or a part of such a gradient
-// before it is added. Outputs are the values of the forward pass, or of its
-// repetition for the backward pass. Values that share memory have the same
-// home: it lives from the first use of its first value to the last use of its
-// last.
+// before it is added. Outputs are the values of the forward pass, packed
+// values, and values that are computed again or unpacked for the backward pass.
+// Values that share memory have the same home: it lives from the first use of
+// its first value to the last use of its last.
 
 #ifndef RINGLET_CORE_GRAPH_STEP_VALUES_H_
 #define RINGLET_CORE_GRAPH_STEP_VALUES_H_
@@ -22,6 +22,7 @@ struct StepValue {
   int first = -1, last = -1;  // its lifetime; -1 if it has none
   int home = 0;               // the first value in this place
   bool gradient = false;
+  bool packed = false;  // it has half that size
 };
 
 class StepValues {
@@ -36,11 +37,15 @@ class StepValues {
   int output(int root) const { return root; }
   int recomputed(int root) const { return n_ + root; }
   int gradient(int root) const { return 2 * n_ + root; }
-  // The output as read after the loss.
-  int y_for_backward(int root) const {
-    return schedule_.recompute_time(root) >= 0 ? recomputed(root)
-                                               : output(root);
-  }
+  int packed(int root) const { return 3 * n_ + root; }
+  // Outputs as the passes after the loss use them; -1 for none.
+  struct Reads {
+    std::vector<int> x_for_backward, x_for_recompute;
+    int y_for_backward = -1;
+  };
+  const Reads& reads(int node) const { return reads_[node]; }
+  // The output that pass k of the schedule unpacks; -1 for other passes.
+  int unpacked(size_t k) const { return unpacked_[k]; }
   // The part of input k's gradient that is added to an earlier part; -1 if it
   // is the first, and is written to the gradient itself.
   int extra(int node, size_t k) const {
@@ -49,7 +54,10 @@ class StepValues {
 
  private:
   void SetForwardLifetimes();
+  void SetLifetimesAfterLoss();
+  void SetRecomputeLifetimes(int node, int time);
   void SetBackwardLifetimes(int node, int time);
+  int Unpack(int node, int time);
   void ShareForwardMemory(int node, int time, int overwritten, int value);
   void ShareBackwardMemory(int node, bool in_place);
   void Use(int value, int time);
@@ -59,6 +67,9 @@ class StepValues {
   const int n_;
   std::vector<StepValue> values_;
   std::vector<std::vector<int>> extras_;
+  std::vector<Reads> reads_;
+  std::vector<int> unpacked_;
+  std::vector<int> present_;  // by root: the output that a pass would read
 };
 
 }  // namespace ringlet

@@ -375,6 +375,11 @@ Layer& Layer::Trainable(bool train) {
   return *this;
 }
 
+Layer& Layer::DType(DTypePolicy policy) {
+  dtype = policy;
+  return *this;
+}
+
 Layer& Layer::Strides(int64_t height, int64_t width) {
   strides[0] = height;
   strides[1] = width;

@@ -153,6 +153,13 @@ class Op {
   // Backward accepts dx[input] == dy, for one of the inputs.
   virtual bool dx_may_overwrite_dy(size_t /*input*/) const { return false; }
   virtual Recompute recompute() const { return Recompute::kNever; }
+  // `y` is true if each number of y is a number of an input, is 0, or is
+  // another number of bfloat16. `dx` is true if each number of dx is one of dy,
+  // is its negative, or is 0.
+  struct Selects {
+    bool y = false, dx = false;
+  };
+  virtual Selects selects() const { return {}; }
   // Floats of scratch that suffice for every batch in 1..batch on this number
   // of threads, so never less for a larger batch. Memory is planned once, for
   // the largest batch.

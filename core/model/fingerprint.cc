@@ -137,6 +137,7 @@ std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
     text += ", layer " + DescribeLayer(*layer.layer, {}, Shape());
   }
   if (!layer.trainable) text += ", frozen";
+  if (layer.dtype == DTypePolicy::kMixedBFloat16) text += ", mixed_bfloat16";
   if (layer.custom != nullptr) text += ", " + layer.custom->Describe();
   return text;
 }

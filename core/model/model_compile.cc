@@ -184,6 +184,9 @@ Status Model::Impl::Compile(const std::vector<OutputLoss>& losses) {
   RINGLET_RETURN_IF_ERROR(CheckInitialWeights());
   RINGLET_RETURN_IF_ERROR(graph.CheckWhole());
   RINGLET_RETURN_IF_ERROR(config.SetOutputs(losses, graph));
+  if (config.options.dtype_policy) {
+    graph.SetDTypePolicy(*config.options.dtype_policy);
+  }
   RINGLET_RETURN_IF_ERROR(graph.Complete(config.Losses()));
   Status checked = config.Check(graph);
   if (checked.ok()) checked = CheckSynchronized();

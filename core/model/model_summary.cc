@@ -105,8 +105,10 @@ std::string Model::Summary() const {
   s += FormatLine("┡", "━", "╇", "┩");
   bool first = true;
   int64_t trainable = 0;
+  int mixed = 0;
   for (const SummaryRow& row : SummaryRows(graph)) {
     const Layer& layer = row.layer->layer;
+    mixed += layer.dtype == DTypePolicy::kMixedBFloat16 ? 1 : 0;
     trainable += row.trainable;
     // The table of a Sequential begins after its Input, as in Keras.
     const bool is_input = layer.kind == Layer::Kind::kInput;
@@ -117,9 +119,12 @@ std::string Model::Summary() const {
                    WithBatch(row.output), WithCommas(row.parameters));
   }
   s += FormatLine("└", "─", "┴", "┘");
-  return s + Count(" Total params: ", graph.num_weights()) +
-         Count(" Trainable params: ", trainable) +
-         Count(" Non-trainable params: ", graph.num_weights() - trainable);
+  s += Count(" Total params: ", graph.num_weights()) +
+       Count(" Trainable params: ", trainable) +
+       Count(" Non-trainable params: ", graph.num_weights() - trainable);
+  return mixed == 0
+             ? s
+             : s + FormatText(" Layers with mixed_bfloat16: %d\n", mixed);
 }
 
 }  // namespace ringlet

@@ -19,6 +19,7 @@
 
 #include "../base/check.h"
 #include "../base/ieee_arithmetic.h"
+#include "../compute/row_loops.h"
 #include "../layers/layer_loops.h"
 #include "../objective/batch_loss.h"
 #include "ringlet/collective.h"
@@ -290,6 +291,18 @@ Status Stepper::Run(void (Op::*pass)(const OpCall&) const, int i, OpCall call) {
                          ClassName(node.layer));
 }
 
+void Stepper::StoreBFloat16(int i, float* values, bool rounds,
+                            uint16_t* packed) {
+  if (!rounds && packed == nullptr) return;
+  const int64_t n = count_ * graph_.node(i).floats();
+  config_.pool->Run([&](int t) {
+    const Range part = Split(n, config_.pool->threads(), t, 64);
+    BestRowLoops().round_to_bfloat16(
+        part.size(), values + part.begin,
+        packed == nullptr ? nullptr : packed + part.begin);
+  });
+}
+
 Status Stepper::ForwardNode(int i, int64_t examples) {
   const int64_t begin = timer_.Now();
   OpCall call = CallOf(i);
@@ -298,6 +311,8 @@ Status Stepper::ForwardNode(int i, int64_t examples) {
   memory_.PoisonAllBut(memory_.schedule().forward(i),
                        std::max<int64_t>(examples, 1));
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
+  StoreBFloat16(i, call.y, graph_.node(i).rounds_output,
+                trains_ ? memory_.node(i).packed : nullptr);
   timer_.Report(graph_.node(i).layer.name.c_str(), "forward", begin);
   return Status();
 }

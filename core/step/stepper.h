@@ -106,6 +106,10 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status Run(void (Op::*pass)(const OpCall&) const, int node, OpCall call);
   Status ForwardParts(int64_t examples, int64_t part);
   Status ForwardNode(int node, int64_t examples);
+  // Rounds numbers of the node's size to bfloat16, and packs them if `packed`
+  // is not null, in which case they may have been rounded before.
+  void StoreBFloat16(int node, float* values, bool rounds, uint16_t* packed);
+  void Unpack(size_t pass);
   Status RecomputeForward(int node);
   Status BackwardNode(int node);
   void AddSharedGradients(int node);

@@ -6,6 +6,7 @@
 
 #include "../base/check.h"
 #include "../base/ieee_arithmetic.h"
+#include "../compute/row_loops.h"
 #include "../layers/layer_loops.h"
 
 namespace ringlet {
@@ -26,17 +27,34 @@ class NoSink final : public GradientSink {
 
 }  // namespace
 
+void Stepper::Unpack(size_t pass) {
+  const int64_t begin = timer_.Now();
+  const StepSchedule& schedule = memory_.schedule();
+  const int i = schedule.passes()[pass].node;
+  memory_.PoisonAllBut(schedule.loss() + 1 + static_cast<int>(pass), count_);
+  const uint16_t* const from = memory_.node(i).packed;
+  float* const to = memory_.unpacked(pass);
+  const int64_t n = count_ * graph_.node(i).floats();
+  config_.pool->Run([&](int t) {
+    const Range part = Split(n, config_.pool->threads(), t, 64);
+    BestRowLoops().unpack_bfloat16(from + part.begin, part.size(),
+                                   to + part.begin);
+  });
+  timer_.Report(graph_.node(i).layer.name.c_str(), "backward", begin);
+}
+
 // Repeats a forward pass with a dropped output.
 Status Stepper::RecomputeForward(int i) {
   const int64_t begin = timer_.Now();
   const NodeSpans& spans = memory_.node(i);
   OpCall call = CallOf(i);
   call.training = call.is_recompute = true;
-  call.x = spans.x_for_backward.data();
+  call.x = spans.x_for_recompute.data();
   call.y = spans.y_for_backward;
   call.scratch = spans.recompute_scratch;
   memory_.PoisonAllBut(memory_.schedule().recompute_time(i), count_);
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
+  StoreBFloat16(i, call.y, graph_.node(i).rounds_output, nullptr);
   timer_.Report(graph_.node(i).layer.name.c_str(), "backward", begin);
   return Status();
 }
@@ -64,6 +82,7 @@ Status Stepper::BackwardNode(int i) {
   }
   memory_.PoisonAllBut(memory_.schedule().backward(i),
                        std::max<int64_t>(count_, 1));
+  StoreBFloat16(i, call.dy, node.rounds_gradient, nullptr);
   RINGLET_RETURN_IF_ERROR(Run(&Op::Backward, i, call));
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     if (spans.extra_dx[k] == nullptr) continue;
@@ -107,9 +126,16 @@ Status Stepper::Backward(bool update_when_final) {
   if (count_ == 0) {
     RINGLET_RETURN_IF_ERROR(BackwardWithoutExamples());
   } else {
-    for (const StepPass& pass : memory_.schedule().passes()) {
-      RINGLET_RETURN_IF_ERROR(pass.is_recompute ? RecomputeForward(pass.node)
-                                                : BackwardNode(pass.node));
+    const std::vector<StepPass>& passes = memory_.schedule().passes();
+    for (size_t k = 0; k < passes.size(); ++k) {
+      const StepPass& pass = passes[k];
+      if (pass.kind == StepPass::Kind::kUnpack) {
+        Unpack(k);
+        continue;
+      }
+      RINGLET_RETURN_IF_ERROR(pass.kind == StepPass::Kind::kRecompute
+                                  ? RecomputeForward(pass.node)
+                                  : BackwardNode(pass.node));
     }
     memory_.PoisonAllBut(memory_.schedule().after(), count_);
   }

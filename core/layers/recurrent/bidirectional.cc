@@ -97,13 +97,16 @@ Status ExpandBidirectional(const std::vector<Shape>& inputs, Layer* layer) {
   if (forward.return_state) {
     size_t i = 0;
     for (const Layer* each : {&forward, &backward}) {
-      Layer output = RecurrentOutput(0).Name(each->name + "_output");
+      Layer output =
+          RecurrentOutput(0).Name(each->name + "_output").DType(layer->dtype);
       output.layer = std::make_shared<Layer>(*each);
       outputs[i] = add(output, {outputs[i]}, {});
       ++i;
     }
   }
-  model.outputs = {add(MergeOf(layer->merge_mode).Name("merge"), outputs, {})};
+  model.outputs = {
+      add(MergeOf(layer->merge_mode).Name("merge").DType(layer->dtype), outputs,
+          {})};
   model.num_inputs = count;
   model.num_nodes = NodesOfBidirectional(*layer);
   layer->kind = Layer::Kind::kModel;

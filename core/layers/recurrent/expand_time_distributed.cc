@@ -42,6 +42,7 @@ Layer Unwrapped(const Layer& wrapped) {
   Layer layer = IsExpandedTimeDistributed(wrapped) ? AppliedLayer(wrapped)
                                                    : *wrapped.layer;
   layer.trainable = wrapped.trainable;
+  layer.dtype = wrapped.dtype;
   return layer;
 }
 
@@ -87,7 +88,8 @@ Status ExpandTimeDistributed(const Shape& input, Layer* layer) {
     }
     Layer wrapped = TimeDistributed(layer_of_step)
                         .Name(layer_of_step.name)
-                        .Trainable(layer_of_step.trainable);
+                        .Trainable(layer_of_step.trainable)
+                        .DType(layer_of_step.dtype);
     if (AppliesModel(wrapped)) {
       RINGLET_RETURN_IF_ERROR(ExpandTimeDistributed(
           OfAllSteps(input[0], InputOf(step_model, i)), &wrapped));

@@ -1,5 +1,5 @@
-// The memory plan of a step changes no bit, whichever outputs are kept, share
-// memory or are computed again.
+// The memory plan of a step changes no bit, whichever outputs are kept, packed,
+// share memory or are computed again.
 
 #include <gtest/gtest.h>
 
@@ -25,10 +25,11 @@ namespace {
 constexpr int64_t kClasses = 3;
 const Shape kImage = {6, 6, 2};
 
-// Random layers with branches that meet again; the same for the same seed.
+// Random layers with branches that meet again; the same for the same seed. With
+// `mixed` most of them have the policy mixed_bfloat16.
 class RandomModel {
  public:
-  explicit RandomModel(uint32_t seed) : random_(seed) {
+  RandomModel(uint32_t seed, bool mixed) : random_(seed), mixed_(mixed) {
     now_ = {model_->Add(Input(kImage)), kImage};
     const int layers = 4 + Below(12);
     for (int i = 0; i < layers; ++i) AddOne();
@@ -192,6 +193,7 @@ class RandomModel {
   void Append(Layer layer) { Append(layer, {now_.node}); }
   void Append(Layer layer, const std::vector<int>& from) {
     if (Below(5) == 0) layer = layer.Trainable(false);
+    if (mixed_ && Below(5) != 0) layer.DType(DTypePolicy::kMixedBFloat16);
     const Shape shape = now_.shape;
     now_.node = model_->Add(layer, from);
     now_.shape = model_->output_shape();
@@ -199,6 +201,7 @@ class RandomModel {
   }
 
   std::mt19937 random_;
+  const bool mixed_;
   std::unique_ptr<Functional> model_ = std::make_unique<Functional>();
   End now_;
   std::vector<End> taken_;  // outputs, and the shapes of their inputs
@@ -208,10 +211,12 @@ struct Case {
   uint32_t seed;
   int64_t batch;
   int threads, workers;
+  bool mixed;
   std::string Describe() const {
     return "RINGLET_STEP_PLAN_SEED=" + std::to_string(seed) + ", batch " +
            std::to_string(batch) + ", threads " + std::to_string(threads) +
-           ", workers " + std::to_string(workers);
+           ", workers " + std::to_string(workers) + ", mixed_bfloat16 " +
+           std::to_string(mixed);
   }
 };
 
@@ -225,7 +230,7 @@ struct Result {
 // Between them a larger batch is validated.
 void Train(const Case& c, bool recompute, Collective* collective,
            Result* result) {
-  const auto model = RandomModel(c.seed).Take();
+  const auto model = RandomModel(c.seed, c.mixed).Take();
   CompileOptions options;
   options.threads = c.threads;
   options.collective = collective;
@@ -279,7 +284,7 @@ Result Trained(const Case& c, bool recompute) {
 }
 
 // RINGLET_STEP_PLAN_CASES=n RINGLET_STEP_PLAN_SEED=s runs other ones.
-TEST(StepPlanTest, Plan_AnyChoice_ChangesNoBit) {
+void ExpectEqualPlans(bool mixed) {
   constexpr int kNever = std::numeric_limits<int>::max();
   const char* const chosen = std::getenv("RINGLET_STEP_PLAN_SEED");
   const char* const count = std::getenv("RINGLET_STEP_PLAN_CASES");
@@ -289,9 +294,10 @@ TEST(StepPlanTest, Plan_AnyChoice_ChangesNoBit) {
   for (uint32_t i = 0; i < static_cast<uint32_t>(cases); ++i) {
     const uint32_t seed = first + i;
     Case c = {seed, std::vector<int64_t>{1, 32, 100, 128}[seed % 4],
-              1 + static_cast<int>(seed / 4 % 2), seed % 5 == 0 ? 3 : 1};
+              1 + static_cast<int>(seed / 4 % 2), seed % 5 == 0 ? 3 : 1, mixed};
     SCOPED_TRACE(c.Describe());
-    StepPlan::ForceForTests({/*in_place=*/false, /*keep_every=*/1});
+    StepPlan::ForceForTests({/*in_place=*/false, /*keep_every=*/1,
+                             /*packs=*/false});
     const Result plain = Trained(c, /*recompute=*/false);
     EXPECT_EQ(plain.plan.recomputed, 0);
     const auto expect_same = [&](bool recompute, StepPlan::Forced forced) {
@@ -310,6 +316,7 @@ TEST(StepPlanTest, Plan_AnyChoice_ChangesNoBit) {
     expect_same(false, {false, kNever});
     expect_same(false, {true, 2});
     expect_same(false, {true, 3});
+    expect_same(false, {true, 2, false});
     const MemoryPlan usual = expect_same(false, {});
     const MemoryPlan least = expect_same(true, {});
     EXPECT_LE(usual.total(), plain.plan.total());
@@ -317,12 +324,18 @@ TEST(StepPlanTest, Plan_AnyChoice_ChangesNoBit) {
     smaller +=
         least.total() < usual.total() && usual.total() < plain.plan.total();
     again += usual.recomputed > 0;
-    if (HasFailure()) break;
+    if (testing::Test::HasFailure()) break;
   }
   StepPlan::ForceForTests({});
   if (chosen != nullptr) return;
   EXPECT_GT(smaller, cases / 8);
   EXPECT_GT(again, cases / 8);
+}
+
+TEST(StepPlanTest, Plan_AnyChoice_ChangesNoBit) { ExpectEqualPlans(false); }
+
+TEST(StepPlanTest, Plan_AnyChoiceWithBFloat16_ChangesNoBit) {
+  ExpectEqualPlans(true);
 }
 
 constexpr int kConvolutions = 16;

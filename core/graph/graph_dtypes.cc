@@ -1,0 +1,78 @@
+// Which outputs are rounded to bfloat16 (DTypePolicy).
+//
+// All outputs of layers with the policy are, with their gradients, except those
+// of the model, masks, and what an Embedding or a spectrogram reads. A layer
+// that selects numbers keeps them as they are: its gradient compares a maximum
+// with the numbers that it is one of.
+
+#include "../layers/layer_kind.h"
+#include "graph.h"
+
+namespace ringlet {
+namespace {
+
+// True if the layer's input are numbers of rows, or has no gradient.
+bool TakesNumbers(const GraphNode& node) {
+  const Layer* layer = &node.layer;
+  while (layer->layer != nullptr) layer = layer->layer.get();
+  return layer->kind == Layer::Kind::kEmbedding || !node.op->has_gradient();
+}
+
+}  // namespace
+
+void Graph::SetDTypePolicy(DTypePolicy policy) {
+  const auto set = [policy](Layer* layer) {
+    if (layer->kind != Layer::Kind::kInput) layer->dtype = policy;
+  };
+  for (GraphLayer& layer : layers_) set(&layer.layer);
+  for (GraphNode& node : nodes_) set(&node.layer);
+}
+
+// By root: the outputs of the model, and what leads to a layer that
+// TakesNumbers.
+std::vector<bool> Graph::StaysFloat32() const {
+  std::vector<bool> stays(nodes_.size(), false), leads(nodes_.size(), false);
+  for (const int output : outputs_) stays[nodes_[output].root] = true;
+  for (int i = size() - 1; i >= num_inputs_; --i) {
+    if (leads[i]) stays[nodes_[i].root] = true;
+    if (!leads[i] && !TakesNumbers(nodes_[i])) continue;
+    for (const int input : nodes_[i].inputs) leads[input] = true;
+  }
+  return stays;
+}
+
+void Graph::ChooseBFloat16() {
+  const std::vector<bool> stays = StaysFloat32();
+  for (int i = num_inputs_; i < size(); ++i) {
+    GraphNode& node = nodes_[i];
+    const bool may = node.layer.dtype == DTypePolicy::kMixedBFloat16 &&
+                     node.root == i && !stays[i] &&
+                     node.layer.kind != Layer::Kind::kMask;
+    node.rounds_output = may && !node.op->selects().y;
+    node.is_bfloat16 = may;
+    for (const int input : node.inputs) {
+      node.is_bfloat16 &=
+          node.rounds_output || nodes_[nodes_[input].root].is_bfloat16;
+    }
+    node.rounds_gradient = node.is_bfloat16;
+  }
+  ChooseRoundedGradients();
+}
+
+// A gradient of one part that was selected from another's is not rounded.
+void Graph::ChooseRoundedGradients() {
+  std::vector<int> num_readers(nodes_.size(), 0), reader(nodes_.size(), -1);
+  for (int i = num_inputs_; i < size(); ++i) {
+    if (nodes_[i].op->is_view()) continue;
+    for (const int input : nodes_[i].inputs) {
+      ++num_readers[nodes_[input].root];
+      reader[nodes_[input].root] = i;
+    }
+  }
+  for (int i = num_inputs_; i < size(); ++i) {
+    if (num_readers[i] != 1 || !nodes_[reader[i]].is_bfloat16) continue;
+    if (nodes_[reader[i]].op->selects().dx) nodes_[i].rounds_gradient = false;
+  }
+}
+
+}  // namespace ringlet

@@ -1,0 +1,235 @@
+// mixed_bfloat16 rounds as a float32 model with a layer behind each layer that
+// rounds its output and its gradient.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../support/expect_ok.h"
+#include "../../support/model_weights.h"
+#include "../../support/op_runner.h"
+#include "../../support/thread_collective.h"
+#include "core/base/float16.h"
+#include "ringlet/custom_layer.h"
+#include "ringlet/model.h"
+
+namespace ringlet {
+namespace {
+
+class Rounding final : public CustomLayer {
+ public:
+  const char* class_name() const override { return "Rounding"; }
+  Status Build(const std::vector<Shape>&, LayerPlan* plan) const override {
+    plan->backward_reads_input = plan->backward_reads_output = false;
+    return Status();
+  }
+  Status Forward(const LayerCall& call) const override {
+    Round(call, call.x[0], call.y);
+    return Status();
+  }
+  Status Backward(const LayerCall& call) const override {
+    Round(call, call.dy, call.dx[0]);
+    return Status();
+  }
+
+ private:
+  static void Round(const LayerCall& call, const float* from, float* to) {
+    for (int64_t i = 0; i < call.batch * call.output->elements(); ++i) {
+      to[i] = FloatOfBFloat16(BFloat16OfFloat(from[i]));
+    }
+  }
+};
+
+// Adds layers, with the policy or with a Rounding behind each.
+class Maker {
+ public:
+  explicit Maker(bool mixed) : mixed_(mixed) {}
+  int Add(Layer layer, const std::vector<int>& inputs) {
+    layer.DType(mixed_ ? DTypePolicy::kMixedBFloat16 : DTypePolicy::kFloat32);
+    const int node = model->Add(layer, inputs);
+    return mixed_ ? node : AddRounding(node);
+  }
+  int CallAgain(int node, const std::vector<int>& inputs) {
+    // Of a float32 model the node is that of the layer's Rounding.
+    const int again = model->CallAgain(mixed_ ? node : node - 1, inputs);
+    return mixed_ ? again : AddRounding(again);
+  }
+  std::unique_ptr<Functional> model = std::make_unique<Functional>();
+
+ private:
+  int AddRounding(int node) {
+    return model->Add(Custom(std::make_shared<Rounding>()), {node});
+  }
+  const bool mixed_;
+};
+
+// Adds a head that keeps float32.
+std::unique_ptr<Functional> Finish(Maker maker, int node) {
+  maker.model->Add(Dense(3, kSoftmax).Name("head"), {node});
+  return std::move(maker.model);
+}
+
+// Views, a shared layer, a branch that skips, gates, pools, and layers that
+// overwrite their input.
+std::unique_ptr<Functional> Pictures(bool mixed) {
+  Maker m(mixed);
+  const int input = m.model->Add(Input({8, 8, 3}));
+  int x = m.Add(Conv2D(6, 3, kRelu).Padding(kSame), {input});
+  x = m.Add(BatchNormalization(0.5f), {x});
+  const int skip = m.Add(ReLU(), {x});
+  const int conv = m.Add(Conv2D(6, 3).Padding(kSame).UseBias(false), {skip});
+  x = m.Add(BatchNormalization(0.5f), {conv});
+  x = m.Add(ActivationLayer(kGelu), {x});
+  x = m.Add(Add(), {x, skip});
+  const int again = m.CallAgain(conv, {x});
+  x = m.Add(Maximum(), {again, skip});
+  x = m.Add(DepthwiseConv2D(3).Padding(kSame), {x});
+  x = m.Add(MaxPooling2D(3).Strides(2), {x});
+  const int mean = m.Add(GlobalMaxPooling2D(), {x});
+  const int gate = m.Add(Dense(6), {mean});
+  x = m.Add(Multiply(), {x, m.Add(ActivationLayer(kSilu), {gate})});
+  x = m.Add(Concatenate(), {x, x});
+  return Finish(std::move(m), m.Add(Flatten(), {x}));
+}
+
+// Numbers of rows above 256 are exact, also behind layers with the policy.
+std::unique_ptr<Functional> Words(bool mixed) {
+  Maker m(mixed);
+  int x = m.model->Add(Input({10}));
+  if (mixed) {
+    x = m.model->Add(Reshape({10, 1}).DType(DTypePolicy::kMixedBFloat16), {x});
+    x = m.model->Add(ZeroPadding1D(0).DType(DTypePolicy::kMixedBFloat16), {x});
+    x = m.model->Add(Reshape({10}).DType(DTypePolicy::kMixedBFloat16), {x});
+  }
+  x = m.Add(Embedding(1000, 4), {x});
+  const int lstm = m.Add(LSTM(5).ReturnSequences(true), {x});
+  x = m.Add(LayerNormalization(), {lstm});
+  x = m.Add(MultiHeadAttention(2, 3), {x, lstm});
+  return Finish(std::move(m), m.Add(GRU(4), {x}));
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<float> weights, outputs;
+  MemoryPlan plan;
+};
+
+using MakeFunction = std::unique_ptr<Functional> (*)(bool);
+
+// Steps of batches of 32, 1, 100 and 7, a second Compile, and predictions.
+Trained Train(MakeFunction make, bool mixed, int threads, bool recompute,
+              Collective* collective = nullptr) {
+  Trained result;
+  const auto model = make(mixed);
+  CompileOptions options;
+  options.threads = threads;
+  options.recompute = recompute;
+  options.collective = collective;
+  const int64_t width = model->input_shape().elements();
+  Floats x = RandomFloats(static_cast<size_t>(100 * width), 1);
+  if (width == 10) {
+    for (float& each : x) each = std::floor((each + 1) * 499);
+  }
+  std::vector<int32_t> y(100);
+  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<int32_t>(i % 3);
+  for (int compile = 0; compile < 2; ++compile) {
+    model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(), {}, options);
+    EXPECT_OK(model->status());
+    for (const int64_t count : {32, 1, 100, 7}) {
+      Batch batch;
+      batch.x = x.data();
+      batch.y = y.data();
+      batch.count = count;
+      batch.global_count = count * (collective ? collective->size() : 1);
+      EXPECT_OK(model->TrainStep(batch));
+      result.losses.push_back(model->step_metrics()[0].total);
+      batch.count = batch.global_count = 33;
+      EXPECT_OK(model->TestStep(batch));
+      result.losses.push_back(model->rank_metrics()[0].total);
+    }
+  }
+  EXPECT_OK(model->Forward(x.data(), 100, /*training=*/false));
+  result.outputs.assign(model->output(), model->output() + 300);
+  result.weights = WeightsOf(model.get());
+  result.plan = model->PlanMemory(100);
+  return result;
+}
+
+void ExpectSame(const Trained& a, const Trained& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  EXPECT_EQ(a.weights, b.weights);
+  EXPECT_EQ(a.outputs, b.outputs);
+}
+
+TEST(MixedBFloat16Test, Training_RoundsAsARoundingLayerBehindEach) {
+  for (const MakeFunction make : {Pictures, Words}) {
+    const Trained expected = Train(make, false, 1, false);
+    ASSERT_TRUE(std::isfinite(expected.losses.back()));
+    for (const int threads : {1, 2}) {
+      for (const bool recompute : {false, true}) {
+        SCOPED_TRACE(threads * 10 + recompute);
+        ExpectSame(Train(make, true, threads, recompute), expected);
+      }
+    }
+  }
+}
+
+TEST(MixedBFloat16Test, Training_ThreeWorkers_HaveTheSameNumbers) {
+  std::vector<Trained> all(3);
+  RunRanks(3, [&](Collective* collective) {
+    all[collective->rank()] = Train(Pictures, true, 1 + collective->rank() % 2,
+                                    collective->rank() == 2, collective);
+  });
+  EXPECT_EQ(all[1].weights, all[0].weights);
+  EXPECT_EQ(all[2].weights, all[0].weights);
+}
+
+std::unique_ptr<Functional> Deep(bool) {
+  auto model = std::make_unique<Functional>();
+  int x = model->Add(Input({16, 16, 8}));
+  for (int i = 0; i < 16; ++i) {
+    x = model->Add(Conv2D(8, 3).Padding(kSame), {x});
+    x = model->Add(BatchNormalization(), {x});
+    x = model->Add(ReLU(), {x});
+  }
+  model->Add(Dense(3), {model->Add(GlobalAveragePooling2D(), {x})});
+  return model;
+}
+
+// The policy of Compile is that of all layers; none of the float32 copies
+// outlives its pass.
+TEST(MixedBFloat16Test, Plan_ManyLayers_TakesHalfTheMemory) {
+  const auto step_bytes = [](bool mixed) {
+    const auto model = Deep(mixed);
+    CompileOptions options;
+    if (mixed) options.dtype_policy = DTypePolicy::kMixedBFloat16;
+    model->Compile(SGD(0.01f), MeanSquaredError(), {}, options);
+    EXPECT_OK(model->status());
+    EXPECT_EQ(model->layer(1).dtype == DTypePolicy::kMixedBFloat16, mixed);
+    const MemoryPlan plan = model->PlanMemory(64);
+    return plan.total() - plan.kept() - plan.batches;
+  };
+  const size_t float32 = step_bytes(false);
+  EXPECT_LT(step_bytes(true), float32 * 65 / 100);
+}
+
+TEST(MixedBFloat16Test, Workers_OtherPolicy_IsNamed) {
+  RunRanks(2, [&](Collective* collective) {
+    Sequential model({Input({2}), Dense(2), Dense(1)});
+    CompileOptions options = collective;
+    if (collective->rank() == 1) {
+      options.dtype_policy = DTypePolicy::kMixedBFloat16;
+    }
+    model.Compile(SGD(), MeanSquaredError(), {}, options);
+    EXPECT_NE(std::string(model.status().message()).find("mixed_bfloat16"),
+              std::string::npos)
+        << model.status().message();
+  });
+}
+
+}  // namespace
+}  // namespace ringlet
