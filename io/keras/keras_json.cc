@@ -213,28 +213,37 @@ std::vector<ClassInfo> Describe(
   return classes;
 }
 
-void ReadDType(FieldReader* fields) {
+bool ReadDType(FieldReader* fields, DTypePolicy* policy) {
   KerasObject object;
   if (!fields->MarkOptional("dtype") ||
-      !fields->Object("dtype", "\"float32\", or its DTypePolicy", "\"float32\"",
-                      &object)) {
-    return;
+      !fields->Object("dtype",
+                      policy == nullptr
+                          ? "\"float32\", or its DTypePolicy"
+                          : "\"float32\" or \"mixed_bfloat16\", or the "
+                            "DTypePolicy of one",
+                      "\"float32\"", &object)) {
+    return false;
   }
   std::string name = object.name;
   std::string path = object.path;
   if (!object.name_only) {
-    FieldReader policy(object.config, object.config_path);
+    FieldReader config(object.config, object.config_path);
     name.clear();
-    policy.Require("name");
-    policy.String("name", &name);
-    path = policy.PathOf("name");
-    const Status finished = policy.Finish();
-    if (!finished.ok()) return fields->Fail(finished);
+    config.Require("name");
+    config.String("name", &name);
+    path = config.PathOf("name");
+    const Status finished = config.Finish();
+    if (!finished.ok()) fields->Fail(finished);
+    if (!finished.ok()) return false;
   }
-  if (name == "float32") return;
+  const bool mixed = policy != nullptr && name == "mixed_bfloat16";
+  if (mixed) *policy = DTypePolicy::kMixedBFloat16;
+  if (mixed || name == "float32") return true;
   fields->Fail(
-      InvalidArgument("%s: is \"%s\"; ringlet computes in \"float32\" only",
-                      path.c_str(), Printable(name).c_str()));
+      InvalidArgument("%s: is \"%s\"; ringlet computes in \"float32\" only%s",
+                      path.c_str(), Printable(name).c_str(),
+                      policy == nullptr ? "" : ", or \"mixed_bfloat16\""));
+  return true;
 }
 
 void WriteKerasObject(JsonWriter* w, const char* module, const char* class_name,

@@ -96,8 +96,13 @@ std::vector<ClassInfo> Describe(
     const NameTable& table,
     const std::function<void(const KerasObject& object)>& read);
 
-// Accepts the field "dtype": "float32", or a policy of this name.
-void ReadDType(FieldReader* fields);
+constexpr Named<DTypePolicy> kDTypePolicies[] = {
+    {"float32", DTypePolicy::kFloat32},
+    {"mixed_bfloat16", DTypePolicy::kMixedBFloat16}};
+
+// Reads the field "dtype", a policy or its name, of a layer or a model. False
+// if it is absent. With null only "float32" is accepted.
+bool ReadDType(FieldReader* fields, DTypePolicy* policy = nullptr);
 
 // Writes {"module", "class_name", "config": {what `config` writes},
 // "registered_name"} as Keras 3 does; `more` may add members.

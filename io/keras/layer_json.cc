@@ -397,7 +397,7 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   fields->Bool("trainable", &trainable);
   entry->layer.trainable = trainable.value_or(true);
   fields->OnlyNull({"activity_regularizer"});
-  ReadDType(fields);
+  entry->has_dtype = ReadDType(fields, &entry->layer.dtype);
   // Keras 2 stores the shape of the input in the first layer, and an open one
   // in every Embedding.
   if (row.kind != Kind::kInput && fields->MarkOptional("batch_input_shape")) {
@@ -500,6 +500,7 @@ Status ReadLayer(const Json& json, const KerasObject& object,
                  LayerEntry* entry) {
   FieldReader fields(object.config, object.config_path);
   RINGLET_RETURN_IF_ERROR(ReadName(json, object, &fields, entry));
+  entry->from_ops = StartsWith(json["module"].text(), "keras.src.ops");
   return entry->Annotate(ReadFields(object, &fields, entry));
 }
 

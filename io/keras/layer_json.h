@@ -62,9 +62,11 @@ struct LayerEntry {
   Operation operation = Operation::kNone;
   int rank = 0;  // the rank of an operation's numbers
   std::string class_name;
-  std::string path;        // the layer's path
-  bool keras2 = false;     // written by Keras 2 or TensorFlow.js
-  int64_t axis = -1;       // the axis of Concatenate, …; counts the batch
+  std::string path;     // the layer's path
+  bool keras2 = false;  // written by Keras 2 or TensorFlow.js
+  int64_t axis = -1;    // the axis of Concatenate, …; counts the batch
+  bool has_dtype = false;
+  bool from_ops = false;   // of keras.ops, as x + y
   bool has_adapt = false;  // "adapt", of a Normalization, is in the file
   bool has_input = false;  // batch_input_shape, or a model's input
   Shape input;             // a size may be kOpenSize
@@ -109,7 +111,7 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
                Shape* shape, const char* sizes = "");
 
 void WriteShape(JsonWriter* w, bool batch, const Shape& shape);
-void WriteDType(JsonWriter* w);
+void WriteDType(JsonWriter* w, DTypePolicy policy);
 
 // Writes a layer, or a model as a layer, with its class and module.
 void WriteLayerObject(JsonWriter* w, const Layer& layer);

@@ -156,6 +156,7 @@ struct WriteValue {
         inner.kind != Layer::Kind::kSTFTSpectrogram) {
       inner.trainable = layer.trainable;
     }
+    if (layer.kind == Layer::Kind::kTimeDistributed) inner.dtype = layer.dtype;
     WriteLayerObject(w, inner);
   }
   void operator()(OnlyFalse) const { w->Bool(false); }
@@ -172,10 +173,11 @@ void WriteShape(JsonWriter* w, bool batch, const Shape& shape) {
   w->EndArray();
 }
 
-void WriteDType(JsonWriter* w) {
+void WriteDType(JsonWriter* w, DTypePolicy policy) {
   w->Key("dtype");
-  WriteKerasObject(w, "keras", "DTypePolicy",
-                   [&] { w->Key("name").String("float32"); });
+  WriteKerasObject(w, "keras", "DTypePolicy", [&] {
+    w->Key("name").String(NameIn(kDTypePolicies, policy));
+  });
 }
 
 void WriteConfig(JsonWriter* w, const Layer& layer) {
@@ -191,7 +193,7 @@ void WriteConfig(JsonWriter* w, const Layer& layer) {
       layer.kind != Layer::Kind::kSpatialDropout1D) {
     w->Key("trainable").Bool(layer.trainable);
   }
-  WriteDType(w);
+  WriteDType(w, layer.dtype);
   for (const LayerField& field : ClassOf(layer).fields) {
     if (!field.written || field.in_call) continue;
     if (field.written_if_set && ValueText(field, layer).empty()) continue;

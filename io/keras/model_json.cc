@@ -5,6 +5,7 @@
 
 #include "ringlet/checkpoint.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -117,12 +118,32 @@ constexpr Named<ModelClass> kModels[] = {
     {"Functional Model", ModelClass::kFunctional},
 };
 
+// A layer without a dtype has that of the model, and an operation, to which
+// Keras gives none, that of the numbers that it gets.
+void SetMissingDTypes(DTypePolicy policy, std::vector<LayerEntry>* entries) {
+  DTypePolicy highest = policy;
+  for (const LayerEntry& entry : *entries) {
+    highest = std::max(highest, entry.layer.dtype);
+  }
+  for (LayerEntry& entry : *entries) {
+    const Kind kind = entry.layer.kind;
+    if (entry.has_dtype || kind == Kind::kModel || kind == Kind::kInput) {
+      continue;
+    }
+    const bool is_layer =
+        entry.operation == Operation::kNone && !entry.from_ops;
+    entry.layer.dtype = is_layer ? policy : highest;
+  }
+}
+
 // Builds a model from `layers` at `path`; `fields` are the model's own.
 Status BuildModel(bool sequential, bool trainable, bool keras2,
-                  const Json& layers, const std::string& path,
-                  FieldReader* fields, std::unique_ptr<Model>* model) {
+                  DTypePolicy policy, const Json& layers,
+                  const std::string& path, FieldReader* fields,
+                  std::unique_ptr<Model>* model) {
   LayerGraph graph;
   RINGLET_RETURN_IF_ERROR(ReadLayers(layers, path, keras2, &graph.entries));
+  SetMissingDTypes(policy, &graph.entries);
   for (LayerEntry& entry : graph.entries) {
     if (!trainable) entry.layer.Trainable(false);
   }
@@ -164,7 +185,8 @@ Status ReadModel(const KerasObject& object, bool* trainable,
   fields.Bool("trainable", &trains);
   const bool frozen = !trains.value_or(true);
   if (trainable != nullptr) *trainable = !frozen;
-  ReadDType(&fields);
+  DTypePolicy policy = DTypePolicy::kFloat32;
+  ReadDType(&fields, &policy);
   if (sequential) {
     fields.Take("build_input_shape", "the shape of an input without a layer");
     fields.MarkOptional("build_input_shape");
@@ -177,10 +199,10 @@ Status ReadModel(const KerasObject& object, bool* trainable,
   RINGLET_RETURN_IF_ERROR(fields.Finish());
 
   std::unique_ptr<Model> new_model;
-  RINGLET_RETURN_IF_ERROR(
-      BuildModel(sequential, trainable != nullptr || !frozen, object.keras2,
-                 layers, bare ? object.config_path : fields.PathOf("layers"),
-                 &fields, &new_model));
+  RINGLET_RETURN_IF_ERROR(BuildModel(
+      sequential, trainable != nullptr || !frozen, object.keras2, policy,
+      layers, bare ? object.config_path : fields.PathOf("layers"), &fields,
+      &new_model));
   RINGLET_RETURN_IF_ERROR(new_model->status());
   if (new_model->num_nodes() < 2) {
     return InvalidArgument("%s: a model needs an input and a layer",

@@ -3,6 +3,8 @@
 // (layer, call, tensor). Layers that ringlet has expanded or added, such as a
 // RecurrentOutput, are written as the layer that Keras has.
 
+#include <algorithm>
+
 #include "../../core/layers/layer_table.h"
 #include "../../core/layers/nested_model.h"
 #include "../../core/layers/recurrent/bidirectional.h"
@@ -31,15 +33,26 @@ Layer Collapsed(const Layer& expanded) {
   if (IsExpandedTimeDistributed(expanded)) {
     return TimeDistributed(AppliedLayer(expanded))
         .Name(expanded.name)
-        .Trainable(expanded.trainable);
+        .Trainable(expanded.trainable)
+        .DType(expanded.dtype);
   }
   return Bidirectional(DirectionOf(*expanded.model, 0),
                        DirectionOf(*expanded.model, 1), expanded.merge_mode)
       .Name(expanded.name)
-      .Trainable(expanded.trainable);
+      .Trainable(expanded.trainable)
+      .DType(expanded.dtype);
 }
 
 void WriteAnyConfig(JsonWriter* w, const Layer& layer);
+
+// That of any of its layers.
+DTypePolicy PolicyOf(const NestedModel& model) {
+  DTypePolicy policy = DTypePolicy::kFloat32;
+  for (const Layer& layer : model.layers) {
+    policy = std::max(policy, layer.dtype);
+  }
+  return policy;
+}
 
 // Writes one model. Each nested model has its own writer.
 class ModelWriter {
@@ -61,7 +74,7 @@ class ModelWriter {
 
   void WriteConfig(const std::string& name, bool trainable) {
     w_.Key("name").String(name).Key("trainable").Bool(trainable);
-    if (!functional_) WriteDType(&w_);
+    if (!functional_) WriteDType(&w_, PolicyOf(model_));
     w_.Key("layers").BeginArray();
     for (size_t i = 0; i < model_.layers.size(); ++i) WriteLayer(i);
     w_.EndArray();

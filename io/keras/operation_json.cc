@@ -205,7 +205,7 @@ Status ReadOperation(const KerasObject& object, FieldReader* fields,
   if (entry->operation == Operation::kAny) ReadAny(fields);
   std::optional<bool> trainable;
   fields->Bool("trainable", &trainable);
-  ReadDType(fields);
+  entry->has_dtype = ReadDType(fields, &entry->layer.dtype);
   return fields->Finish();
 }
 
@@ -250,6 +250,7 @@ Status FinishOperation(LayerEntry* entry) {
   if (!common_layer) return Status();
   common_layer->name = entry->layer.name;
   common_layer->trainable = entry->layer.trainable;
+  common_layer->dtype = entry->layer.dtype;
   entry->layer = *common_layer;
   return Status();
 }

@@ -254,6 +254,8 @@ void PrintJson(const Plan& plan) {
   w.Key("forward_flops").Int(plan.forward_flops);
   w.Key("recomputed_layers").Int(plan.bytes.recomputed);
   w.Key("recomputed_flops").Int(plan.recomputed_flops);
+  w.Key("bfloat16_outputs").Int(plan.bytes.packed);
+  w.Key("bfloat16_bytes").Int(static_cast<int64_t>(plan.bytes.packed_bytes));
   WriteWire(plan.wire, &w);
   if (plan.largest_batch >= 0) {
     w.Key("data").Int(static_cast<int64_t>(plan.data));
@@ -288,6 +290,11 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   if (plan.bytes.recomputed > 0) {
     std::printf("layers computed again for the backward pass: %d\n",
                 plan.bytes.recomputed);
+  }
+  if (plan.bytes.packed > 0) {
+    std::printf("outputs kept as bfloat16 for the backward pass: %d, %" PRIu64
+                " bytes\n",
+                plan.bytes.packed, plan.bytes.packed_bytes);
   }
   PrintWire(plan.wire);
   if (plan.largest_batch > 0) {

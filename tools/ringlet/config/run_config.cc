@@ -153,6 +153,18 @@ void ReadClassWeight(FieldReader* fields, FitConfig* fit) {
   }
 }
 
+void ReadDTypePolicy(FieldReader* fields, FitConfig* fit) {
+  constexpr const char* kKey = "dtype_policy";
+  fields->Take(kKey, "\"float32\" or \"mixed_bfloat16\"");
+  if (!fields->Has(kKey)) return;
+  std::string name;
+  fields->String(kKey, &name);
+  DTypePolicy policy{};
+  fields->Fail(Choose(kDTypePolicies, fields->PathOf(kKey), "dtype policy",
+                      name, &policy));
+  fit->dtype_policy = policy;
+}
+
 Status ReadFit(const Json& json, FitConfig* fit) {
   if (json.log() == nullptr && json["sample_weight"]) {
     return InvalidArgument(
@@ -168,6 +180,7 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   fields.IntOrNull("seed", 0, int64_t{1} << 53, &fit->seed);
   fields.IntOrNull("threads", 1, 1024, &fit->threads);
   fields.Bool("recompute", &fit->recompute);
+  ReadDTypePolicy(&fields, fit);
   fields.DoubleOrNull("validation_split", kFractionBelow1,
                       &fit->validation_split);
   fields.IntOrNull("validation_batch_size", 1, kMaxBatch,

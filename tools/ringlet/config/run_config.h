@@ -33,6 +33,7 @@ struct FitConfig {
   int64_t seed = 1;  // decides the order of the data and the initial weights
   int64_t threads = 1;
   bool recompute = false;
+  std::optional<DTypePolicy> dtype_policy;
   double validation_split = 0;        // the end of train, if data has no other
   int64_t validation_batch_size = 0;  // 0: batch_size
   int64_t validation_steps = 0;       // 0: the whole data

@@ -51,6 +51,9 @@ void FitFlags::AddStep(CommandLine* flags) {
   flags->Switch("--recompute", &recompute,
                 "compute activations again in the backward pass:\n"
                 "less memory, more time, the same results");
+  flags->Switch("--mixed-bfloat16", &mixed_bfloat16,
+                "keep the layers' outputs as bfloat16: less memory, about\n"
+                "the same time and accuracy, other results");
 }
 
 void FitFlags::AddAll(CommandLine* flags) {
@@ -75,6 +78,7 @@ void FitFlags::Apply(FitConfig* fit) const {
   if (threads >= 0) fit->threads = threads;
   if (no_shuffle) fit->shuffle = false;
   if (recompute) fit->recompute = true;
+  if (mixed_bfloat16) fit->dtype_policy = DTypePolicy::kMixedBFloat16;
 }
 
 void InitFlags::Add(CommandLine* flags, const char* help) {
@@ -185,6 +189,7 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
   options.replicas = replicas;
   options.threads = static_cast<int>(config->fit.threads);
   options.recompute = config->fit.recompute;
+  options.dtype_policy = config->fit.dtype_policy;
   options.seed = static_cast<uint64_t>(config->fit.seed);
   FileSystem* const disk = config->disk.get();
   Status began;

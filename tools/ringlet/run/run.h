@@ -18,7 +18,7 @@ namespace ringlet {
 struct FitFlags {
   int64_t epochs = -1, steps_per_epoch = -1, batch_size = -1, seed = -1,
           threads = -1;
-  bool no_shuffle = false, recompute = false;
+  bool no_shuffle = false, recompute = false, mixed_bfloat16 = false;
   // Adds the flags for one training step, those for the seed and the order of
   // the data, or all flags.
   void AddStep(CommandLine* flags);
