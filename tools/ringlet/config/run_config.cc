@@ -156,7 +156,7 @@ void ReadClassWeight(FieldReader* fields, FitConfig* fit) {
 void ReadDTypePolicy(FieldReader* fields, FitConfig* fit) {
   constexpr const char* kKey = "dtype_policy";
   fields->Take(kKey, "\"float32\" or \"mixed_bfloat16\"");
-  if (!fields->Has(kKey)) return;
+  if (!fields->MarkOptional(kKey)) return;
   std::string name;
   fields->String(kKey, &name);
   DTypePolicy policy{};
