@@ -301,7 +301,7 @@ int LoweringBuilder::AddMatrix(const Primitive& dot, size_t input,
     Primitive unit = dot;
     unit.kind = Kind::kUnitNormalize;
     unit.num_axes = 1;
-    unit.epsilon = 1e-7f;
+    unit.epsilon = 1e-14f;
     unit.inputs = {AddPlainMatrix(dot, input, false)};
     unit.output = InputOf(unit);
     const int normalized = Add(std::move(unit));
@@ -597,7 +597,7 @@ void LoweringBuilder::LayerNormalize(Primitive* p, int) {
 
 void LoweringBuilder::UnitNormalize(Primitive* p, int) {
   p->num_axes = static_cast<int>(p->layer->axes.size());
-  p->epsilon = 1e-6f;  // the least norm
+  p->epsilon = 1e-12f;
 }
 
 void LoweringBuilder::GroupNormalize(Primitive* p, int) {

@@ -66,7 +66,7 @@ struct Primitive {
     kNormalize,       // over the last num_axes axes; gamma, beta, epsilon
     kGroupNormalize,  // over `groups` of the last axis, and all rows; gamma,
                       // beta, epsilon
-    kUnitNormalize,   // over the last num_axes axes
+    kUnitNormalize,   // over the last num_axes axes; epsilon: least square
     kRecurrence,      // of (steps, features), and perhaps initial states; cell,
                       // kernel, recurrent_kernel, bias, activation,
                       // gate_activation, backwards, reversed, all_steps,

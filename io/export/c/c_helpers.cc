@@ -344,7 +344,8 @@ static void group_normalize(const float* x, float* y, int rows, int groups,
 }
 )"},
     {"unit_normalize", "root", R"(
-static void unit_normalize(const float* x, float* y, int rows, int n) {
+static void unit_normalize(const float* x, float* y, int rows, int n,
+                           float least) {
   for (; rows > 0; --rows, x += n, y += n) {
     float square = 0, part = 0;
     int i;
@@ -354,7 +355,7 @@ static void unit_normalize(const float* x, float* y, int rows, int n) {
       square += part;
       part = 0;
     }
-    square = 1 / root(square > 1e-12f ? square : 1e-12f);
+    square = 1 / root(square > least ? square : least);
     for (i = 0; i < n; ++i) y[i] = x[i] * square;
   }
 }

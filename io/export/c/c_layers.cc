@@ -269,8 +269,8 @@ void CModel::GroupNormalize() {
 void CModel::UnitNormalize() {
   helpers_.Add("unit_normalize");
   const long long width = NormalizedWidth(), rows = YShape().elements() / width;
-  Call("unit_normalize(%s, %s, %lld, %lld)", X().c_str(), Y().c_str(), rows,
-       width);
+  Call("unit_normalize(%s, %s, %lld, %lld, %s)", X().c_str(), Y().c_str(), rows,
+       width, CNumber(p_->epsilon).c_str());
 }
 
 // --- recurrences -------------------------------------------------------------

@@ -280,7 +280,6 @@ OnnxValue OnnxConverter::GroupNormalize() {
   return OnnxBuilder::MakeValue(shape, order, y);
 }
 
-// The least norm is that of the least sum of squares.
 OnnxValue OnnxConverter::UnitNormalize() {
   OnnxInts axes;
   for (int i = p_->num_axes; i > 0; --i) axes.Add(-i);
@@ -288,7 +287,7 @@ OnnxValue OnnxConverter::UnitNormalize() {
   const int norm =
       builder_.Node("ReduceL2", {x}, {{"axes", axes}, {"keepdims", 1}});
   const int divisor =
-      builder_.Node("Max", {norm, builder_.Scalar(p_->epsilon)});
+      builder_.Node("Max", {norm, builder_.Scalar(std::sqrt(p_->epsilon))});
   return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast,
                                 builder_.Node("Div", {x, divisor}));
 }

@@ -176,6 +176,27 @@ int main() {
   EXPECT_EQ(ExitCodeOf(folder), 0);
 }
 
+// A norm of 5e-7 is above the least one of Dot, and below that of
+// UnitNormalization.
+TEST(CFileTest, Dot_ShortRows_AreNormalizedAsInTraining) {
+  if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
+  TempFolder folder;
+  Functional model;
+  const Node x = model.Add(Input({1, 2}));
+  model.Outputs({model.Add(Dot({2, 2}, /*normalize=*/true), {x, x})});
+  CompileOne(&model);
+  ASSERT_OK(ExportC(&model, folder / "model.c"));
+  WriteWhole(folder / "main.cc", R"(#include "model.h"
+int main() {
+  const float in[2] = {3e-7f, 4e-7f};
+  float y;
+  return model_predict(in, &y) != 0 || y < 0.999f || y > 1.001f;
+}
+)");
+  ASSERT_TRUE(Compile(folder, {"model"}));
+  EXPECT_EQ(ExitCodeOf(folder), 0);
+}
+
 // Names that differ in their letters' case alone have the same macros.
 TEST(CFileTest, Name_SameLettersInAnotherCase_NeedsAnotherFile) {
   if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
