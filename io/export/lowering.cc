@@ -193,9 +193,9 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kMasking, Kind::kMerge, &LoweringBuilder::Masking, 0},
 };
 
-// These work on the last axis of any shape, or on all numbers in their order.
-// So they compute all steps of a TimeDistributed as one. Layers with several
-// inputs do, if all have the output's shape.
+// These layers work on the last axis of any shape, or on all numbers in their
+// order. So they compute all steps of a TimeDistributed together. A layer with
+// several inputs does so only if all inputs have the output's shape.
 constexpr Is kOfAnyShape[] = {Is::kDense,   Is::kActivation, Is::kReLU,
                               Is::kDropout, Is::kLeakyReLU,  Is::kELU,
                               Is::kFlatten, Is::kReshape,    Is::kAdd,
@@ -529,7 +529,7 @@ std::vector<int> LoweringBuilder::TakeMasks(Primitive* p) const {
   return masks;
 }
 
-// Adds a mask with an axis of 1 behind its own.
+// Adds a mask with an additional last axis of 1.
 int LoweringBuilder::AddColumn(const Primitive& layer, int mask) {
   Primitive column = layer;
   column.kind = Kind::kReshape;

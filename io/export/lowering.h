@@ -125,9 +125,9 @@ struct Primitive {
   Activation gate_activation = kLinear;
   bool backwards = false;  // begins with the last step
   bool reversed = false;   // the output begins with the last step
-  bool all_steps = false;  // the output has a row for each step, else for one
+  bool all_steps = false;  // if false, the output has only one row
   int last_states = 0;     // rows after those of the steps
-  int64_t tensor = 0;  // 0 has the rows of the steps, and others a last state
+  int64_t tensor = 0;      // 0: the rows of the steps; others: a last state
   int64_t heads = 1;
   float factor = 1;
   bool causal = false;  // a query attends to no value after its place
@@ -169,7 +169,8 @@ Affine AffineOf(const Primitive& primitive, const float* weights);
 
 // The number of gates.
 int64_t GatesOf(Cell cell);
-// Numbers for each unit besides the gates: the state, and what else it needs.
+// Numbers for each unit besides the gates: the state, and one more number if
+// the cell has gates.
 int64_t StatesOf(Cell cell);
 
 // The activation of a kRecurrence's gates, or the activation of its output if

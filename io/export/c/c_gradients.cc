@@ -95,7 +95,7 @@ Status CModel::CheckGradient(int index) const {
   if (p.depthwise && IsTrained(p) &&
       p.layer->kind != Layer::Kind::kDepthwiseConv2D &&
       p.layer->kind != Layer::Kind::kDepthwiseConv1D) {
-    return RefuseToTrain(p, "is depthwise and more");
+    return RefuseToTrain(p, "has a depthwise part and another one");
   }
   if (p.depthwise && !is_first && p.output.back() != p.groups) {
     return RefuseToTrain(p, "has a depth_multiplier");
@@ -144,11 +144,9 @@ Status CModel::FindChain() {
     };
     if (std::count_if(chain_.begin(), chain_.end(), has_it) == 1) continue;
     return InvalidArgument(
-        "weight '%s' cannot be trained in C, only those of layers such as "
-        "Dense "
-        "and Conv2D that are called once, between the first one and the "
-        "output; "
-        "leave its layer out of --train",
+        "C cannot train weight '%s': a trained layer must be a Dense or a "
+        "convolution, called once, on the one path from the first trained "
+        "layer to the output; leave it out of --train",
         v->path.c_str());
   }
   for (const int i : chain_) RINGLET_RETURN_IF_ERROR(CheckGradient(i));
@@ -164,8 +162,9 @@ std::string CModel::GradientOf(const Variable* weight) const {
   return "gradients + " + std::to_string(weight->gradient_offset);
 }
 
-// Calls the gradients from the output's to that of the first trained layer.
-// `d_` is a buffer that in-place primitives keep; others get a new one.
+// Writes the calls of the gradient functions, from the output back to the first
+// trained layer. `d_` is the buffer of the present gradient. A primitive that
+// works in place keeps this buffer; any other primitive gets a new buffer.
 void CModel::AddGradients() {
   std::string forward;
   forward.swap(calls_);
@@ -252,8 +251,8 @@ void CModel::ScaleGradient() {
        static_cast<long long>(width), Values(scale).c_str());
 }
 
-// The gradient of a weight as a product of the rows of x, with n numbers each,
-// and those of d. x of a bias is "0".
+// The gradient of a weight is a product of the rows of x, with n numbers each,
+// and the rows of d. For a bias, x is "0", the null pointer of C.
 void CModel::RowGradient(const Variable* weight, const std::string& x,
                          int64_t n, int64_t block) {
   if (!IsTrained(weight)) return;
@@ -277,8 +276,8 @@ void CModel::RowGradient(const Variable* weight, const std::string& x,
        static_cast<long long>(n), width, static_cast<long long>(block));
 }
 
-// The memory for the sums of one of the blocks of a step's examples. A step of
-// up to 16 has a block for each.
+// Returns the memory for the sums of one block of examples. A step is divided
+// into at most 16 blocks; with up to 16 examples each example is a block.
 std::string CModel::DepthwiseSums() {
   if (training_->batch <= 16) return GradientOf(p_->kernel);
   const std::string sums = "sums + " + std::to_string(sums_);

@@ -44,8 +44,9 @@ struct CHelperTable {
   const CHelperRow* rows = nullptr;
   size_t count = 0;
 };
-// These functions and those that they call; each precedes its uses. A function
-// of `others` replaces the one of the same name.
+// Returns these functions and the functions that they call. Each function
+// precedes its uses. A function of `others` replaces the function of the same
+// name.
 std::string CHelperTexts(const CHelpers& helpers,
                          const CHelperTable& others = {});
 

@@ -94,9 +94,9 @@ std::string PredictFrom(const CInterface& c, const char* ending,
          ", " + COutputs(c) + ")";
 }
 
-// A name for each layer: "in" of one, else "in_" and the beginning of the
-// layer's name. Two names differ in more than the case of letters, since macros
-// have them too.
+// Returns a name for each layer: "in" if there is only one, otherwise "in_" and
+// the beginning of the layer's name. Macros have these names in capitals, so
+// two names must differ in more than the case of letters.
 std::vector<CArgument> ArgumentsOf(const Model& model, const char* prefix,
                                    const std::vector<int>& nodes) {
   std::vector<CArgument> arguments;

@@ -100,7 +100,8 @@ class CModel {
   bool IsLogits() const {
     return Trains() && training_->takes_logits && index_ == chain_[0];
   }
-  // The present layer may have other bits than the trainer's.
+  // Records that the layer of `p` may have other bits than in the trainer.
+  // Keeps the first such layer.
   void NoteInexact(const Primitive& p) {
     if (inexact_ == nullptr) inexact_ = p.layer;
   }
@@ -181,9 +182,10 @@ class CModel {
   bool too_large_ = false;  // some size is too large for an int in C
   std::string not_finite_;  // a layer with infinite or NaN constants
 
-  // Of training: the primitives from the output to the first trained one, the
-  // functions of slopes, the calls for gradients, those after the last example
-  // of a step and those that copy the output, and the first layer
+  // For training. chain_: the primitives from the output back to the first
+  // trained one. slopes_: the functions of slopes. gradient_calls_: the calls
+  // for gradients. end_calls_: the calls after the last example of a step.
+  // output_calls_: the calls that copy the output. inexact_: the first layer
   // without the trainer's bits.
   std::vector<int> chain_;
   std::vector<std::string> slopes_;

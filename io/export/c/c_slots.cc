@@ -69,7 +69,7 @@ int CSlots::Root(int i) const {
   return i;
 }
 
-// `last`: by output, the last primitive that reads it.
+// last[i] is the last primitive that reads value i, also through views.
 bool CSlots::MayReplaceInput(int i, const std::vector<int>& last) const {
   const std::vector<int>& inputs = At(i).inputs;
   const int first = Root(inputs[0]);

@@ -1,6 +1,7 @@
-// The state is a checkpoint with the weights, the slots and the iterations
-// (docs/checkpoint_format.md). So each command reads and checks it. In C its
-// header is a constant: other bytes are the state of another model.
+// A saved state is a checkpoint with the weights, the slots and the iterations
+// (docs/checkpoint_format.md), so every command of ringlet can read and check
+// it. The C file has the checkpoint's header as a constant. A state with
+// another header is of another model, and is refused.
 
 #include "c_training.h"
 
@@ -32,7 +33,8 @@ Status CheckOptimizer(const Optimizer& o) {
                         : nullptr;
   if (wrong == nullptr) return Status();
   return InvalidArgument(
-      "C cannot train with the model's optimizer %s: %s. Or give --optimizer",
+      "C cannot train with the model's optimizer %s: %s; or choose another one "
+      "by --optimizer",
       o.name(), wrong);
 }
 
@@ -48,7 +50,7 @@ Status CheckLoss(const OutputLoss& output) {
       : output.weight != 1            ? "has a weight"
                                       : nullptr;
   if (wrong == nullptr) return Status();
-  return InvalidArgument("the loss %s %s, which C cannot train with",
+  return InvalidArgument("C cannot train with the loss %s: it %s",
                          loss.class_name(), wrong);
 }
 
@@ -57,8 +59,8 @@ Status CheckVariable(const Variable& v) {
     return Status();
   }
   return InvalidArgument(
-      "weight '%s' has a regularizer or a constraint, which C cannot train "
-      "with; leave its layer out of --train",
+      "C cannot train weight '%s', which has a regularizer or a constraint; "
+      "leave its layer out of --train",
       v.path.c_str());
 }
 
@@ -120,7 +122,8 @@ constexpr char kFlush[] =
   }
 )";
 
-// "@" begins the names of functions, and "$" is the inputs.
+// In this text "@" is replaced by the prefix of the functions' names, and "$"
+// by the names of the inputs.
 constexpr char kTrain[] = R"( {
   const double scale = (double)(1.0f / (float)step * (1.0f / ROWS));
   double sum = 0;

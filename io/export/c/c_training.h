@@ -1,5 +1,5 @@
-// CTraining: what a C file that trains has besides the model: the loss, the
-// optimizer, and the state that it saves.
+// CTraining: the parts that a C file needs for training, besides the model: the
+// loss, the optimizer, and the state that the file's model_save writes.
 
 #ifndef RINGLET_IO_EXPORT_C_C_TRAINING_H_
 #define RINGLET_IO_EXPORT_C_C_TRAINING_H_
@@ -16,33 +16,35 @@
 namespace ringlet {
 
 struct CTraining {
-  // An error if the compiled model's optimizer, loss or trained weights cannot
-  // be written in C. A step has at most `batch_size` examples.
+  // Returns an error if C cannot train the compiled model with its outputs,
+  // optimizer, loss, trained weights and masks. A step has at most `batch_size`
+  // examples.
   Status Make(const Model& trained, int64_t batch_size);
 
   int64_t numbers() const { return model->num_trained(); }
   size_t tensors() const;
   int64_t state_bytes() const;
 
-  // The comment's lines, without the last, and the first lines behind it.
+  // The lines about training in the first comment of the file, and the lines of
+  // code that follow this comment.
   std::string Comment() const;
   std::string Includes() const;
   // The trained weights and the memory of a step.
   std::string Memory(const float* weights) const;
   int64_t memory_bytes() const { return 4 * numbers() * (2 + slots) + 12; }
-  // The functions that the file's own functions call.
+  // Adds the helper functions that the functions of training call.
   void AddHelpers(CHelpers* helpers) const;
   // All functions of training. They call forward, backward and end_step.
   std::string Functions(const CInterface& c) const;
 
   const Model* model = nullptr;
   int64_t batch = 1;
-  bool takes_logits = false;  // the loss takes the input of the activation
+  bool takes_logits = false;  // the loss takes the input of the last activation
   Loss loss;
   int slots = 0;
   std::vector<const Variable*> variables;  // in the order of their gradients
-  // The bytes before the tensors, and those of the footer before its checksums
-  // (docs/checkpoint_format.md).
+  // `header` has the bytes of a saved state before its tensors. `footer` has
+  // the bytes of the footer before its checksums (docs/checkpoint_format.md).
   std::string header, footer;
 };
 

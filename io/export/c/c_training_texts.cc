@@ -1,7 +1,8 @@
 // The functions of a C file that trains. Each computes the bits of the trainer:
 // see docs/one_result.md for the order of sums, and core/compute/functions.h,
 // core/objective and core/layers for the formulas. A function here replaces the
-// one of the same name in c_helpers.cc. Geometry g: see there.
+// function of the same name in c_helpers.cc. The head of c_helpers.cc lists the
+// numbers of a geometry g.
 //
 // To train another kind of layer, add its gradient here and a row to
 // c_gradients.cc.
@@ -441,8 +442,7 @@ static uint32_t get(const unsigned char* from) {
          (uint32_t)from[3] << 24;
 }
 )"},
-    // --- losses of one row, which write the gradient times `scale` to d
-    // --------
+    // --- losses of one row; they write the gradient times `scale` to d -------
     {"clip", "", R"(
 static double clip(double p) {
   const double low = 1e-7f, high = 1 - 1e-7f;
@@ -593,7 +593,8 @@ static double loss_of_row(const float* p, const float* t, float* d, int n,
 )"},
 };
 
-// Functions of x. `slope` is of the gradient d and the output y.
+// `value` is an expression of the input x. `slope` is the gradient of x, as an
+// expression of the output y and its gradient d.
 constexpr struct {
   Activation activation;
   const char *needs, *value, *slope;

@@ -1,4 +1,4 @@
-// The text of the functions that a C file with training calls.
+// The texts of the helper functions in a C file that trains.
 
 #ifndef RINGLET_IO_EXPORT_C_C_TRAINING_TEXTS_H_
 #define RINGLET_IO_EXPORT_C_C_TRAINING_TEXTS_H_
@@ -10,9 +10,10 @@ namespace ringlet {
 
 CHelperTable TrainingHelpers();
 
-// The expression of an activation with the trainer's bits: of x or, with
-// `slope`, of a gradient d and the output y. Null if there is none. Adds the
-// function that it needs to *helpers.
+// Returns an activation as a C expression of its input x, with the trainer's
+// bits. With `slope`: the gradient of x, as an expression of the output y and
+// its gradient d. Returns null if there is no such expression. Adds the
+// function that the expression calls to *helpers.
 const char* ExactExpression(Activation activation, bool slope,
                             CHelpers* helpers);
 

@@ -36,8 +36,8 @@ constexpr uint32_t StepBit(Cell cell) {
   return 8192u << static_cast<uint32_t>(cell);
 }
 
-// The functions of these bits with integers, and the one that converts to
-// floats.
+// The text of the functions of these bits that use integers, and of the
+// function that converts to floats.
 std::string KernelText(uint32_t needed);
 // The functions of these bits with floats between integer sums. They call
 // quantize(), and expf() or root().
@@ -57,8 +57,8 @@ void ConvTranspose(const int8_t* x, int8_t* y, const int8_t* w,
                    const int32_t* b, const int32_t* m, const int* g);
 // `g` is the geometry, the zeros, the shift, and one multiplier.
 void Pool(const int8_t* x, int8_t* y, const int* g);
-// `operation` is a MergeOperation. `g` is the axes, then zero and multiplier of
-// a, those of b, the zero of y and the shift.
+// `operation` is a MergeOperation. `g` has the axes, zero and multiplier of a,
+// zero and multiplier of b, the zero of y, and the shift.
 enum MergeOperation : uint8_t {
   kMergeAdd,
   kMergeMultiply,

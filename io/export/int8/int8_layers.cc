@@ -76,7 +76,8 @@ const Int8Model::Row& Int8Model::RowOf(Kind kind) {
                        [&](const Row& row) { return row.kind == kind; });
 }
 
-// A maximum is one of the input's numbers; a mean is not.
+// A maximum keeps the quantization, since it is one of the input's numbers. A
+// mean does not.
 bool Int8Model::KeepsQuantization(const Primitive& p) {
   return RowOf(p.kind).keeps_quantization ||
          (p.kind == Kind::kPool && p.is_max);

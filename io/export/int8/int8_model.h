@@ -184,8 +184,8 @@ class Int8Model {
                int table);
   int AddTable(const Quantization& from, const Quantization& to,
                const std::vector<float>& values);
-  // The index of an equal item, such as a constant of a shared layer, or that
-  // of the new one.
+  // Returns the index of an equal item, such as the constant of a shared layer.
+  // Without an equal item, appends `item` and returns its index.
   template <typename T>
   static int PlaceIn(std::vector<T>* items, T item) {
     const auto same = std::find(items->begin(), items->end(), item);

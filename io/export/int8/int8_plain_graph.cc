@@ -44,9 +44,9 @@ void PlainGraph::CountReads() {
   }
 }
 
-// Sets *path to the primitives from this one's input back to an input of the
-// model, which is the last. False if one of them is not a view, or is read by
-// other primitives too.
+// Sets *path to the primitives from this primitive's input back to an input of
+// the model, which comes last. Returns false if one of them is not a view, or
+// if another primitive reads it too.
 bool PlainGraph::PathToInput(int index, std::vector<int>* path) const {
   path->clear();
   int input = At(index).inputs[0];

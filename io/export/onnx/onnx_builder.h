@@ -64,8 +64,9 @@ class OnnxBuilder {
     return order == AxisOrder::kChannelsFirst ? 1 : -1;
   }
 
-  // The tensor of this order; makes it if it is missing. A value with less than
-  // two dimensions has one order, unless it was flattened from the other.
+  // Returns the tensor in this order, and adds a node that makes it if it is
+  // missing. A value with fewer than two dimensions has only one order, unless
+  // it was flattened from the other order.
   int Get(OnnxValue* value, AxisOrder order);
   int Last(OnnxValue* value) { return Get(value, AxisOrder::kChannelsLast); }
   int First(OnnxValue* value) { return Get(value, AxisOrder::kChannelsFirst); }

@@ -45,12 +45,13 @@ class OnnxConverter {
     int tensor;
   };
 
-  // What makes the tensors of a masked recurrence from its node's outputs.
+  // The tensors from which the outputs of a masked recurrence are made, besides
+  // the outputs of its node.
   struct MaskedSteps {
     int outputs;    // (steps, steps): the step computed last, for each output
     int last;       // the last of these
     int initial;    // the initial state; -1 means zeros
-    int is_step;    // (steps, 1): true where a moved step is one that counts
+    int is_step;    // (steps, 1): true where the moved step counts
     int rows = -1;  // the outputs of the moved steps, once a tensor needs them
   };
 

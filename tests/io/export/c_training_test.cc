@@ -1,5 +1,5 @@
-// A C file that trains has the trainer's bits: weights, slots and losses after
-// each of some steps, for drawn models.
+// Tests that a C file that trains has the trainer's bits: weights, slots and
+// losses after each of several steps, for random models.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,8 @@ const char* const kCcCommand =
     : std::system("cc --version > /dev/null 2>&1") == 0 ? "cc"
                                                         : "";
 
-// With instructions for fused multiply-adds; else C computes them with doubles.
+// The compiler's flag for fused multiply-adds. Without it the C file computes
+// them with doubles.
 #if defined(__x86_64__)
 const char kFused[] = "-mfma";
 #else
@@ -541,7 +542,7 @@ TEST(CTrainingFileTest, Export_WhatCDoesNotTrain_IsRefusedByName) {
   Sequential normalized(
       {Input({4}), Dense(4), BatchNormalization().Name("it")});
   normalized.Compile(SGD(), MeanSquaredError());
-  expect_refused(&normalized, {"'it/gamma' cannot be trained in C"});
+  expect_refused(&normalized, {"C cannot train weight 'it/gamma'"});
   const auto expect_compile = [&](const Optimizer& optimizer, const Loss& loss,
                                   const char* why) {
     Sequential model({Input({4}), Dense(4)});

@@ -40,8 +40,8 @@ TEST(MaskedExportTest, Onnx_CarryWithGatesThatDoNotClose_IsRefused) {
       "static void mask("));
 }
 
-// The kernel of the file has an input more. A layer with as many inputs must
-// not take it.
+// With a mask, the kernel in the file has one more input than the layer. A
+// layer that has this number of inputs must not load the kernel.
 TEST(MaskedExportTest, Onnx_KernelWithMask_IsNotReadBack) {
   TempFolder folder;
   const std::string path = folder / "m.onnx";
@@ -82,7 +82,7 @@ TEST(MaskedExportTest, Int8_MaskOrDot_IsRefusedByName) {
   ExpectNoInt8(&products, "layer 'products' is a Dot");
 }
 
-// The outputs are moved once, and serve both tensors.
+// Both tensors, the outputs and the last state, use one node Where.
 TEST(MaskedExportTest, Onnx_OutputsAndState_HideTheirStepsOnce) {
   Functional model;
   const auto x = model.Add(Masking(), {model.Add(Input({4, 2}))});
@@ -97,7 +97,7 @@ TEST(MaskedExportTest, Onnx_OutputsAndState_HideTheirStepsOnce) {
 }
 
 // Each set of axes that gives one product of rows: the ONNX file has a
-// Transpose only for an axis that stands in the other place.
+// Transpose only for an input with its axis in the other place.
 TEST(MaskedExportTest, Onnx_Dot_TransposesWhatItsAxesAskFor) {
   const auto transposes = [](int64_t a, int64_t b) {
     Functional model;

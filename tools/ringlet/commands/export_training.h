@@ -19,10 +19,11 @@ struct ExportTrainingFlags {
   int64_t batch = 0;
 
   void Add(CommandLine* flags);
-  // The flag that needs --train, without it; else null.
+  // If --train is missing, returns a flag that was given and needs it;
+  // otherwise null.
   const char* FlagWithoutTrain() const;
-  // Compiles the model to train these layers. `compiled`: it has its own
-  // optimizer and loss.
+  // Compiles the model to train `layers`. `compiled` is true if the model
+  // already has an optimizer and a loss.
   Status Compile(bool compiled, Model* model) const;
 };
 
