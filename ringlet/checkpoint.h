@@ -98,7 +98,8 @@ struct CheckpointManagerOptions {
 // thread at a time.
 //
 // The constructor creates the directory, locks it until the destructor, and
-// renames damaged checkpoints to *.bad with a warning. Calls return its error:
+// renames damaged checkpoints to *.bad with a warning. If the constructor
+// fails, all calls return its error:
 //   kAlreadyExists  another process has locked the directory
 //   kCorruption     there are checkpoints, and none verifies
 class CheckpointManager {
@@ -324,8 +325,9 @@ struct SaveWhenTrainedOptions {
   bool skip_if_saved = false;
   // A signal ends the fit after its step, with kInterrupted. The model is in
   // "<path>-interrupted.safetensors", or the next free name; with
-  // BackupAndRestore in the backup. If a lost worker ends the job, the chief,
-  // or else rank 1, saves there too. A second signal kills the process.
+  // BackupAndRestore in the backup. If the loss of a worker ends the job, the
+  // chief saves there too. If the chief was lost, rank 1 does. A second signal
+  // kills the process.
   bool save_if_interrupted = true;
   // A folder to try if the write fails, or empty. The fit still fails.
   std::string fallback_folder;

@@ -99,8 +99,8 @@ class Collective {
   // Sets the training step for messages.
   virtual void SetStep(uint64_t /*step*/) {}
 
-  // After kPeerLost: closes the ring and waits for every rank, a restarted one
-  // too. Pending operations and errors are dropped.
+  // After kPeerLost: closes the ring, and waits until every rank has joined
+  // again, also a restarted one. Pending operations and errors are dropped.
   virtual Status Reform() {
     return InvalidArgument("this collective cannot be formed again");
   }

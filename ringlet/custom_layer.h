@@ -37,7 +37,7 @@ struct WeightSpec {
   Constraint constraint = {};
   // If false, it is layer state. As in Keras, state comes last.
   bool trainable = true;
-  // These elements begin as 1, not as the initializer's values.
+  // The elements in this range begin as 1, not as the initializer's values.
   Range ones = {};
 };
 

@@ -93,7 +93,8 @@ struct TextVectorization {
   std::vector<std::string> vocabulary;
 };
 
-// As in Keras up to end_index. The others choose targets and separate series.
+// The fields up to end_index are as in Keras. The other fields choose the
+// targets and separate the series.
 struct TimeseriesOptions {
   int64_t sequence_length = 0;  // rows of a window, >= 1
   int64_t sequence_stride = 1;  // rows from a window's start to the next start
@@ -276,10 +277,10 @@ class Dataset {
   Dataset SampleWeight(std::vector<float> weights,
                        int64_t weights_per_example = 1) const;
   // By default kData. With kFile and kOff each replica makes batches of the
-  // global size of its own examples, and trains on one of `replicas` equal
-  // pieces a step. A replica without examples has empty parts until all end
-  // their pass. Every worker opens all the files; Skip, Take and Shard count
-  // over all of them.
+  // global size from its own examples, and divides each into `replicas` equal
+  // pieces, one for each step. A replica without examples left has empty parts
+  // until all replicas end their pass. Every worker opens all the files; Skip,
+  // Take and Shard count over all of them.
   Dataset AutoShard(AutoShardPolicy policy) const;
   // The source has only this worker's examples, and replica r has counts[r].
   // Needs AutoShard(kOff) before it, and a worker for each replica.

@@ -52,8 +52,7 @@ struct Int8Report {
 };
 
 // Writes a compiled model as C99, which needs only expf and tanhf, and a header
-// file beside it, such as model.h (docs/deploy.md).
-// functions. docs/deploy.md explains them.
+// file beside it, such as model.h. docs/deploy.md explains the functions.
 //
 //   int model_predict(const float* in, float* out);
 //

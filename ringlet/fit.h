@@ -76,9 +76,9 @@ struct FitState : public Saveable {
   // 1 ends the fit after this step, on all ranks; from OnEpochBegin after the
   // epoch's first step.
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
-  // A callback sets it before a save point. All then save, and the fit ends on
-  // every rank: with kCancelled if it can be resumed
-  // (Callback::RestoresAfterLoss) or there was no signal, else with
+  // A callback sets it before a save point. All callbacks then save, and the
+  // fit ends on every rank. The error is kCancelled if the fit can be resumed
+  // (Callback::RestoresAfterLoss) or there was no signal; otherwise it is
   // kInterrupted.
   bool interrupted = false;
   int signal = 0;  // the signal, up to 31; greater ones count as none
@@ -149,8 +149,9 @@ class Callback : public Saveable {
   // restores it. More than 4 KB must not change in OnTrainBatchBegin, since a
   // step begins again after a loss.
   void AppendState(std::vector<StateSpan>*) override {}
-  // What a donor sends beyond a backup, to finish the work of a lost worker,
-  // such as an unwritten row.
+  // Appends the state that a donor sends in addition to that of a backup. With
+  // it another worker finishes the work of a lost worker, such as an unwritten
+  // row.
   virtual void AppendLiveState(std::vector<StateSpan>*) {}
 };
 
@@ -298,7 +299,7 @@ class TrainingLoop {
   // `model` is compiled, outlives the loop and is not moved. There is no
   // progress; all else is as in Fit.
   TrainingLoop(Model* model, const Dataset& dataset, const FitOptions& options);
-  // Before End, reports a failure to the other workers.
+  // If End has not returned, reports a failure to the other workers.
   ~TrainingLoop();
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
@@ -330,8 +331,8 @@ class TrainingLoop {
   int64_t step() const;
   // True if this worker prints and writes shared files; a loss may change it.
   bool chief() const;
-  // The present epoch's logs, over all workers; after EndEpoch the ended one's,
-  // with its validation.
+  // The logs of the present epoch, over all workers. After EndEpoch: the logs
+  // of the epoch that has ended, with its validation.
   const Logs& logs() const;
 
  private:

@@ -284,7 +284,8 @@ struct Layer {
   Layer& RecurrentDropout(float fraction);
   // LSTM: the bias of the forget gate begins as 1.
   Layer& UnitForgetBias(bool unit_forget_bias);
-  // GRU: resets the state after its product, with a bias of its own.
+  // GRU: the reset gate multiplies the product of the state, which has a bias
+  // of its own. If false, it multiplies the state before the product.
   Layer& ResetAfter(bool reset_after);
 
   // Attention, MultiHeadAttention; Dropout is above.

@@ -68,26 +68,27 @@ struct Metric {
   Kind kind = Kind::kAccuracy;
   std::string name = "accuracy";
   bool weighted = false;   // in weighted_metrics
-  float threshold = 0.5f;  // more is a 1; negative if not set
+  float threshold = 0.5f;  // larger predictions count as 1; negative if not set
   int k = 5;               // the number of top predictions
   int top_k = 0;           // Precision, Recall; zero if not set
   // The class of Precision, Recall, AUC and the F scores; negative means all.
   int class_id = -1;
-  int num_thresholds = 200;  // AUC, as the next two
+  int num_thresholds = 200;  // AUC, also for the next two
   Curve curve = kROC;
   Summation summation = kInterpolation;
   bool multi_label = false;  // AUC: the mean of the classes' areas
-  int num_labels = 0;        // of multi_label; zero as the output
+  int num_labels = 0;        // for multi_label; zero means the output's number
   bool from_logits = false;  // AUC and the crossentropies
   float label_smoothing = 0;
   Average average = kMacro;  // F1Score, FBetaScore
   float beta = 1;            // FBetaScore
   int num_classes = 0;       // MeanIoU, OneHotMeanIoU
-  // Targets are class numbers: MeanIoU's argument, else set by Compile.
+  // True if targets are class numbers. An argument of MeanIoU; for other
+  // metrics Compile sets it.
   bool sparse_targets = false;
   // Rows of this class add nothing; SparseCategoricalCrossentropy counts them
-  // as 0 without weights, as in Keras. With sparse_targets of Compile it is the
-  // loss's.
+  // as 0 without weights, as in Keras. If Compile sets sparse_targets, it also
+  // sets ignore_class, to that of the loss.
   std::optional<int> ignore_class;
   Aggregation aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;

@@ -124,9 +124,10 @@ struct CompileOptions {
   // Replaces sums of gradients, in Fit; the same on all ranks. Not with
   // gradient_accumulation_steps or use_ema.
   LocalUpdates local;
-  // The parts of a step's batch; each worker computes one or more. Random
-  // numbers, statistics and metrics depend on it, not on the workers. Zero
-  // means the other workers' number, or else the number of workers.
+  // The number of parts of a step's batch; each worker computes one or more
+  // parts. Random numbers, statistics and metrics depend on this number, not on
+  // the workers. Zero means the number that other workers have given, or else
+  // the number of workers.
   int replicas = 0;
   // Includes the caller's thread. No bit depends on their number.
   int threads = 1;
@@ -136,7 +137,8 @@ struct CompileOptions {
   bool recompute = false;
   // If set, all layers get this policy in the place of their own.
   std::optional<DTypePolicy> dtype_policy;
-  // The caller's, aligned to 64 bytes; outlives the model. Null is the heap.
+  // Memory of the caller for the model, aligned to 64 bytes. It outlives the
+  // model. Null means memory of the heap.
   void* memory = nullptr;
   size_t memory_bytes = 0;
   // Without `memory`: the most bytes to allocate. Zero means no limit.
@@ -175,8 +177,8 @@ class StepObserver {
   // "forward", "backward" or "step". Times are monotonic nanoseconds.
   virtual void OnPart(const char* what, const char* phase, int64_t begin,
                       int64_t end) = 0;
-  // The observer that remains without `gone`, for observers that forward to
-  // others.
+  // Returns the observer that remains when `gone` is removed. Overridden by
+  // observers that forward to other observers.
   virtual StepObserver* Without(const StepObserver* gone) {
     return gone == this ? nullptr : this;
   }
@@ -303,8 +305,8 @@ class Model {
   const MetricState* rank_metrics() const;
   // kOutOfSync, on every rank, if weights, slots, iterations or learning rate
   // of any rank differ in any bit. With FitOptions::cross_check in an elastic
-  // Fit only faulty ranks get it, without a majority all; the others get
-  // kPeerLost, and their Fit continues.
+  // Fit, only faulty ranks get kOutOfSync, or all ranks if there is no
+  // majority. The other ranks get kPeerLost, and their Fit continues.
   Status CheckReplicas();
 
   const std::vector<Variable>& variables() const;
@@ -342,9 +344,9 @@ class Model {
   Saveable* weights_state();
   Saveable* optimizer_state();
 
-  // The training data's, or null. SaveModel writes it, LoadModel reads it, and
-  // Fit keeps it. Names that are not UTF-8 or take over 128 KiB, and a scale
-  // that is not finite, are not saved.
+  // The description of the training data, or null. SaveModel writes it,
+  // LoadModel reads it, and Fit keeps it. Names that are not UTF-8 or take over
+  // 128 KiB, and a scale that is not finite, are not saved.
   const DataDescription* data_description() const;
   void set_data_description(const std::optional<DataDescription>& description);
 
@@ -419,8 +421,8 @@ struct LoraOptions {
 };
 
 // A copy with LoRA, without weights, and with all other layers frozen, as
-// KerasHub's enable_lora. After Compile, LoadWeights loads the first model's;
-// LoRA's initial values change no output.
+// KerasHub's enable_lora. After Compile, load the weights of `model` with
+// LoadWeights. LoRA's initial values change no output.
 Status EnableLora(const Model& model, const LoraOptions& options,
                   std::unique_ptr<Model>* tuned);
 

@@ -104,10 +104,11 @@ struct CsvOptions {
   // Without both it is the weight column of training_columns, if the file has
   // it.
   bool weights_as_in_training = false;
-  // The columns of the training data. If they and the file have names, x has
-  // the columns of the same names, others are ignored, and `take` and `drop`
-  // must be the training's. If not, number and order must be equal. A label
-  // that is not needed and weights that are not given may be absent.
+  // The columns of the training data. If both these columns and the file have
+  // names, x has the columns of the same names, and the file's other columns
+  // are ignored. `take` and `drop` must then be as in training. Without names,
+  // number and order of the columns must be equal. A label that is not needed
+  // and weights that are not given may be absent.
   std::vector<TableColumn> training_columns;
   // If not empty, the permitted names of labels, in order.
   std::vector<std::string> classes;
@@ -212,8 +213,8 @@ struct ImageOptions : LabelledFilesOptions {
 
 // Keras's image_dataset_from_directory: x is (height, width, channels) in
 // uint8, rounded (Keras keeps fractions). Each folder in `directory` is a
-// class, with the pictures below it. The order is by classes and paths, or with
-// a subset Keras's.
+// class, with the pictures below it. Examples are ordered by class and path.
+// With a subset they have Keras's order.
 Dataset ImageDatasetFromDirectory(const std::string& directory,
                                   const ImageOptions& options = {});
 // The pictures at `paths`, in this order, without labels.
