@@ -145,7 +145,9 @@ __attribute__((target(RINGLET_FOLD_TARGET))) inline __m512i Fold(__m512i v,
   return _mm512_ternarylogic_epi64(low, high, next, 0x96);  // all added
 }
 
-// Replaces the data by 64 bytes with the same sum, as far as it can.
+// Returns the checksum of the data. Folds its parts of 256 bytes to 64 bytes
+// with the same checksum; the crc32 instruction then adds these and the
+// remaining bytes.
 __attribute__((target(RINGLET_FOLD_TARGET))) uint32_t FoldedCrc32c(
     const void* data, size_t bytes, uint32_t crc) {
   constexpr size_t kPart = 4 * kVector;

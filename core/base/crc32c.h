@@ -11,8 +11,8 @@
 
 namespace ringlet {
 
-// The checksum of `bytes` bytes after others with the checksum `crc`. Uses the
-// processor's instructions if it has them.
+// The checksum of `bytes` bytes that follow earlier bytes with the checksum
+// `crc`. Uses the processor's instructions if it has them.
 uint32_t Crc32c(const void* data, size_t bytes, uint32_t crc = 0);
 
 // The reference implementation, byte by byte from a table, for tests and other

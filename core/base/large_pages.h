@@ -15,7 +15,8 @@
 
 namespace ringlet {
 
-// Asks for large pages within a block, which should not have been touched yet.
+// Asks the system for large pages within a block. Call it before the first
+// write to the block.
 inline void AdviseLargePages([[maybe_unused]] void* block,
                              [[maybe_unused]] size_t bytes) {
 #ifdef MADV_HUGEPAGE

@@ -169,8 +169,8 @@ bool ReadExponent(std::string_view text, Decimal* number) {
   return !text.empty();
 }
 
-// Whether the float nearest to a double is the same if the double is off by less
-// than 8 of its last places. A float's last place is 2^29 of them.
+// Whether the float nearest to a double is the same if the double is off by
+// less than 8 of its last places. A float's last place is 2^29 of them.
 bool HasOneFloat(double value) {
   if (!(value > 2 * FLT_MIN && value < FLT_MAX / 2)) return false;
   uint64_t bits;
@@ -197,7 +197,8 @@ bool ReadFast(const Decimal& number, double* value, bool is_float) {
   return exact;
 }
 
-// Has the digits without the point, which would be the locale's.
+// Gives strtod the digits without the point, since strtod expects the point of
+// the locale.
 template <typename T>
 T ReadSlowly(const Decimal& number) {
   std::string text(number.digits);

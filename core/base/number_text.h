@@ -14,7 +14,7 @@
 namespace ringlet {
 
 enum class NumberForm {
-  kShorter,     // the shorter of the others; fixed if equal
+  kShorter,     // the shorter of the next two; if equal, kFixed
   kFixed,       // 0.001, 1500
   kScientific,  // 1e-03, 1.5e+03
 };

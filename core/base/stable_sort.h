@@ -12,8 +12,8 @@
 
 namespace ringlet {
 
-// The places 0 ... count - 1 in order; places without an order stay as they
-// are.
+// Returns the places 0 ... count - 1, sorted. Places of equal elements keep
+// their order.
 std::vector<size_t> SortedPlaces(
     size_t count, const std::function<bool(size_t, size_t)>& before);
 

@@ -86,8 +86,9 @@ extern const DirectConv kDirectConvAvx2;  // uses AVX2 and FMA
 extern const DirectConv kDirectConvAvx512;
 #endif
 
-// The kernels of the chosen set (gemm.h) for this number of filters: those with
-// the narrowest vectors that hold them.
+// The convolution kernels of the chosen set (gemm.h) for this number of
+// filters. These are the kernels with the narrowest vectors that hold the
+// filters.
 const DirectConv& BestDirectConv(int64_t filters);
 
 }  // namespace ringlet

@@ -190,7 +190,8 @@ constexpr KernelSet kSets[] = {
     Haswell(),
     GenericAvx2(),
     AnyCpu(HasNoAvx2),
-    // The numbers of a CPU that cannot fuse, computed on one that can.
+    // On a CPU with fused multiply-adds, gives the numbers of a CPU without
+    // them.
     Unfused("sse2", HasAvx2),
 #else
 #if defined(RINGLET_BLIS) && defined(__aarch64__)

@@ -32,8 +32,8 @@ std::string PartName(const char* kind, size_t i, size_t count) {
   return std::string(kind) + " " + std::to_string(i + 1) + " of ";
 }
 
-// As in Keras 3, a last axis of 1 may be missing, or be too many. The values
-// are the same.
+// As in Keras 3, one of the two shapes may have an additional last axis of 1.
+// It does not change the values.
 bool Fits(const Shape& shape, const Shape& expected) {
   const Shape& longer = shape.rank() > expected.rank() ? shape : expected;
   const Shape& shorter = shape.rank() > expected.rank() ? expected : shape;

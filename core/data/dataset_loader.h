@@ -42,7 +42,7 @@ class DatasetLoader final : public BatchLoader {
     std::vector<Shape> x_shapes;     // the shapes of the model's inputs
     bool read_targets = true;        // if false, y is null
     bool read_examples = true;       // if false, x is null
-    std::vector<TargetsOf> outputs;  // those with a loss
+    std::vector<TargetsOf> outputs;  // the outputs with a loss
     // If not empty, targets are class numbers, or have one value for each
     // class.
     ClassWeights class_weight;

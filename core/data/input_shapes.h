@@ -11,8 +11,8 @@
 
 namespace ringlet {
 
-// An error if the source does not have inputs of these shapes, which are those
-// of a model. A last axis of 1 may be missing, or be too many. A source without
+// Returns an error if the source does not have inputs of the shapes of a model.
+// One of two shapes may have an additional last axis of 1. A source without
 // several inputs may have their values in one row.
 Status CheckInputShapes(const Source& source, const std::vector<Shape>& shapes);
 

@@ -8,7 +8,8 @@
 namespace ringlet {
 namespace {
 
-// Separates these random numbers from those of other uses of the seed.
+// Separates the random numbers of participation from the other random numbers
+// of this seed.
 constexpr uint64_t kStream = 0x726f756e64730000;
 
 // The higher bits are random, the lower ones are the replica's index.

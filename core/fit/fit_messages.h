@@ -47,8 +47,9 @@ class FitMessages {
   // exchange in nanoseconds.
   void ReportRoundSteps(const FitState& fit, int64_t step,
                         int64_t exchange) const;
-  // Reports that of the `sampled` replicas of a round `late` were late, or that
-  // `missed` were late and the round was computed again.
+  // Reports that `late` of a round's `sampled` replicas were late. Or reports
+  // that `missed` replicas were late, and that the round was computed again for
+  // this reason.
   void ReportLeftOut(const FitState& fit, int sampled, int late,
                      int missed) const;
 

@@ -1,9 +1,9 @@
-// What all ranks must have alike before the first step, as fields of a
-// Fingerprint: data, class weights, epochs and the callbacks. Each setting
+// Makes a Fingerprint of the settings that must be equal on all ranks before
+// the first step: data, class weights, epochs and the callbacks. Each setting
 // that changes the numbers of a run must be here or in
 // ReplicaConsistency::MakeFingerprint. A field of the local data, such as
-// learned categories, is compared by its content, since each rank reads its
-// own files.
+// learned categories, is compared by its content, since each rank reads its own
+// files.
 
 #include "fit_plan.h"
 

@@ -61,7 +61,8 @@ Status Fitter::TrainStepOrRound(Batch* batch, bool* applied) {
 }
 
 // This rank has made the step, even if a callback then reports a lost worker.
-// The other callbacks are called too, and the state is that after the step.
+// The remaining callbacks are called in this case too, and the state is the
+// state after the step.
 Status Fitter::AdvancePosition(const DataPosition& next) {
   Status lost;
   for (const auto& callback : options_.callbacks) {
@@ -91,8 +92,8 @@ Status Fitter::HandleStepGivenUp() {
   return requests_.needs_new_view() && !ends ? FormNewView() : Status();
 }
 
-// Called between two steps, on every rank. No worker is lost: a joining worker
-// waits.
+// Called between two steps, on every rank, when a joining worker waits. The
+// error makes all ranks form a new view, although no worker is lost.
 Status Fitter::FormNewView() {
   all_ranks_have_error_ = true;
   return PeerLost(-1, "another worker waits to take part");

@@ -28,9 +28,10 @@ class StopRequests {
   // request from OnEpochBegin takes effect after that epoch's first step, as in
   // Keras.
   void BeginEpoch(const Collective& collective, const FitState& fit);
-  // Call it after a step that another one follows. request() becomes the
-  // request of `fit`. Until the ranks have agreed `fit` is not interrupted,
-  // since callbacks act on that together. Does nothing in a job of one worker.
+  // Call it after a step if another step of the epoch follows. request()
+  // becomes the request of `fit`. Until the ranks have agreed `fit` is not
+  // interrupted, since callbacks act on that together. Does nothing in a job of
+  // one worker.
   void Defer(const Collective& collective, FitState* fit);
   // The request for the next step's report; 0 if there is none.
   unsigned char request() const { return request_; }

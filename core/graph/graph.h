@@ -161,8 +161,8 @@ class Graph {
   // Floats of the state that training changes. The change_offset of each
   // variable is its place among them.
   int64_t num_changes() const { return num_changes_; }
-  // Writes num_weights() floats: the weights that nested models brought with
-  // them, and for all others the initializers' values for this seed.
+  // Writes num_weights() floats. A nested model that was added with weights
+  // keeps them. All other weights get the initializers' values for this seed.
   void DrawWeights(uint64_t seed, float* weights) const;
 
   // Frees the weights that nested models brought with them.

@@ -20,8 +20,9 @@ namespace {
 
 using Kind = Layer::Kind;
 
-// That of a TimeDistributed is that of the layer which it applies, but it keeps
-// the steps apart.
+// The rule of a TimeDistributed is the rule of its inner layer. But a
+// TimeDistributed computes each step alone, so it passes a mask on where the
+// inner layer would lose it.
 MaskRule RuleOf(const Layer& layer) {
   if (layer.kind != Kind::kTimeDistributed) return ClassOf(layer).mask;
   if (layer.layer == nullptr) return MaskRule::kLoses;

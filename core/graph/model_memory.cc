@@ -315,8 +315,8 @@ void ModelMemory::BindStep(const StepPlan& plan) {
   BindInputs();
 }
 
-// These are the inputs, the outputs, and values in the same memory as an
-// output.
+// All parts keep the inputs, the outputs, and the values in the same memory as
+// an output.
 void ModelMemory::MarkWhatAllPartsKeep(const StepPlan& plan) {
   const auto keeps = [&](int root) {
     bool found = root < graph_.num_inputs();

@@ -141,12 +141,13 @@ class ModelMemory {
   // follows `examples` examples of the first.
   void SetInput(const float* x, int64_t examples);
   const NodeSpans& node(int i) const { return nodes_[i]; }
-  // Without training a large batch is computed in parts of so many examples,
-  // each through all layers, so that values stay in the cache between two
-  // layers.
+  // The number of examples of a part. Without training a large batch is
+  // computed in parts. Each part passes through all layers, so that values stay
+  // in the cache between two layers.
   int64_t part() const { return part_; }
-  // Makes this example the first one of the inputs and of the outputs. Other
-  // values of the part before are overwritten. After SetInput it is 0.
+  // Begins the next part: `example` becomes the first example of the inputs and
+  // of the outputs. All other values of the previous part are overwritten.
+  // SetInput sets the first example to 0.
   void SetFirstExample(int64_t example);
   // An output of the model; null without a step's block.
   const float* output(size_t k) const {

@@ -1,8 +1,8 @@
 // Each element is a function of seed, stream and its own number alone
 // (Philox), so the values depend on no order and no thread. All is computed in
-// float64 with the functions of core/compute/math, as those of the C library
-// differ between machines. A change of one operation changes the bits of every
-// run.
+// float64 with the functions of core/compute/functions.h, since the functions
+// of the C library differ between machines. A change of one operation changes
+// the bits of every run.
 
 #include "initializers.h"
 

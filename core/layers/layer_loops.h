@@ -2,7 +2,7 @@
 //
 // Each loop works on rows [rows.begin, rows.end) of row-major spans, so that
 // threads can divide the rows. tests/support/naive_layers.h has reference
-// implementations of those with more than one line of mathematics.
+// implementations of the loops with more than one line of mathematics.
 
 #ifndef RINGLET_CORE_LAYERS_LAYER_LOOPS_H_
 #define RINGLET_CORE_LAYERS_LAYER_LOOPS_H_

@@ -1,5 +1,5 @@
-// The numbers that a layer's fields take. JSON refuses others, so a layer with
-// another number could be saved and not loaded.
+// Checks the numbers in a layer's fields. The reader of JSON refuses all other
+// numbers, so a layer with such a number could be saved but not loaded.
 
 #include <cmath>
 #include <limits>

@@ -255,8 +255,9 @@ struct LayerClass {
   // The fields in the order of writing, without the fields that all layers
   // have.
   LayerFields fields = {};
-  // The output has the shape of its inputs, and their order of elements: that
-  // of a flattened image stays that of PyTorch for the weights after the layer.
+  // The output has the shape and the order of elements of the inputs. So if the
+  // inputs have the order of an image that PyTorch flattened, the output has it
+  // too, and the next weights are read in this order.
   bool keeps_layout = false;
   // The number of axes besides the channels: 2 for images of (height, width,
   // channels), 1 for (steps, channels), 0 if any shape is accepted. A layer

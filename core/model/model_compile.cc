@@ -89,16 +89,14 @@ Status Model::Impl::CheckElastic() const {
   if (config.collective->worker() >= kMaxElasticWorkers) {
     return InvalidArgument(
         "model '%s': this is worker %d of an elastic job: its workers may "
-        "leave and "
-        "join, and such a job has at most %d workers",
+        "leave and join, and such a job has at most %d workers",
         graph.name().c_str(), config.collective->worker(), kMaxElasticWorkers);
   }
   if (config.exact() || config.local()) return Status();
   return InvalidArgument(
       "model '%s': workers may leave this job and join it, so its gradients "
       "must be summed with reduction exact: then no bit depends on which "
-      "workers "
-      "take part",
+      "workers take part",
       graph.name().c_str());
 }
 

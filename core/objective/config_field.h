@@ -1,5 +1,6 @@
-// ConfigField: a setting of a loss, a metric or an optimizer (T), a field of
-// its config in Keras. The fields that all of a kind have are elsewhere.
+// ConfigField: a setting of a loss, a metric or an optimizer (the class T),
+// which is a field of the class's config in Keras. Fields that all losses, all
+// metrics or all optimizers have, such as the name, are not ConfigFields.
 //
 // JSON in both directions (io/keras/config_field_json.h), docs/reference.md,
 // the fingerprint and the checks read the tables of fields.
@@ -35,7 +36,7 @@ enum class FieldForm : uint8_t {
   kOfRinglet,  // as kOrNull; Keras lacks it, so it is written only if it is set
 };
 
-// What does not depend on T. `object` is a T.
+// The part of a ConfigField that does not depend on T. `object` points to a T.
 struct FieldFacts {
   template <typename Value>
   Value& In(void* object) const {
@@ -54,7 +55,7 @@ struct FieldFacts {
   FieldForm form;
   int8_t null_word = -1;  // the index that means null
   int low = 0;            // the least int, or the only accepted number
-  void* (*member)(void* object) = nullptr;  // null for a kOnly...
+  void* (*member)(void* object) = nullptr;  // null for the kOnly types
   Interval range = kAnyNumber;              // of a float
   const char* words = "";                   // separated by blanks
 };
@@ -117,10 +118,11 @@ constexpr ConfigField<T> OnlyField(const char* name, FieldType type,
   return {{name, type, form, -1, number}};
 }
 
-// The value as text; "" for a class that is not set and a field with one value.
+// Returns the value as text; "" for a class that is not set, and for a field
+// that accepts only one value.
 std::string ValueText(const FieldFacts& field, const void* object);
-// An error for a number that the field does not take. It begins with `subject`.
-// `quote` surrounds the field's name.
+// Returns an error if the number in `object` is not permitted. The message
+// begins with `subject`, and has `quote` before and after the field's name.
 Status CheckField(const FieldFacts& field, const void* object,
                   const char* subject, const char* quote = "");
 

@@ -136,8 +136,7 @@ Status CheckAuc(const Metric& metric, const Shape& output) {
   if (metric.class_id >= 0) {
     return InvalidArgument(
         "metric '%s': has multi_label, the mean over the classes, and "
-        "class_id, "
-        "one of them; leave one out",
+        "class_id, one of them; leave one out",
         name);
   }
   if (metric.num_labels < 1 || metric.num_labels == output.back()) {

@@ -264,8 +264,7 @@ Status CheckIgnored(const Metric& metric, const Loss& loss,
   }
   return InvalidArgument(
       "metric '%s': the loss has ignore_class %d, which is none of the "
-      "output's "
-      "classes; give the metric the same ignore_class",
+      "output's classes; give the metric the same ignore_class",
       metric.name.c_str(), *loss.ignore_class);
 }
 

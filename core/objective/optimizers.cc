@@ -35,8 +35,7 @@ Status CheckEma(const Optimizer& o) {
   if (o.ema_overwrite_frequency >= 0) return Status();
   return InvalidArgument(
       "%s: `ema_overwrite_frequency` must be an integer >= 1 or none. "
-      "Received: "
-      "ema_overwrite_frequency=%d",
+      "Received: ema_overwrite_frequency=%d",
       o.name(), o.ema_overwrite_frequency);
 }
 

@@ -1,7 +1,8 @@
 // Learning rates by step, computed in float64 from the decimal that the user
 // has written (Decimal), and rounded once. The functions are from
-// core/compute/math, since every rank must get the same bits. At(iterations)
-// has no state, so a run continues from its number of steps alone.
+// core/compute/functions.h, since every rank must get the same bits.
+// At(iterations) has no state, so a run continues from its number of steps
+// alone.
 
 #include "ringlet/optimizers.h"
 

@@ -44,8 +44,8 @@ class LocalRound {
   // mean over the replicas that count.
   void Scale(double scale);
   // Moves the weights by `mean`, the replicas' mean, which has the layout of
-  // gradients and state changes. Null, with overlap: the weights return to
-  // Begin's.
+  // gradients and state changes. If `mean` is null (with overlap), the weights
+  // become again what they were at Begin.
   void Finish(const float* mean);
   // After Finish: writes to `start` the weights with which a replica begins the
   // next round. `contribution` is what EndReplica wrote for it, with this

@@ -40,10 +40,11 @@ class LocalTrainer {
   void SetExchange(RoundExchange* rounds);
 
   // Trains a round of `steps` steps. `batch` is its first batch, and `loader`
-  // gives the others in order: for each replica all of the round. *last becomes
-  // the last batch. *applied is false if another rank gave the round up.
-  // After it participation() has the replicas that took part, and
-  // Stepper::report() the replicas in the mean.
+  // gives the other batches: all batches of the round for one replica, then for
+  // the next replica. *last becomes the last batch. *applied is false if
+  // another rank gave the round up. After the call participation() has the
+  // replicas that took part, and Stepper::report() has the replicas in the
+  // mean.
   Status TrainRound(const Batch& batch, int64_t steps, BatchLoader* loader,
                     Batch* last, bool* applied);
   // The time of a round in nanoseconds: all its steps on this rank, and the

@@ -47,9 +47,9 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status Reserve(int64_t batch, bool training);
 
   // `batch` is the batch of this rank's first replica. `loader` gives the
-  // batches of the others; null if there are none. If another rank gives up the
-  // step, this rank does too: *applied is false, and nothing has changed but
-  // the report's notes.
+  // batches of this rank's other replicas; null if there are none. If another
+  // rank gives up the step, this rank does too: *applied is false, and nothing
+  // has changed but the report's notes.
   Status Train(const Batch& batch, BatchLoader* loader, bool* applied);
   // Gives up the step on all ranks, in the place of this rank's Train. Its
   // report sends `request`, which is not 0. It needs no batch, and runs only

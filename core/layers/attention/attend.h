@@ -40,7 +40,7 @@ class Attend {
   Attend(const Layer& layer, const Sizes& sizes, size_t inputs);
 
   const Sizes& sizes() const { return sizes_; }
-  // Whether the scores are those of an AdditiveAttention.
+  // True for an AdditiveAttention.
   bool additive() const { return additive_; }
   // The mask of query, value or key; null if all its steps count.
   const float* MaskOf(const OpCall& call, int input) const {
@@ -102,11 +102,12 @@ class Attend {
   // The scores of an AdditiveAttention; `row` has room for a key.
   void AddScores(const Block& block, const float* scale, ConstMatrix query,
                  ConstMatrix key, float* row, float* scores) const;
-  // Their gradients, from that of the scores.
+  // The gradients of AddScores' arguments, from d_scores.
   void AddedGradient(const Block& block, const float* scale, ConstMatrix query,
                      ConstMatrix key, const float* d_scores, Matrix d_query,
                      Matrix d_key, float* d_scale, float* row) const;
-  // The scratch that additive scores need, the last of a thread's.
+  // The floats of scratch that additive scores need, at the end of a thread's
+  // scratch.
   int64_t RowFloats() const { return additive_ ? sizes_.key_dim : 0; }
   // Sets the dropped weights to 0, and scales the others.
   void Drop(const OpCall& call, const Block& block, float* draws,

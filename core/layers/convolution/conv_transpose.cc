@@ -21,8 +21,9 @@ namespace {
 
 class ConvTransposeOp final : public Op {
  public:
-  // Both are the convolution, without bias and activation. `fixed` is frozen,
-  // so that its Backward computes only the gradient of its input.
+  // `fixed` and `trained` are the same convolution, without bias and
+  // activation. `fixed` is frozen, so that its Backward computes only the
+  // gradient of its input.
   ConvTransposeOp(const Layer& layer, const Shape& image,
                   std::unique_ptr<Op> fixed, std::unique_ptr<Op> trained)
       : activation_(layer.activation),

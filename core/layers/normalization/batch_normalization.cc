@@ -13,8 +13,9 @@
 // (OpCall::layer_state_changes). The output is affine in x for each channel,
 // with x - mean first: for a batch of equal rows it is exactly beta.
 //
-// With a mask the statistics are of the rows that count, and 0 if none does.
-// The other rows are normalized with them too, as in Keras.
+// With a mask, the statistics are computed from the rows that count; they are 0
+// if no row counts. As in Keras, the masked rows are also normalized with these
+// statistics.
 
 #include <cmath>
 
@@ -348,7 +349,7 @@ class BatchNormalizationOp final : public Op {
       const int64_t at = tile.At(channels_) + row * channels_;
       float* const dx = call.dx[0] + at;
       float* const to = over_x ? space : dx;
-      // The statistics do not depend on the other rows.
+      // The statistics do not depend on a masked row.
       if (!Counts(call, at / channels_)) {
         for (int64_t c = 0; c < all.n; ++c) to[c] = f[c] * call.dy[at + c];
       } else {

@@ -13,8 +13,8 @@
 
 namespace ringlet {
 
-// A frame is window.size() samples times the window, among `fft_length`
-// numbers, of which the others are zeros.
+// A frame has `fft_length` numbers: window.size() samples, multiplied by the
+// window, and zeros before and after them.
 struct FramePlan {
   int64_t samples = 0;  // the samples of an example
   int64_t frames = 0, stride = 0;

@@ -16,8 +16,8 @@ namespace {
 
 using Kind = Layer::Kind;
 
-// The largest middle part of `size` pixels with a form of `form` to
-// `other_form`, if the other axis has `other` pixels.
+// Returns the length of the largest part of an axis of `size` pixels, if the
+// part has the ratio form : other_form and the other axis has `other` pixels.
 int64_t LargestPart(int64_t size, int64_t other, int64_t form,
                     int64_t other_form) {
   return std::max<int64_t>(std::min(size, other * form / other_form), 1);

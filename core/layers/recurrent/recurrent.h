@@ -159,7 +159,7 @@ void ActivateGate(Activation activation, int64_t width, float* y);
 void GateGradient(Activation activation, const float* y, int64_t width,
                   float* dy);
 
-// The ops with a file of their own. MakeRecurrent has checked the layer.
+// The ops of lstm.cc and gru.cc. MakeRecurrent has checked the layer.
 std::unique_ptr<Op> MakeLSTM(const Layer& layer, const Shape& x);
 std::unique_ptr<Op> MakeGRU(const Layer& layer, const Shape& x);
 
