@@ -1,7 +1,7 @@
 // Names are parsed strictly: a file with a number in another notation is not a
-// checkpoint, and stays. If a file cannot be verified for a reason of this
-// machine (memory, permissions) that is an error. An older file counts only if
-// the newer one is itself damaged.
+// checkpoint, and stays. If this machine cannot verify a file, for lack of
+// memory or permissions, that is an error. An older checkpoint is chosen only
+// if the newer file itself is damaged.
 
 #include "checkpoint_list.h"
 
@@ -34,7 +34,7 @@ Status VerifyPatiently(FileSystem* files, const std::string& path) {
   return VerifyCheckpoint(path, files);
 }
 
-// std::from_chars for a double would bring 25 kB into a static program.
+// std::from_chars for doubles needs tables of 31 kB (core/base/number_text.h).
 bool ParseSeconds(const std::string& text, double* seconds) {
   Json json;
   if (!Json::Parse(text, "seconds", &json).ok() || !json.is_number()) {
@@ -178,7 +178,8 @@ Status LatestCheckpoint(const std::string& directory, std::string* path,
     RINGLET_RETURN_IF_ERROR(status);
     status = FindNewestCheckpoint(files, directory, checkpoint_name, listing,
                                   &newest);
-    // A writer removed it after the listing; then there is a newer one.
+    // A writer has removed the file after the listing. Then there is a newer
+    // file.
     if (status.code() == Code::kNotFound) continue;
     RINGLET_RETURN_IF_ERROR(status);
     if (newest.number > 0) {

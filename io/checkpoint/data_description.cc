@@ -105,8 +105,8 @@ void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
     const auto at = [&](size_t k) {
       return columns.begin() + static_cast<ptrdiff_t>(k);
     };
-    // The weights are found by their name, and have it even if there are too
-    // many others.
+    // The column of weights is found by its name. So its name is saved even if
+    // there are too many names of other columns.
     const bool with_names = (column.role == Role::kDropped && with_all) ||
                             (column.role == Role::kWeight &&
                              CanBeSaved({column.name}, kMaxLabelBytes));

@@ -139,8 +139,8 @@ const PathField* FindField(const std::vector<PathField>& fields,
   return nullptr;
 }
 
-// `fields` null: only parses. `names` (may be null) gets the replacements'
-// names.
+// If `fields` is null, only parses. If `names` is not null, it gets the names
+// of the replacements.
 Status Format(const std::string& text, const std::vector<PathField>* fields,
               std::string* path, std::vector<std::string>* names) {
   std::string reason;

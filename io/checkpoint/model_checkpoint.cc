@@ -193,8 +193,8 @@ class ModelCheckpointCallback final : public Callback {
     unsaved_[kUnsavedBatch] = static_cast<double>(batch);
     unsaved_[kUnsavedChecksum] = WeightsChecksum(model);
     unsaved_[kUnsavedBest] = best;
-    // First the values in this worker's path, then others: the next chief's
-    // path may have different fields.
+    // The values in this worker's path come first, and then the other logs,
+    // since the next chief's path may have different fields.
     size_t at = kUnsavedLogs;
     const auto append = [&](const std::string& name, double value) {
       if (at == unsaved_.size()) return;

@@ -217,8 +217,8 @@ Status CheckSaveModel(const Model& model, bool include_optimizer) {
   return InvalidArgument(
       "%s is a loss or metric of the program's own, with which no file can "
       "compile; save the weights (SaveWeights, save_weights_only), or the "
-      "model "
-      "without its optimizer (include_optimizer), and compile what is loaded",
+      "model without its optimizer (include_optimizer), and compile what is "
+      "loaded",
       custom_name);
 }
 

@@ -100,7 +100,8 @@ class SaveWhenTrainedCallback final : public Callback {
     fit.details->saved_message = "the chief has saved the model";
     Status saved;
     if (fit.chief) saved = SaveInterrupted(&fit);
-    // The others wait, so that the job ends as one.
+    // The other ranks wait for the chief's result, so that all ranks end
+    // together.
     return ExchangeStatus(fit.model->collective(), saved);
   }
 

@@ -21,8 +21,9 @@ Status CheckUnchanged(File* file, const FileVersion& before);
 
 // The checksum of a file's begin and end, and of blocks between them.
 Status ChecksumParts(File* file, int64_t bytes, uint32_t* sample);
-// As CheckUnchanged. If only the time of the last write is another one, as
-// after `touch`, the sample decides, and *before takes the time.
+// As CheckUnchanged. If only the time of the last write has changed, as after
+// `touch`, compares ChecksumParts with `sample`; if it is equal, *before gets
+// the new time.
 Status CheckUnchanged(File* file, uint32_t sample, FileVersion* before);
 
 }  // namespace ringlet

@@ -357,7 +357,7 @@ class PosixFileSystem final : public FileSystem {
       Remove(from).IgnoreError();
       return Status();
     }
-    // Neither call is supported by the system or the disk's format.
+    // The system or the disk's format supports neither renameat2 nor link.
     if (errno != EEXIST) return FileSystem::RenameNew(from, to);
     return OsError(EEXIST, "%s: renaming to %s", from.c_str(), to.c_str());
   }

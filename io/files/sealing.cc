@@ -101,7 +101,8 @@ int64_t SealedSize(int64_t bytes) {
   return static_cast<int64_t>(Header::kBytes) + bytes + pieces * tag;
 }
 
-// The base of both directions; calls of the other direction fail.
+// The base of SealingFile, which only writes, and of UnsealingFile, which only
+// reads. All other calls fail.
 class SealedFile : public File {
  public:
   SealedFile(std::unique_ptr<File> below, const FileKey& key)

@@ -15,7 +15,7 @@
 
 namespace ringlet {
 
-// Call it before the others. From any thread.
+// Call it before the other functions of this header. Any thread may call it.
 Status BeginSealing();
 
 // Replaces the empty *file by a file that seals what is written with the first

@@ -23,7 +23,7 @@ void ReadFloat(const FieldFacts& field, float* value, FieldReader* fields) {
   *value = static_cast<float>(number);
 }
 
-// `standard`: the default; more than any int if there is none.
+// `standard` is the default. If it is larger than any int, there is no default.
 int ReadInt(const FieldFacts& field, int64_t low, int64_t standard,
             FieldReader* fields) {
   fields->Int(field.name, low, std::numeric_limits<int>::max(), &standard);

@@ -65,8 +65,9 @@ class FieldReader {
   Json Take(const char* key);
   std::string PathOf(const char* key) const;  // "strategy.timeout"
 
-  // These keep *value if the field is absent. A default outside the permitted
-  // values means no default. Null is not permitted.
+  // These functions keep *value, the default, if the field is absent. A default
+  // outside the permitted values means that the field has no default. Null is
+  // an error, except where a comment permits it.
   void Bool(const char* key, bool* value);
   void Bool(const char* key, std::optional<bool>* value);  // or null
   void Int(const char* key, int64_t low, int64_t high, int64_t* value);

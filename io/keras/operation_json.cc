@@ -1,4 +1,4 @@
-// Only its calls show which operands of an operation are numbers. So
+// Which operands of an operation are numbers is known only from its calls. So
 // ReadOperation leaves a placeholder, and FinishOperation makes the layer and
 // takes the numbers out of the calls. A layer has one set of numbers: a call
 // with others is refused. What no layer computes, such as a quotient of

@@ -43,7 +43,7 @@ struct LiveProgress {
   int64_t epoch = 0, epochs = 0;
   int64_t step = 0, steps_per_epoch = 0;  // the second is zero if unknown
   int64_t iterations = 0;                 // the steps of the model
-  double steps_per_second = -1;  // negative if unknown; so the next two
+  double steps_per_second = -1;  // negative if unknown, as the next two
   double epoch_seconds_left = -1, seconds_left = -1;
   int64_t last_step_at = 0;  // monotonic nanoseconds; zero if none
   LongWait wait;             // a wait for other workers

@@ -94,9 +94,9 @@ class RowFile {
   }
 
   void AppendState(std::vector<StateSpan>* spans);
-  // The last row, and where the run began. Rank 0 may be lost before it has
-  // written a row that the others' state counts already, or its file may be out
-  // of reach.
+  // Appends the last row, and the offset at which the run began. Rank 0 may be
+  // lost before it has written a row that the state of the other ranks already
+  // counts. Its file may also be on a disk that no other rank can read.
   void AppendLiveState(std::vector<StateSpan>* spans);
   Status StateLoaded();
   // Bytes of all rows of rank 0's file, the kept and the dropped ones too; -1:

@@ -94,8 +94,9 @@ void RowWriter::Append(const std::string& rows) {
                "can be written again");
 }
 
-// Writes the kept rows, or returns an error. Waits so long for the reader of a
-// full pipe, and kReaderPause once it has read.
+// Writes the kept rows, or returns an error. Waits `milliseconds` for the
+// reader of a full pipe, and at least kReaderPause once some bytes were
+// written.
 Status RowWriter::Flush(int milliseconds) {
   while (!kept_.empty()) {
     size_t written = 0;

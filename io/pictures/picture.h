@@ -27,8 +27,8 @@ struct Picture {
   int64_t height = 0, width = 0;
   int channels = 0;  // 1: gray, 2: gray and alpha, 3: RGB, 4: RGB and alpha
   std::vector<unsigned char> pixels;  // row by row, from the top
-  // What the decoding takes besides the pixels: the copies of the file's bytes,
-  // and a buffer. They are known with the size.
+  // The memory that decoding takes besides the pixels: copies of the file's
+  // bytes, and a buffer. Both are known as soon as the size is known.
   int file_copies = 1;
   uint64_t buffer_bytes = 0;
 

@@ -1,5 +1,6 @@
-// What is held out and replayed depends on NameHash: a different function
-// would divide every existing folder in a different way.
+// NameHash decides which examples are held out and which are replayed. It must
+// not change: another function would divide every existing folder in another
+// way.
 
 #include "watched_files.h"
 

@@ -44,8 +44,7 @@ struct WatchedFile {
   int64_t written_ns = 0;
   int64_t changed_ns = 0;  // the last change, also of its permissions
 
-  // Differs for a file that has been written to since, or that has other
-  // permissions.
+  // Changes when the file is written to, or gets other permissions.
   uint64_t Stamp() const;
 };
 
@@ -75,10 +74,11 @@ class FolderScan {
   // Returns what is known from now on.
   KnownFiles Finish();
 
-  // The new files that do not change.
+  // The number of new files that were the same in two scans.
   int64_t complete() const { return complete_; }
-  // Up to round_examples of them, and among these one to hold out, if none of
-  // the examples seen is one. Empty if there is none to hold out.
+  // Returns up to round_examples of the complete files. If no earlier example
+  // is held out, one of the returned files is a held-out example; without such
+  // a file the result is empty.
   std::vector<WatchedFile> Chosen() const;
   // WatchState::DropRemoved needs it.
   const std::vector<bool>& is_there() const { return is_there_; }

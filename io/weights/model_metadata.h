@@ -20,7 +20,8 @@ constexpr char kVersionKey[] = "ringlet_version";  // the program's version
 // The metric that ModelCheckpoint watches, "val_loss", and its value.
 constexpr char kMonitorKey[] = "monitor", kMonitorValueKey[] = "monitor_value";
 // A file with only the weights that training changes. The value is the digest
-// of all others, by which the right ones can be recognized.
+// of all weights that training does not change. It shows whether a model has
+// the right ones.
 constexpr char kTrainableOnlyKey[] = "trainable_only";
 constexpr char kDataDescriptionKey[] = "data_description";  // its value is JSON
 

@@ -35,7 +35,7 @@ struct Match {
   const Variable* variable;
   TorchWeight stored;  // of a file in Keras's layout as it is here
   bool fits = false;
-  std::string difference;  // instead of one of types and shapes
+  std::string difference;  // if not one of types and shapes
 };
 
 // False for a frozen weight, and for a matrix under LoRA.

@@ -394,8 +394,8 @@ class OnnxWeightFinder {
     return Status();
   }
 
-  // Selects the blocks of one direction in the part that was added last. False
-  // if its shape is not that of such a part.
+  // Selects the blocks of one direction in the weight that was added last.
+  // Returns false if the shape of its tensor does not fit `part`.
   bool SelectDirection(int direction, int directions, const RecurrentPart& part,
                        const RecurrentOperator& op) {
     OnnxWeight* const weight = &weights_.back();

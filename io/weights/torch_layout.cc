@@ -192,8 +192,7 @@ Status PutInOrder(const WeightsFile& file, std::vector<Module>* modules) {
       if (ordered || numbered) continue;
       return AmbiguousError(
           file, a, b, role,
-          file.is_npz() ? "names sorted as text do not keep the modules' "
-                          "order"
+          file.is_npz() ? "names sorted as text do not keep the modules' order"
                         : "a safetensors file does not keep their order");
     }
   }
@@ -449,8 +448,8 @@ class TorchMatcher {
   }
 
  private:
-  // Sets module_ for the variable `role` of the layer. `first`: it is the
-  // layer's first.
+  // Sets module_ for the variable `role` of the layer. `first` is true for the
+  // layer's first variable.
   void ChooseModule(int node, const std::string& role, bool first) {
     const Layer::Kind kind = StepLayer(model_.layer(node)).kind;
     const bool attends = kind == Layer::Kind::kMultiHeadAttention;

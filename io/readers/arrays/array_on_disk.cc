@@ -21,8 +21,8 @@ Status ArrayOnDisk::Open(const std::string& path, const FileVersion& version,
   if (layout.fortran && layout.shape.rank() > 1) {
     return InvalidArgument(
         "%s: the elements of an example are apart in an array of Fortran "
-        "order; "
-        "save it by numpy.ascontiguousarray, or leave out \"in_memory\": false",
+        "order; save it by numpy.ascontiguousarray, or leave out "
+        "\"in_memory\": false",
         path.c_str());
   }
   auto opened = std::make_shared<ArrayOnDisk>();

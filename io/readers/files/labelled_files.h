@@ -90,7 +90,7 @@ Result<LabelledFiles> FilesOfCsv(const std::string& path,
                                  const std::string& column,
                                  const LabelledFilesOptions& options,
                                  const CsvOptions& table);
-// These files, without labels.
+// The files at `paths`, without labels.
 Result<LabelledFiles> FilesOfPaths(const MediaKind& kind,
                                    const std::vector<std::string>& paths);
 

@@ -50,8 +50,8 @@ class CsvReader {
   //
   // Makes the row of a record. *kept is false if the row is left out.
   Status MakeRow(const Fields& fields, int64_t line, Row* row, bool* kept);
-  // Changes the numbers of categories and classes in the pass's rows to those
-  // that MakeRow gives.
+  // Replaces the numbers of categories and classes in the rows of the pass by
+  // the numbers that MakeRow gives.
   void Renumber(float* cells, int32_t* labels) const;
   // The table without its rows.
   Table Describe() const;

@@ -274,7 +274,8 @@ bool ParsePoint(std::string_view field, float* value) {
   if (field.size() > 1 && field[0] == '+' && field[1] != '-') {
     field.remove_prefix(1);
   }
-  // An infinite number without the word for it is one that is too large.
+  // If the value is infinite, and the text has no word for that such as "inf",
+  // the number is too large.
   return ParseDecimal(field, value) &&
          (!std::isinf(*value) || std::isalpha(field.back()) != 0);
 }
