@@ -1,5 +1,5 @@
 // Environment: the interface through which ringlet reads the environment of the
-// process. Tests have their own.
+// process. Tests have implementations of their own.
 
 #ifndef RINGLET_NET_CLUSTER_ENVIRONMENT_H_
 #define RINGLET_NET_CLUSTER_ENVIRONMENT_H_

@@ -55,12 +55,13 @@ struct RingOptions {
   WireDtype wire_dtype = WireDtype::kFloat32;
   // Workers on one host use a local socket instead of TCP.
   bool local_sockets = true;
-  // They share memory if the system allows it, and the socket only wakes.
-  // RINGLET_SHM=0 forbids it too. Workers may differ in this option.
+  // Workers on one host share memory if the system allows it. The socket then
+  // only wakes the other worker. RINGLET_SHM=0 turns this off too. Workers may
+  // differ in this option.
   bool shared_memory = true;
   // The job's keys; null if there are none. With keys every connection by TCP
-  // is sealed, also of loopback addresses, and a worker needs one of the keys.
-  // Without, an address that is not loopback is refused.
+  // is sealed, also between loopback addresses, and a worker needs one of the
+  // keys. Without keys, an address that is not loopback is refused.
   std::shared_ptr<const JobKeys> keys;
   // "host:port" of a relay (net/relay). All workers then connect to it and
   // reach each other only through it, and none listens. Needs keys. Empty

@@ -160,8 +160,8 @@ Status ReadTask(const Json& task, std::string* type, int* index) {
   }
   const Json index_json = task["index"];
   if (!index_json) return Status();
-  // Above every possible count, so that any number gets the message of one
-  // that is too large.
+  // Above every possible count, so that any index above the count gets the
+  // message for an index that is too large.
   constexpr int kMaxIndex = 2000000000;
   if (index_json.is_string()) {
     *index = ParseDigits(index_json.text(), kMaxIndex);

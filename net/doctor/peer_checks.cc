@@ -55,7 +55,7 @@ std::string PortOf(const std::string& address) {
   return address.substr(address.rfind(':') + 1);
 }
 
-// It was not reached.
+// Adds the finding that `peer` was not reached.
 void AddNotReached(const PeerContext& self, int peer, const PeerReport& report,
                    Findings* out) {
   const std::string& address = self.addresses[static_cast<size_t>(peer)];

@@ -71,8 +71,9 @@ struct LaunchOptions {
   // files, and its exit code counts.
   bool end_together = false;
   double grace_seconds = 5;
-  // The grace of the other workers if it is shorter: after twice that time one
-  // of them may continue alone, and overwrite the results.
+  // The grace of the other workers, if it is shorter than grace_seconds. After
+  // twice this time one of the other workers may continue alone, and overwrite
+  // the results.
   double others_grace_seconds = 86400;
   double report_grace_seconds = 600;
   // The descriptors for the workers' lines. A slow reader slows the workers

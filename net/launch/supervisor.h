@@ -77,8 +77,9 @@ class Supervisor {
   // The part of a notice for a worker without a restart left, or "".
   std::string NoRestartText(int code) const;
   bool MayRestart(int worker, int code) const;
-  // `first` is the first worker with its work done, in a job where all end
-  // together. `has_exited` is true if its process has exited, too.
+  // Ends a job in which all workers end together. `first` is the first worker
+  // that has done its work. `has_exited` is true if the process of this worker
+  // has also exited.
   void FinishJob(int first, bool has_exited, Actions* actions);
   // The workers that are left, and have sent or not sent a report that their
   // work is done.

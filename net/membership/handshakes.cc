@@ -1,7 +1,8 @@
-// A worker has links with some or all others (topology.h). It dials the lower
-// ones of these, and the higher ones dial it. A link without an accepted
-// handshake has peer -1; a dialled link has its peer from the beginning. A
-// worker counts as present only when its link is up.
+// A worker has links with some or all other workers (topology.h). It dials the
+// linked workers with lower numbers. The linked workers with higher numbers
+// dial it. A link without an accepted handshake has peer -1; a dialled link has
+// its peer from the beginning. A worker counts as present only when its link is
+// up.
 
 #include "handshakes.h"
 

@@ -38,10 +38,10 @@ class MissingPeerReport {
   // The worker was connected, and is missing again.
   void MarkMissing(int peer, int64_t now);
   // Sets the worker that another worker misses; -1 if there is none.
-  // MissingText() names it only if it is not missing here too. If the wait is
-  // in vain, the workers give up one after another, and each is then missed by
-  // the rest. So the worker named last is replaced only after the new one was
-  // reported for a second.
+  // MissingText() names it only if it is not missing here too. If the wait
+  // fails, the workers give up one after another, and the remaining workers
+  // then miss each of them. So a newly reported worker replaces the previous
+  // one only after a second of reports.
   void SetMissedByOthers(int peer, int64_t now);
   // Sets the reason why the peer is missing, as far as it is known.
   void SetReason(int peer, const std::string& why) { peers_[peer].why = why; }
@@ -49,8 +49,8 @@ class MissingPeerReport {
   // The line that is due; empty if there is none. Unless `gives_up`, this
   // worker waits on while others compute.
   std::string DueLine(int64_t now, bool gives_up = true);
-  // Call it when all are connected: a line if DueLine returned one before, else
-  // "".
+  // Call it when all workers are connected. Returns a line if DueLine has
+  // returned one before, otherwise "".
   std::string CompletionLine(int64_t now) const;
   // A connection was refused here, or by a peer. Returns the line to print; ""
   // if the limits hold it back, or if `quiet`. MissingText() adds the last

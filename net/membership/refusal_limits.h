@@ -1,9 +1,9 @@
-// RefusalLimits: which refusals are reported.
+// RefusalLimits: decides which refusals are reported.
 //
 // Pure: time is an argument, in nanoseconds of a monotonic clock. The same
 // refusal is reported again after a minute at the earliest. At most kMax are
-// reported within a window of time, so a stranger cannot fill a log. The window
-// doubles after each window with as many.
+// reported within a window of time, so a stranger cannot fill a log. After a
+// window with kMax reports the next window is twice as long.
 
 #ifndef RINGLET_NET_MEMBERSHIP_REFUSAL_LIMITS_H_
 #define RINGLET_NET_MEMBERSHIP_REFUSAL_LIMITS_H_

@@ -3,11 +3,11 @@
 //
 // Pure. It owns the ring's members and generation, and which workers have left,
 // have ended or wait to join. The Session and its parts write each change here,
-// and read the result. A worker's rank is its number in the present view, and
-// only a frame of another ring is stale. A worker is named by its number in the
-// job's list. In an elastic ring the members of the view have the ranks 0, 1
-// and so on, in the order of their numbers. In other rings a worker's number is
-// its rank.
+// and read the result. A frame is stale if it is of another ring. Functions
+// take and return workers by their numbers in the job's list. The rank of a
+// worker is its number in the present view. In an elastic ring the members of
+// the view have the ranks 0, 1 and so on, in the order of their numbers. In
+// other rings a worker's number is its rank.
 
 #ifndef RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_
 #define RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_

@@ -33,11 +33,12 @@ class SessionEvents {
   void RecordView(int rank, const std::vector<int>& workers);
   void RecordLeave(int peer) { Send(Event("leave").Worker("left", peer)); }
   void RecordJoin() { Send(Event("join")); }
-  // A connection from this address was refused, within the RefusalLimits.
-  // `worker`: the number that it has given; -1 if there is none.
+  // Records that a connection from the address `from` was refused, if the
+  // RefusalLimits permit the event. `worker` is the number that the connection
+  // has given, or -1.
   void RecordRefused(int worker, const std::string& from, const char* reason,
                      int64_t now);
-  // This worker gives up.
+  // Records that this worker gives up.
   void RecordAbort(const char* reason);
   // Records the cause of the session's end: a loss that this worker has
   // detected, or a report of another one. Both events include what this worker
@@ -57,7 +58,7 @@ class SessionEvents {
                   const FailureDetector& detector, int64_t now);
 
  private:
-  // What the log has of a wait.
+  // A wait of which the log has an event.
   struct Wait {
     int peer = -1, last = -1;
     int64_t begin = 0;

@@ -1,7 +1,8 @@
 // SessionParts: what the parts of a session share.
 //
-// Views, Strangers, Handshakes and Withdrawals inherit it. The Session owns all
-// that it points to, and only the Session changes the state.
+// Views, Strangers, Handshakes and Withdrawals inherit SessionParts. The
+// Session owns every object that a member refers to, except the transport. Only
+// the Session changes *state_.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SESSION_PARTS_H_
 #define RINGLET_NET_MEMBERSHIP_SESSION_PARTS_H_

@@ -75,8 +75,8 @@ class Strangers : private SessionParts {
   };
   struct Rejection {
     int worker = -1;     // the peer's number, if it is known
-    bool final = false;  // it gets the code of the reason, and need not return
-    bool quiet = false;  // it is no worker: no line for the user
+    bool final = false;  // the peer gets the reason's code, and gives up
+    bool quiet = false;  // not a worker, so no line for the user
   };
 
   Strangers(const SessionParts& parts, Owner* owner)
@@ -92,8 +92,8 @@ class Strangers : private SessionParts {
   // A peer has refused this worker, which tries again.
   void PrintRefusedBy(int peer, const std::string& text, int64_t now);
 
-  // These reject a link. They call OnCannotForm if this worker's wait is in
-  // vain too.
+  // RefuseOther and RefuseVersion reject a link. They also call OnCannotForm if
+  // the reason shows that the ring of this worker cannot form.
   void RefuseOther(FramedLink* link, const Identity& peer, const Status& why,
                    int64_t now);
   void RefuseVersion(FramedLink* link, const Status& why, int64_t now);

@@ -64,8 +64,8 @@ class ViewAgreement {
     uint32_t count = 1;  // the least count of its first proposal
     // The time from which a view without some workers is proposed.
     int64_t partial_view_at = 0;
-    // Mask of the workers that may still come, if it is known that all others
-    // have ended; zero if not known.
+    // Mask of the workers that may still take part, if all other workers are
+    // known to have ended; zero if this is not known.
     uint64_t awaited_mask = 0;
     int64_t quiet = 0;  // a proposal waits for it, at most eight times
     int64_t timeout = 0;

@@ -2,8 +2,8 @@
 //
 // It owns this worker's own reason, and which workers have it. The Session
 // gives it kWithdraw frames, and in a withdrawing session the links that have
-// connected and all greetings. A reason is sent until every worker has it. It
-// ends the wait only of workers that form their first ring.
+// connected and all greetings. A reason is sent until every worker has it. A
+// reason ends the wait of a worker only while this worker forms its first ring.
 
 #ifndef RINGLET_NET_MEMBERSHIP_WITHDRAWALS_H_
 #define RINGLET_NET_MEMBERSHIP_WITHDRAWALS_H_

@@ -23,8 +23,7 @@ Status CheckKeys(const RingOptions& options,
         "make one (ringlet keygen --out job.key), copy it to every worker and "
         "set RINGLET_KEY_FILE=job.key or strategy.key_file; or, if no other "
         "machine can reach the network, say so: --insecure, strategy.insecure "
-        "or "
-        "RINGLET_INSECURE=1",
+        "or RINGLET_INSECURE=1",
         r, options.addresses[r].c_str());
   }
   return Status();

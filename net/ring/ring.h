@@ -189,7 +189,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
   const RingOptions options_;
-  uint32_t generation_ = 1;      // proposed to the others
+  uint32_t generation_ = 1;      // this worker proposes it
   uint64_t remaining_mask_ = 0;  // Session::remaining_workers of the last ring
   // The worker of each rank; of the net thread until running_.
   std::vector<int> workers_;
@@ -210,7 +210,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   bool running_ = false, closed_ = false, delivered_ = false;
   std::deque<std::string> notices_;  // the training thread prints them
   WaitChain waiting_;                // the last answer of RingNode::CurrentWait
-  bool requested_ = false;           // waiting_ is requested and not answered
+  bool requested_ = false;           // requested; not yet in waiting_
 };
 
 }  // namespace ringlet

@@ -100,7 +100,7 @@ class RingNode final : private Transport,
   const std::vector<Address> hosts_;
   const uint64_t cluster_hash_;
   Loop* const loop_;
-  const bool shares_;  // memory with those on this host
+  const bool shares_;  // shares memory with workers on this host
   Owner* const owner_;
   UvHandles handles_;
   // The lookup of each worker's name; null if there is none.
@@ -111,7 +111,7 @@ class RingNode final : private Transport,
   uv_timer_t timer_;
   uv_idle_t turn_idle_;
   uv_idle_t admit_idle_;      // admits more connections in the next turn
-  bool initialized_ = false;  // the three handles are
+  bool initialized_ = false;  // timer_, turn_idle_ and admit_idle_ are
   bool withdraws_ = false;
   int admits_left_;  // connections that may still be accepted in this turn
   SeenGreetings answered_;

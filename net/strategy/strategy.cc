@@ -54,8 +54,7 @@ Status CheckOptions(const StrategyOptions& strategy) {
       options.implementation == CommunicationImplementation::kMpi) {
     return InvalidArgument(
         "min_workers with implementation MPI: its workers are the same from "
-        "the "
-        "start to the end: leave one of them out");
+        "the start to the end: leave one of them out");
   }
   const bool local = strategy.local.enabled();
   if ((local || ReductionOf(strategy) == Reduction::kExact) &&
@@ -87,8 +86,7 @@ Status CheckOptions(const StrategyOptions& strategy) {
       if (options.wire_dtype == WireDtype::kFloat32) break;
       return InvalidArgument(
           "wire dtype %s with implementation MPI, which moves float32: use "
-          "AUTO "
-          "or RING",
+          "AUTO or RING",
           WireDtypeName(options.wire_dtype));
     case CommunicationImplementation::kNccl:
       return InvalidArgument(

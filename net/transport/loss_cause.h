@@ -16,7 +16,7 @@ enum class LossCause : uint8_t {
   kLeft,         // it sent a goodbye while others still need it
   kProtocol,     // it sent an invalid frame
   kSelfStalled,  // this worker itself did not run for longer than T
-  kIsolated,     // this worker itself has heard none of the others for T
+  kIsolated,     // this worker has heard no other worker for T
 };
 const char* LossCauseName(LossCause cause);
 

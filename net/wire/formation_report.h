@@ -18,7 +18,7 @@ namespace ringlet {
 struct FormationReport {
   int level = 0;
   int missing = -1;         // a rank that the sender waits for, if known
-  uint32_t generation = 0;  // the greatest proposed one that it has heard of
+  uint32_t generation = 0;  // the greatest proposal that the sender knows
   // True if the level is lower than in the last report; `why` is the reason.
   bool lowered = false;
   AbortNotice why;

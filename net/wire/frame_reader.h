@@ -88,7 +88,7 @@ class FrameReader {
   }
 
  private:
-  // Bytes of a read while it is only known that a frame follows.
+  // The bytes of a read while the length of the next frame is not known.
   static constexpr size_t kShortRead = kFrameHeaderBytes + kEagerBytes;
   static constexpr size_t kBufferBytes = kFrameHeaderBytes + kSegmentBytes;
 
