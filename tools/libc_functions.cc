@@ -17,8 +17,8 @@ const char* ringlet_dcgettext(const char*, const char* message, int) {
 
 void ringlet_do_nothing() {}
 
-// Letters are those of ASCII. glibc's have a variant for each instruction set
-// of x86-64: 20 kB.
+// Compares without regard to case, for letters of ASCII. glibc's functions have
+// a variant for each instruction set of x86-64, which takes 20 kB.
 static int Compare(const char* a, const char* b, size_t count) {
   const auto small = [](char c) {
     return c >= 'A' && c <= 'Z' ? c + ('a' - 'A')

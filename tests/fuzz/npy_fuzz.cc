@@ -1,5 +1,5 @@
-// Fuzz entry: any bytes as an NPY file, x and y alike, and as a header that may
-// have a field of the name x.
+// Fuzz entry: reads any bytes as the NPY file of both x and y, and as a header
+// that may have a field named "x".
 
 #include <string>
 #include <vector>

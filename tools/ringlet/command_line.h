@@ -48,7 +48,7 @@ class CommandLine {
   // command ends with exit code *code (0 after help, 2 for a wrong line).
   bool Parse(const std::vector<std::string>& line, size_t min_arguments,
              size_t max_arguments, int* code);
-  // As Parse, but prints nothing. False for help too.
+  // As Parse, but prints nothing. Also returns false for --help.
   bool Accepts(const std::vector<std::string>& line, size_t min_arguments,
                size_t max_arguments) {
     return ParseAll(line, min_arguments, max_arguments).ok() && !help_;

@@ -21,7 +21,7 @@
 namespace ringlet {
 namespace {
 
-// The thread that cJSON took memory on last while it parses.
+// The thread on which cJSON last allocated memory during a parse.
 std::atomic<std::thread::id> parser;
 std::atomic<int> overlaps{0}, allocations{0};
 

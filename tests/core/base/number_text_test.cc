@@ -213,7 +213,7 @@ TEST(NumberTextTest, ParseDecimal_OddTexts_EqualsFromChars) {
   EXPECT_EQ(value, HUGE_VALF);
 }
 
-// Germany writes 0,5.
+// In Germany the decimal point is a comma: 0,5.
 TEST(NumberTextTest, Text_LocaleHasADecimalComma_HasAPoint) {
   const char* found = nullptr;
   for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"}) {

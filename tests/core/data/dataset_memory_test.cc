@@ -85,7 +85,7 @@ TEST(ShuffleBlocks, ExampleAt_AnySizes_IsAPermutationOfWholeBlocks) {
               << memory << " " << bytes << " " << n;
         }
         if (!blocks.divides(n)) continue;
-        // A group has so few stretches of consecutive examples.
+        // A group has only few stretches of consecutive examples.
         for (int64_t first = 0; first < n; first += group) {
           std::set<int64_t> group_examples(
               order.begin() + first,

@@ -463,9 +463,9 @@ TEST(ElasticTest, Joiner_DonorLostAfterTheTransfer_HasTheWholeState) {
   testing::internal::GetCapturedStderr();
 }
 
-// Lives of one worker, drawn by `seed`: it dies in any call, and is started
-// again, `deaths` times. Some lives join with a wrong setting. Returns the fit
-// of its last life.
+// Runs one worker, which ends in a random call and is started again, `deaths`
+// times. `seed` decides the calls. Some of its processes join with a wrong
+// setting. Returns the fit of the last process.
 ElasticRun LiveToTheEnd(ElasticJob* job, int worker, unsigned seed,
                         int deaths) {
   std::mt19937 random(seed);

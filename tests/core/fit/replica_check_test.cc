@@ -254,9 +254,9 @@ TEST(ReplicaCheckTest, OtherWeights_OnOneRank_AreFound) {
 }
 
 // The machine of worker 2 computes wrong from step 30 on. The worker ends and
-// is started again, while the others train on. Its first life costs them the
-// steps since the last check. The check that begins each later view finds it
-// before its first step.
+// is started again, while the other workers continue. Its first process costs
+// the job the steps since the last check. Later, the check at the begin of each
+// view finds the faulty worker before it makes a step.
 TEST(ReplicaCheckTest, FaultyWorker_Restarted_ContributesNothing) {
   ElasticJob job;
   for (int w = 0; w < 3; ++w) job.Arrive(w);

@@ -59,7 +59,8 @@ TEST(LayersTest, Gradients_SmoothLayers_AgreeWithFiniteDifferences) {
   }
 }
 
-// Away from kinks: values are multiples of 1/4 plus an offset of their own.
+// At a kink the gradient is defined: it is 0 for ReLU at 0, and the first of
+// several equal maxima gets it.
 TEST(LayersTest, Gradients_KinkedLayers_AreExact) {
   OpRunner relu(ReLU(), {{6}});
   const OpRun run =

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Worker 0, the chief, is lost after so many steps.
+// Trains as worker 0, the chief, which is lost after `steps` steps.
 void TrainUntilLost(ElasticJob* job, const std::string& folder, int64_t steps,
                     const std::shared_ptr<StepWatcher>& more = nullptr) {
   ElasticCollective collective(job, 0);
@@ -159,8 +159,8 @@ TEST(BackupTest, NextChief_ItsFolderIsHeld_TakesPart) {
   EXPECT_EQ(joined.chief_steps, kSteps - 4);
 }
 
-// The chief is lost while it gives the others the state of its backup: they
-// never train on with a mix.
+// The chief is lost while it sends the state of its backup to the other
+// workers. They must never train with a mixed state.
 TEST(BackupTest, Restore_ChiefLostInAnyCall_LeavesNoMixedState) {
   TempFolder saved(TempFolder::InMemory());
   TrainAlone(saved.path(), 8);

@@ -83,7 +83,7 @@ TEST(PosixFileSystemTest, Folders_MadeAndListed_HaveTheirNames) {
   EXPECT_EQ(files->Rename(folder / "no", folder / "x").code(), Code::kNotFound);
 }
 
-TEST(PosixFileSystemTest, LockDirectory_AlreadyLocked_IsRefused) {
+TEST(PosixFileSystemTest, LockFolder_AlreadyLocked_IsRefused) {
   TempFolder folder;
   std::unique_ptr<HeldLock> first, second;
   ASSERT_OK(files->LockFolder(folder.path(), &first));
@@ -284,7 +284,7 @@ TEST(AtomicFileTest, Open_TemporaryOfAnotherUser_WritesBesideIt) {
 }
 
 // A user that can open the file could lock it.
-TEST(PosixFileSystemTest, LockDirectory_UsualUmask_NoOtherUserCanOpenTheLock) {
+TEST(PosixFileSystemTest, LockFolder_UsualUmask_NoOtherUserCanOpenTheLock) {
   const mode_t before = umask(022);
   TempFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);

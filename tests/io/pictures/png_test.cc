@@ -162,7 +162,7 @@ TEST(PngTest, Decode_EveryTypeAndDepth_HasSamplesOfFile) {
   EXPECT_EQ(files, 15 * 5 * 4);
 }
 
-// The plan of a training counts them.
+// The memory plan of a training counts the bytes that decoding needs.
 TEST(PngTest, Size_RgbaOf16Bits_HasTheMemoryOfItsDecoding) {
   std::mt19937 random(1);
   const PngImage image =

@@ -49,7 +49,7 @@ OnPath* TheOnPath() {
 
 }  // namespace
 
-// Before the C library's, also for libuv.
+// Replaces the C library's function connect, also for libuv.
 extern "C" __attribute__((visibility("default"))) int connect(
     int fd, const sockaddr* address, socklen_t bytes) {
   sockaddr_in to = {};

@@ -18,13 +18,14 @@ class SimDisk final : public SimulatedFileSystem {
  public:
   explicit SimDisk(Network* network) : network_(*network) {}
 
-  // The process of the operations that follow.
+  // Sets the process that makes the operations that follow.
   void UsedBy(SimCollective* process) { process_ = process; }
   void SlowUntil(int64_t time) { slow_until_ = std::max(slow_until_, time); }
-  // Before its process ends: a write that is under way is done by half, and
-  // nothing happens any more.
+  // Call it before the process ends. A write that is under way is done by half,
+  // and later operations do nothing.
   void Halt() { HaltAfter(0); }
-  // After that, in which nothing or what was not synced was lost.
+  // Call it after the process has ended. With `power_cut` all bytes that were
+  // not synced are lost, otherwise none.
   void Ended(bool power_cut) {
     if (power_cut) {
       CutPower(static_cast<uint64_t>(network_.Random(INT64_MAX)));

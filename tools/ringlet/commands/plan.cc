@@ -147,7 +147,7 @@ uint64_t BytesOfOtherReplicas(const Model& model, int64_t replicas) {
 uint64_t BytesOfData(const std::string& path, const RunConfig& config) {
   uint64_t train = 0, validation = 0;
   DataConfig validating = config.validation;
-  // In training, too, they are encoded as the training data.
+  // Training also encodes the validation data as the training data.
   validating.table.categorical = config.train.table.categorical;
   validating.table.missing = config.train.table.missing;
   validating.table.missing_by_column = config.train.table.missing_by_column;

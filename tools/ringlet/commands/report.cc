@@ -37,7 +37,7 @@ Examples: ringlet report run/ -o report.html
 
 constexpr size_t kMaxFiles = 4096;
 
-// What the arguments name.
+// The files that the arguments name.
 struct Inputs {
   std::vector<std::string> tables, models, runs;
   // The first time and the path.

@@ -274,7 +274,7 @@ void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
 }
 
 // Takes the examples of validation from the training data, since data.train has
-// the field `key`. `makes`: its verb, for messages.
+// the field `key`. `makes` is the verb of this field in messages.
 void DivideTraining(const std::string& key, const std::string& makes,
                     FieldReader* fields, const DataConfig& train,
                     DataConfig* validation) {

@@ -21,12 +21,13 @@ struct TimeseriesConfig {
   std::string group;  // a file, or a CSV's column, "" without groups
   // The groups of the validation data.
   std::vector<std::string> validation_groups;
-  // True: the rows of these groups; false, for training: all others.
+  // If true, takes the rows of validation_groups. If false, for training, takes
+  // all other rows.
   bool is_validation = false;
   // The windows of the model's training, if its file has them.
   std::optional<TimeseriesOptions> trained;
   bool trained_in_groups = false;
-  bool is_given = true;  // if false, the windows are the training's
+  bool is_given = true;  // if false, windows are as in training
 
   bool empty() const { return options.sequence_length == 0; }
   // True if the model was trained on targets that are values of x.

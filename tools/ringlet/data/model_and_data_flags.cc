@@ -332,7 +332,7 @@ Status ModelAndDataFlags::OpenModel(const std::string& model_path,
     RINGLET_RETURN_IF_ERROR(CheckScale(*trained_on));
     MatchData(*trained_on, &choice->data);
   }
-  // A RUN.json names its own.
+  // A RUN.json names its own column of weights.
   choice->data.table.weights_as_in_training = labels_ && !data_.csv.empty();
   return Status();
 }

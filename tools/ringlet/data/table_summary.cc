@@ -40,7 +40,8 @@ Status ReadBeginning(const std::string& path, const CsvDialect& dialect,
   return Status();
 }
 
-// The comma is tried after the others but the blank: it may be a decimal point.
+// The comma is tried after the other separators except the blank, since a comma
+// may be a decimal point.
 Status ChooseDialect(const std::string& path, CsvDialect* dialect) {
   std::vector<std::vector<std::string>> records;
   for (const char separator : {';', '\t', '|', ',', ' '}) {

@@ -147,7 +147,8 @@ class HoverText {
   explicit HoverText(const LineChart& chart)
       : chart_(chart), next_(chart.lines.size()) {}
 
-  // Those of the columns that begin before `end` and are not yet shown.
+  // Returns the values of the columns that begin before `end` and are not yet
+  // shown.
   std::string Next(double end, bool is_last) {
     std::string values;
     Extent x;

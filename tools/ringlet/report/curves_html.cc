@@ -10,7 +10,8 @@ namespace {
 
 constexpr char kValidation[] = "val_";
 
-// The place of a metric's chart among the others.
+// A smaller number for a metric with an earlier chart: loss, metrics, learning
+// rate.
 int PlaceOf(const std::string& metric) {
   return metric == "loss" ? 0 : metric == "learning_rate" ? 2 : 1;
 }

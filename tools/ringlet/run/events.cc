@@ -29,7 +29,7 @@ std::string HeadOf(const std::string& path) {
   return read ? std::string(head, got) : "";
 }
 
-// Reads the file after the one before it, if that exists.
+// Reads the older file `path`.1, if there is one, and then the file `path`.
 Status ReadEventLog(const std::string& path, EventLogContent* log) {
   RINGLET_RETURN_IF_ERROR(CheckNotTrail(path));
   std::string bytes, before;

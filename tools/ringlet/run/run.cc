@@ -95,7 +95,8 @@ void InitFlags::Add(CommandLine* flags, const char* help) {
 Status InitFlags::ChooseNewest() {
   const bool is_folder = IsFolder(path);
   if (!is_folder && (IsFile(path) || !HasPathFields(path))) return Status();
-  // Each of the other files then has a part of the weights.
+  // If the folder has an index, each of its other files has a part of the
+  // weights.
   const std::string index =
       path + (EndsWith(path, "/") ? "" : "/") + "model.safetensors.index.json";
   if (is_folder && IsFile(index)) {

@@ -14,7 +14,7 @@ namespace ringlet {
 Status CopyStandardInput(DataConfig* data);
 
 // An error if several workers would each read a part of one standard input.
-// With the policy "off" each has its own.
+// With the policy "off" each worker has a standard input of its own.
 Status CheckStandardInput(const DataConfig& data, int workers);
 
 }  // namespace ringlet

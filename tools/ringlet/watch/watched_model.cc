@@ -87,8 +87,8 @@ bool IsBackupName(const std::string& name, const std::string& begin) {
              std::string::npos;
 }
 
-// Keeps the files that the data has, which leaves out those that it cannot
-// read.
+// Removes from *files the files that are not in `data`, since `data` leaves out
+// the files that cannot be read.
 void KeepFilesOf(const Dataset& data, const std::string& folder,
                  std::vector<WatchedFile>* files) {
   const Source& source = *data.source();
