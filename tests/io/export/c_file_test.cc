@@ -182,7 +182,7 @@ TEST(CFileTest, Dot_ShortRows_AreNormalizedAsInTraining) {
   if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
   TempFolder folder;
   Functional model;
-  const Node x = model.Add(Input({1, 2}));
+  const int x = model.Add(Input({1, 2}));
   model.Outputs({model.Add(Dot({2, 2}, /*normalize=*/true), {x, x})});
   CompileOne(&model);
   ASSERT_OK(ExportC(&model, folder / "model.c"));
