@@ -131,22 +131,22 @@ std::string Encode(const CInterface& c, const char* wrong) {
 }
 
 std::string TrainDeclarations(const CInterface& c) {
-  return "/* One example of a step, with its " +
+  return "/* Takes one example of a step, with its " +
          std::string(c.takes_classes ? "class" : "targets") +
-         " y; the last one updates the weights. *loss, unless 0,\n   becomes "
-         "its loss. Returns 0, or 1 for a class that is not one. */\n" +
+         " y. The step's last example updates\n   the weights. *loss, unless "
+         "loss is 0, becomes the example's loss. Returns 0,\n   or 1 for a "
+         "number that is not a class. */\n" +
          TrainSignature(c) +
-         ";\n/* The next steps have so many examples, at most " +
+         ";\n/* Sets the number of examples of the next steps, from 1 to " +
          std::to_string(c.batch) +
-         ", as they have without a call.\n   Examples since "
-         "the last update are dropped. Returns 0, or 1 for another number. "
-         "*/\nint " +
+         ", which it is\n   without a call. Drops the examples since the last "
+         "update. Returns 0, or 1 for\n   another number. */\nint " +
          c.name +
-         "_begin(int examples);\n/* The state, after an update, as the " +
+         "_begin(int examples);\n/* Writes the state of the last update as "
+         "the " +
          std::to_string(c.state_bytes) +
-         " bytes of a safetensors file; and back.\n"
-         "   Returns 0, 1 for another model's state or 2 for a damaged one. "
-         "*/\nvoid " +
+         " bytes of a safetensors\n   file, or reads it. Returns 0, 1 for "
+         "another model's state, or 2 for damaged bytes. */\nvoid " +
          c.name + "_save(unsigned char* bytes);\nint " + c.name +
          "_load(const unsigned char* bytes, int count);\n";
 }
