@@ -24,7 +24,7 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
   const bool resumed = offset_ >= 0;
   Status own_status;
   if (collective->rank() == 0) {
-    own_status = OpenOwn(collective, append, in_memory, rows);
+    own_status = OpenOwn(collective->worker(), append, in_memory, rows);
     if (!own_status.ok()) Close(/*keep_rows=*/true);
     if (!own_status.ok() && resumed && in_memory && collective->elastic()) {
       own_status = CloseAndCountRows(own_status);
@@ -54,20 +54,15 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
   return Status();
 }
 
-std::string RowFile::PathBeside(int worker) const {
-  std::string path = filename_;
-  const size_t name = path.size() - FileNameOf(path).size();
-  const size_t dot = std::min(path.rfind('.'), path.size());
-  return path.insert(dot > name ? dot : path.size(),
-                     ".worker-" + std::to_string(worker));
-}
-
-Status RowFile::OpenOwn(Collective* collective, bool append, bool in_memory,
+Status RowFile::OpenOwn(int worker, bool append, bool in_memory,
                         const std::string& last) {
   if (path_.empty()) path_ = filename_;
   Status opened = writer_.Open(path_);
   if (opened.code() == Code::kAlreadyExists && path_ == filename_) {
-    path_ = PathBeside(collective->worker());
+    const size_t name = path_.size() - FileNameOf(path_).size();
+    const size_t dot = std::min(path_.rfind('.'), path_.size());
+    path_.insert(dot > name ? dot : path_.size(),
+                 ".worker-" + std::to_string(worker));
     Notice("note: %s: another process writes %s; this one writes %s", callback_,
            filename_.c_str(), path_.c_str());
     opened = writer_.Open(path_);
@@ -82,9 +77,8 @@ Status RowFile::OpenOwn(Collective* collective, bool append, bool in_memory,
     return Status();
   }
   if (offset_ >= 0) {
-    return Continue(
-        size, OffsetBelongsToThisFile(size, append, in_memory, *collective),
-        last);
+    return Continue(size, OffsetBelongsToThisFile(size, append, in_memory),
+                    last);
   }
   if (!append) return CutTo(0);
   offset_ = size;
@@ -97,13 +91,10 @@ Status RowFile::OpenOwn(Collective* collective, bool append, bool in_memory,
 
 // True if offset_ was counted in this file. In an elastic job it may be from
 // the file of another chief, on another disk.
-bool RowFile::OffsetBelongsToThisFile(int64_t size, bool append, bool in_memory,
-                                      const Collective& collective) const {
-  // If the offset of a backup is 0, no row identifies the file. The run emptied
-  // it or found it empty, unless it wrote a file beside it.
-  const bool is_sole_file = path_ == filename_ && !collective.elastic() &&
-                            !IsFile(PathBeside(collective.worker()));
-  if (!in_memory && (offset_ > 0 || !append || is_sole_file)) return true;
+bool RowFile::OffsetBelongsToThisFile(int64_t size, bool append,
+                                      bool in_memory) const {
+  // If the offset of a backup is 0, no row identifies the file.
+  if (!in_memory && (offset_ > 0 || !append)) return true;
   if (offset_ != run_start_.offset) return false;
   // Either the run emptied the file at its start, or nothing would be cut, or
   // it is the file of the lost writer.

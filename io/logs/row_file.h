@@ -121,13 +121,9 @@ class RowFile {
     int64_t offset = -1;  // -1 if there is none
     int64_t file = 0;     // File::Identity of rank 0's file
   };
-  Status OpenOwn(Collective* collective, bool append, bool in_memory,
+  Status OpenOwn(int worker, bool append, bool in_memory,
                  const std::string& last);
-  // The file beside the log, which a worker writes while another process has
-  // the lock.
-  std::string PathBeside(int worker) const;
-  bool OffsetBelongsToThisFile(int64_t size, bool append, bool in_memory,
-                               const Collective& collective) const;
+  bool OffsetBelongsToThisFile(int64_t size, bool append, bool in_memory) const;
   Status Continue(int64_t size, bool is_own, const std::string& last);
   Status CutTo(int64_t end) {
     RINGLET_RETURN_IF_ERROR(writer_.CutTo(end));

@@ -182,7 +182,6 @@ TEST(RowFileTest, Resume_AppendWithABackupOfByteZero_CutsNothing) {
     TempFolder folder;
     const std::string path = folder / "log.csv";
     WriteWhole(path, old);
-    WriteWhole(folder / "log.worker-0.csv", "head\n0,1\n");
     SoloCollective solo;
     RowFile file("some_logger", path);
     std::vector<StateSpan> spans;
