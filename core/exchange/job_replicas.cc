@@ -50,7 +50,7 @@ Status JobReplicas::Agree(Collective* collective, const JoiningMembers& joining,
   assignment_ = ReplicaAssignment(workers, count_);
   assigned_by_speed_ = measures_soon_ = false;
   if (owned) {
-    RINGLET_RETURN_IF_ERROR(AssignOwn(workers_by_rank));
+    RINGLET_RETURN_IF_ERROR(AssignOwn(collective));
   } else if (collective->elastic()) {
     RINGLET_RETURN_IF_ERROR(AssignByTime(collective, std::move(workers_by_rank),
                                          std::move(nanos_by_rank)));
@@ -80,8 +80,12 @@ Status JobReplicas::AssignByTime(Collective* collective,
   return Status();
 }
 
-Status JobReplicas::AssignOwn(const std::vector<int64_t>& numbers) {
-  for (const int64_t worker : numbers) {
+Status JobReplicas::AssignOwn(Collective* collective) {
+  std::vector<int64_t> workers(static_cast<size_t>(collective->size()));
+  const int64_t own_worker = collective->worker();
+  RINGLET_RETURN_IF_ERROR(AllGatherNumbers(
+      collective, &own_worker, sizeof(own_worker), 1, workers.data()));
+  for (const int64_t worker : workers) {
     if (worker >= 0 && worker < count_) continue;
     return InvalidArgument(
         "replicas: %d, but worker %" PRId64
@@ -90,7 +94,7 @@ Status JobReplicas::AssignOwn(const std::vector<int64_t>& numbers) {
         count_, worker);
   }
   assignment_ =
-      ReplicaAssignment::FixedPerRank({numbers.begin(), numbers.end()});
+      ReplicaAssignment::FixedPerRank({workers.begin(), workers.end()});
   return Status();
 }
 

@@ -59,7 +59,7 @@ class JobReplicas {
   // measured time.
   Status AssignByTime(Collective* collective, std::vector<int64_t> numbers,
                       std::vector<int64_t> nanos);
-  Status AssignOwn(const std::vector<int64_t>& numbers);
+  Status AssignOwn(Collective* collective);
 
   int count_ = 1;
   ReplicaAssignment assignment_;
