@@ -170,10 +170,8 @@ Status LoadWatchState(FileSystem* files, const std::string& path,
   }
   RINGLET_RETURN_IF_ERROR(ReadWatchKeys(file, kWatchFreshName, &loaded.fresh));
   RINGLET_RETURN_IF_ERROR(ReadWatchKeys(file, kWatchSeenName, &loaded.seen));
-  // Files of older versions have no such entry. Their first round installed a
-  // model, unless its loss was not finite.
-  const std::string model = WatchEntry(file, kWatchModelKey);
-  loaded.has_model = model.empty() ? !loaded.seen.empty() : model == "1";
+  // Files of older versions have no such entry.
+  loaded.has_model = WatchEntry(file, kWatchModelKey) == "1";
   if (loaded.is_open == loaded.fresh.empty()) {
     return Corruption("%s: its round is neither open nor closed", path.c_str());
   }
