@@ -12,7 +12,7 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kMaxProcesses = 4, kMaxMissing = 8;
+constexpr size_t kMaxProcesses = 4, kMaxMissing = 8, kMaxRefusals = 8;
 
 // The records of one process of a worker.
 using ProcessRecords = std::vector<const EventRecord*>;
@@ -129,7 +129,12 @@ std::string WorkerText(const EventLogContent& log) {
   for (const EventRecord& record : log.records) {
     if (record.is("refused")) refusals[record.peer] = &record;
   }
+  size_t lines = 0;
   for (const auto& [peer, record] : refusals) {
+    if (++lines > kMaxRefusals) {
+      out += "  more workers were refused\n";
+      break;
+    }
     const std::string name = peer < 0 ? "a connection" : WorkerName(peer);
     out += FormatText("  %s  refused %s: %s\n", TimeText(record->wall).c_str(),
                       name.c_str(), record->text.c_str());

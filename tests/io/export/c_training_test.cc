@@ -533,7 +533,7 @@ TEST(CTrainingFileTest, Export_WhatCDoesNotTrain_IsRefusedByName) {
   };
   expect_layer(LayerNormalization().Trainable(false).Name("it"),
                "has no gradient");
-  expect_layer(SeparableConv2D(3, 3).Name("it"), "is depthwise");
+  expect_layer(SeparableConv2D(3, 3).Name("it"), "has a depthwise part");
   expect_layer(
       DepthwiseConv2D(3).DepthMultiplier(2).Trainable(false).Name("it"),
       "has a depth_multiplier");
