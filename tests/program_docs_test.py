@@ -27,7 +27,7 @@ def check_flags():
     manual = (SOURCE / "tools/ringlet/ringlet.1").read_text()
     completion = SOURCE / "tools/ringlet/ringlet.bash"
     for command in commands():
-        flags = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)",
+        flags = set(re.findall(r"^  (?:-\w, )?(--[a-z0-9-]+)",
                                run(command, "--help").stdout, re.M))
         flags |= {"--help"}
         section = re.search(rf'^\.SS "ringlet {command} .*?(?=^\.S[SH])',

@@ -7,7 +7,7 @@ _ringlet() {
              --batch-size --threads --help'
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
-             --recompute --no-shuffle --init --init-layout --by-name --skip-mismatch --save
+             --recompute --mixed-bfloat16 --no-shuffle --init --init-layout --by-name --skip-mismatch --save
              --no-save --log-steps --log-digests --log-examples --events --no-events
              --continue-with --shrink --sealed --insecure --status --watch
              --round-examples --round-minutes --replay --scan-seconds --help'
@@ -19,9 +19,9 @@ _ringlet() {
     [top]='--once --help'
     [relay]='--connections --help'
     [init]='--label --out --help'
-    [doctor]='--batch-size --threads --recompute --save --no-save --shrink --insecure --json --help'
-    [plan]='--batch-size --threads --recompute --limit --workers --link --latency --step-time --json --help'
-    [verify]='--steps --expect --verbose --batch-size --threads --recompute
+    [doctor]='--batch-size --threads --recompute --mixed-bfloat16 --save --no-save --shrink --insecure --json --help'
+    [plan]='--batch-size --threads --recompute --mixed-bfloat16 --limit --workers --link --latency --step-time --json --help'
+    [verify]='--steps --expect --verbose --batch-size --threads --recompute --mixed-bfloat16
               --seed --no-shuffle --help'
     [audit]='--help'
     [summary]='--help'

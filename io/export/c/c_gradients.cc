@@ -325,8 +325,9 @@ void CModel::PoolGradient() {
 std::string CModel::ExactnessComment() const {
   std::string others;
   const auto add = [&](const Layer& layer, const char* what) {
-    others += FormatText("     layer '%s' (%s) %s\n", layer.name.c_str(),
-                         ClassName(layer), what);
+    others +=
+        FormatText("     layer '%s' (%s) %s\n", ForComment(layer.name).c_str(),
+                   ClassName(layer), what);
   };
   for (const Primitive& p : lowering_.primitives) {
     if (p.kind == Kind::kIdentity &&

@@ -704,6 +704,11 @@ constexpr struct {
 
 }  // namespace
 
+std::string ForComment(std::string name) {
+  std::replace(name.begin(), name.end(), '*', '_');
+  return name;
+}
+
 std::string CNumber(float value) {
   const std::string text = ShortestText(value);
   return text + (text.find_first_of(".e") == std::string::npos ? ".f" : "f");

@@ -32,6 +32,8 @@ static_assert(kCMergePRelu == static_cast<int>(Merge::kAverage));
 
 // A constant: "0.5f".
 std::string CNumber(float value);
+// `name` without a "*", which could end a comment.
+std::string ForComment(std::string name);
 // `bytes` as a string: "a\"b".
 std::string CString(const std::string& bytes);
 

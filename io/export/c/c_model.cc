@@ -18,6 +18,16 @@
 namespace ringlet {
 namespace {
 
+// A product and the sum after it are not fused. gcc 12 fuses neighbours with a
+// sum and a difference whatever -ffp-contract says.
+const char kExactSums[] = R"(#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize "no-tree-slp-vectorize"
+#endif
+
+)";
+
 // Elements of one array, so that an int can count its bytes.
 constexpr int kMax = INT32_MAX / static_cast<int>(sizeof(float));
 
@@ -285,7 +295,8 @@ std::string CModel::Comment() const {
          "-mfloat-abi=hard -std=c99 -O2\n"
          "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n" +
          (inexact_ != nullptr || !Trains() ? "#include <math.h>\n\n" : "") +
-         (Trains() ? training_->Includes() : "") + CDeclarations(interface_);
+         (Trains() ? training_->Includes() : "") + kExactSums +
+         CDeclarations(interface_);
 }
 
 std::string CModel::BuffersText() const {

@@ -304,7 +304,7 @@ std::string CTraining::Comment() const {
       o.name(), ShortestText(o.learning_rate.initial).c_str(),
       loss.class_name(), static_cast<long long>(batch));
   for (const Variable* v : variables) {
-    text += "     " + v->path + " " + v->shape.ToString() + "\n";
+    text += "     " + ForComment(v->path) + " " + v->shape.ToString() + "\n";
   }
   return text;
 }
@@ -318,9 +318,6 @@ std::string CTraining::Includes() const {
 #endif
 #if FLT_EVAL_METHOD != 0
 #error "floats would have other digits; on x86 give -msse2 -mfpmath=sse"
-#endif
-#ifdef __clang__
-#pragma STDC FP_CONTRACT OFF
 #endif
 
 )";

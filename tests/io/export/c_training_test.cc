@@ -31,22 +31,26 @@ const char* const kCcCommand =
 // The compiler's flag for fused multiply-adds. Without it the C file computes
 // them with doubles.
 #if defined(__x86_64__)
-const char kFused[] = "-mfma";
+const char kFused[] = "-mfma ";
 #else
 const char kFused[] = "";
 #endif
 
 // A C file as a library of this process. Undefined behaviour ends it.
+// How a library is compiled: with checks, or as fast as the compiler can, when
+// it may reorder and fuse the most.
+const char kChecked[] =
+    "-O1 -fsanitize=undefined -fsanitize-undefined-trap-on-error";
+const char kFast[] = "-O3 -march=native";
+
 class CLibrary {
  public:
   CLibrary(const TempFolder& folder, const std::string& flags) {
     const std::string file = folder / "model.c", to = folder / "model.so";
-    const std::string command =
-        std::string(kCcCommand) +
-        " -std=c99 -Wall -Wextra -pedantic -Wconversion -Werror -O1 "
-        "-fsanitize=undefined -fsanitize-undefined-trap-on-error -fPIC "
-        "-shared " +
-        flags + " " + file + " -o " + to;
+    const std::string command = std::string(kCcCommand) +
+                                " -std=c99 -Wall -Wextra -pedantic "
+                                "-Wconversion -Werror -fPIC -shared " +
+                                flags + " " + file + " -o " + to;
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     library_ = dlopen(to.c_str(), RTLD_NOW);
     EXPECT_NE(library_, nullptr) << dlerror();
@@ -370,7 +374,9 @@ TEST_F(CTrainingTest, Steps_DrawnModels_HaveTheTrainersBits) {
                             model->loss().class_name(),
                             model->Summary().c_str()));
     ASSERT_OK(Export(model, batch));
-    const CLibrary c(folder_, seed / 4 % 2 == 0 ? kFused : "");
+    const std::string flags[] = {std::string(kFused) + kChecked, kChecked,
+                                 kFast};
+    const CLibrary c(folder_, flags[seed / 4 % 3]);
     Compare(&drawn, c, batch, 7);
     ++compared;
   }
@@ -384,11 +390,20 @@ Sequential SomeHead() {
                      Flatten(), Dense(7, kSoftmax).Name("head")});
 }
 
+TEST_F(CTrainingTest, Export_NamesWithCommentMarks_AreCompiled) {
+  Sequential model(
+      {Input({4}), Dropout(0.5f).Name("a/*b"), Dense(3).Name("c*/int d;/*")});
+  model.Compile(SGD(), MeanSquaredError());
+  ASSERT_OK(Export(&model, 1));
+  EXPECT_TRUE(Contains(ReadWhole(folder_ / "model.c"), "c_/int d;/_/kernel"));
+  const CLibrary c(folder_, kChecked);
+}
+
 TEST_F(CTrainingTest, Load_SavedState_ContinuesWithTheSameBits) {
   Sequential model = SomeHead();
   model.Compile(Adam(0.01f), SparseCategoricalCrossentropy());
   ASSERT_OK(Export(&model, 3));
-  const CLibrary c(folder_, "");
+  const CLibrary c(folder_, kChecked);
   const auto bytes = static_cast<size_t>(Defined(folder_, "STATE"));
   Examples examples;
   std::vector<float> x = SomeNumbers(60 * 9);
@@ -429,7 +444,7 @@ TEST_F(CTrainingTest, Load_WrongBytes_AreRefusedWithoutAChange) {
   Sequential model = SomeHead();
   model.Compile(SGD(0.1f, 0.9f), SparseCategoricalCrossentropy());
   ASSERT_OK(Export(&model, 1));
-  const CLibrary c(folder_, "");
+  const CLibrary c(folder_, kChecked);
   const std::string state =
       c.Save(static_cast<size_t>(Defined(folder_, "STATE")));
   for (size_t i = 0; i < state.size(); ++i) {
@@ -502,13 +517,16 @@ TEST_F(CTrainingTest, FrozenLayers_NamedAsExact_HaveTheTrainersBits) {
         !Contains(ReadWhole(folder_ / "model.c"), "have the bits of")) {
       continue;
     }
-    const CLibrary c(folder_, "-O0 -fno-sanitize=undefined");
     const std::vector<float> in =
         SomeNumbers(static_cast<size_t>(model.input_shape().elements()));
-    float out[3];
-    ASSERT_EQ(c.Predict(in.data(), out), 0);
     if (!model.Forward(in.data(), 1, false).ok()) continue;  // not tokens
-    EXPECT_TRUE(std::equal(out, out + 3, model.output()));
+    for (const char* flags : {"-O0", kFast}) {
+      SCOPED_TRACE(flags);
+      const CLibrary c(folder_, flags);
+      float out[3];
+      ASSERT_EQ(c.Predict(in.data(), out), 0);
+      EXPECT_TRUE(std::equal(out, out + 3, model.output()));
+    }
     ++exact;
   }
   EXPECT_GE(exact, 30) << "of all classes";

@@ -142,6 +142,11 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
 // Replaces the weights that the file of --init has, such as those that a C file
 // has trained.
 Status LoadSomeWeights(const InitFlags& init, Model* model) {
+  if (!init.layout.empty() || init.by_name || init.skip_mismatch) {
+    return InvalidArgument(
+        "--init-layout, --by-name and --skip-mismatch are for a RUN.json, and "
+        "--init of a model is a file of ringlet");
+  }
   LoadWeightsOptions options;
   options.by_name = true;
   options.files = CommandFileSystem();

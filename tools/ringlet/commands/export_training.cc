@@ -17,7 +17,7 @@ void ExportTrainingFlags::Add(CommandLine* flags) {
   flags->Text("--optimizer", "NAME", &optimizer,
               "for --train: SGD, Adam or AdamW, or its JSON (default: the\n"
               "model's)");
-  flags->Number("--learning-rate", "NUMBER", 0, 1e9, &learning_rate,
+  flags->Number("--learning-rate", "NUMBER", 1e-37, 1e9, &learning_rate,
                 "for --train (default: the optimizer's)");
   flags->Int("--batch", 1, 1 << 20, &batch,
              "for --train: the most examples of a step (1)");
