@@ -9,7 +9,8 @@ std::vector<size_t> SortedPlaces(
     size_t count, const std::function<bool(size_t, size_t)>& before) {
   std::vector<size_t> places(count);
   std::iota(places.begin(), places.end(), size_t{0});
-  std::stable_sort(places.begin(), places.end(), std::cref(before));
+  std::stable_sort(places.begin(), places.end(),
+                   [&](size_t a, size_t b) { return before(a, b); });
   return places;
 }
 

@@ -19,8 +19,13 @@ using KeptOutputs = std::vector<Kept>;
 
 class Chooser {
  public:
-  Chooser(const Graph& graph, const StepPlan::Options& options);
+  // If not `packs`, no output is packed.
+  Chooser(const Graph& graph, const StepPlan::Options& options, bool packs);
   StepPlan::Choice Choose() const;
+  bool packs() const { return !packable_.empty(); }
+  uint64_t Bytes(const StepPlan::Choice& choice) const {
+    return StepPlan(graph_, options_, choice).bytes();
+  }
 
  private:
   using Candidates = std::vector<int>;
@@ -34,15 +39,6 @@ class Chooser {
   KeptOutputs Forced() const;
   const KeptOutputs& ChooseBetter(const KeptOutputs& a,
                                   const KeptOutputs& b) const;
-  // How an output is kept if it is not dropped.
-  Kept Undropped(int i) const {
-    return graph_.node(i).is_bfloat16 && StepPlan::forced().packs
-               ? Kept::kPacked
-               : Kept::kFloat32;
-  }
-  uint64_t Bytes(const StepPlan::Choice& choice) const {
-    return StepPlan(graph_, options_, choice).bytes();
-  }
 
   const Graph& graph_;
   const StepPlan::Options options_;
@@ -51,11 +47,13 @@ class Chooser {
   std::vector<uint64_t> output_, forward_, backward_;  // bytes, by node
 };
 
-Chooser::Chooser(const Graph& graph, const StepPlan::Options& options)
+Chooser::Chooser(const Graph& graph, const StepPlan::Options& options,
+                 bool packs)
     : graph_(graph), options_(options) {
   for (int i = 0; i < graph.size(); ++i) {
     const GraphNode& node = graph.node(i);
-    none_dropped_.push_back(Undropped(i));
+    none_dropped_.push_back(packs && node.is_bfloat16 ? Kept::kPacked
+                                                      : Kept::kFloat32);
     if (none_dropped_[i] == Kept::kPacked) packable_.push_back(i);
     const bool computes = node.op != nullptr && node.root == i;
     const auto aligned_bytes = [&](uint64_t floats) {
@@ -144,6 +142,7 @@ KeptOutputs Chooser::Refine(const Candidates& candidates, KeptOutputs kept,
                             Kept costly) const {
   uint64_t peak = Peak(kept), lowest = peak;
   for (int round = packable_.empty() ? 2 : 0; round < 4; ++round) {
+    bool changed = false;
     for (auto i = candidates.rbegin(); i != candidates.rend(); ++i) {
       const Kept before = kept[*i];
       const bool saves_work = before == costly;
@@ -159,9 +158,11 @@ KeptOutputs Chooser::Refine(const Candidates& candidates, KeptOutputs kept,
         kept[*i] = before;
         continue;
       }
+      changed = true;
       peak = other;
       lowest = std::min(lowest, peak);
     }
+    if (!changed) round |= 1;  // the second of two rounds of a kind
   }
   return kept;
 }
@@ -219,6 +220,12 @@ StepPlan::Choice Chooser::Choose() const {
              ChooseBetter(none_dropped_, DropAll(cheaply_recomputable_)),
              Kept::kDropped);
   prefer_either(cheap);
+  // In a large graph no single packed output lowers the peak of all of them.
+  if (!packable_.empty()) {
+    const KeptOutputs all = DropAll(cheaply_recomputable_);
+    prefer_either(all);
+    prefer_either(Refine(cheaply_recomputable_, all, Kept::kDropped));
+  }
   if (options_.recompute) prefer_either(ChooseCheckpoints(cheap));
   return best;
 }
@@ -227,8 +234,13 @@ StepPlan::Choice Chooser::Choose() const {
 
 StepPlan::Choice ChooseForStep(const Graph& graph,
                                const StepPlan::Options& options) {
-  if (options.training) return Chooser(graph, options).Choose();
-  return {KeptOutputs(graph.size()), StepPlan::forced().in_place};
+  const StepPlan::Forced& forced = StepPlan::forced();
+  if (!options.training) return {KeptOutputs(graph.size()), forced.in_place};
+  const Chooser chooser(graph, options, forced.packs);
+  StepPlan::Choice best = chooser.Choose();
+  if (!chooser.packs() || forced.keep_every > 0) return best;
+  StepPlan::Choice plain = Chooser(graph, options, /*packs=*/false).Choose();
+  return chooser.Bytes(plain) < chooser.Bytes(best) ? plain : best;
 }
 
 }  // namespace ringlet

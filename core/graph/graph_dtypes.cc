@@ -1,9 +1,9 @@
 // Which outputs are rounded to bfloat16 (DTypePolicy).
 //
 // All outputs of layers with the policy are, with their gradients, except those
-// of the model, masks, and what an Embedding or a spectrogram reads. A layer
-// that selects numbers keeps them as they are: its gradient compares a maximum
-// with the numbers that it is one of.
+// of the model, masks, and what an Embedding, a Masking or a spectrogram reads.
+// A layer that selects numbers keeps them as they are: its gradient compares a
+// maximum with the numbers that it is one of.
 
 #include "../layers/layer_kind.h"
 #include "graph.h"
@@ -11,11 +11,19 @@
 namespace ringlet {
 namespace {
 
-// True if the layer's input are numbers of rows, or has no gradient.
+// True if the layer needs exact numbers as input, or has no gradient.
 bool TakesNumbers(const GraphNode& node) {
   const Layer* layer = &node.layer;
   while (layer->layer != nullptr) layer = layer->layer.get();
-  return layer->kind == Layer::Kind::kEmbedding || !node.op->has_gradient();
+  return layer->kind == Layer::Kind::kEmbedding ||
+         layer->kind == Layer::Kind::kMasking ||
+         layer->kind == Layer::Kind::kMask || !node.op->has_gradient();
+}
+
+// A wrapper such as a TimeDistributed has the policy of its layer, too.
+bool HasPolicy(const Layer& layer) {
+  return layer.dtype == DTypePolicy::kMixedBFloat16 ||
+         (layer.layer != nullptr && HasPolicy(*layer.layer));
 }
 
 }  // namespace
@@ -45,8 +53,7 @@ void Graph::ChooseBFloat16() {
   const std::vector<bool> stays = StaysFloat32();
   for (int i = num_inputs_; i < size(); ++i) {
     GraphNode& node = nodes_[i];
-    const bool may = node.layer.dtype == DTypePolicy::kMixedBFloat16 &&
-                     node.root == i && !stays[i] &&
+    const bool may = HasPolicy(node.layer) && node.root == i && !stays[i] &&
                      node.layer.kind != Layer::Kind::kMask;
     node.rounds_output = may && !node.op->selects().y;
     node.is_bfloat16 = may;

@@ -275,9 +275,16 @@ void ModelMemory::BindStep(const StepPlan& plan) {
                       : reinterpret_cast<float*>(step_.planned +
                                                  plan.buffers().offset(buffer));
   };
-  const auto all_at = [&](const std::vector<int>& some, size_t inputs) {
-    std::vector<const float*> spans(inputs, nullptr);
-    for (size_t k = 0; k < some.size(); ++k) spans[k] = at(some[k]);
+  // An op may compute with the address of an output that it does not read.
+  const auto at_or_output = [&](int buffer, int node) {
+    return at(buffer >= 0 ? buffer : plan.node(graph_.node(node).root).y);
+  };
+  const auto all_at = [&](const std::vector<int>& some,
+                          const std::vector<int>& inputs) {
+    std::vector<const float*> spans;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      spans.push_back(at_or_output(k < some.size() ? some[k] : -1, inputs[k]));
+    }
     return spans;
   };
   unpacked_.clear();
@@ -290,7 +297,7 @@ void ModelMemory::BindStep(const StepPlan& plan) {
     const StepPlan::NodeBuffers& buffers = plan.node(i);
     NodeSpans& spans = nodes_[i];
     spans.y = at(root.y);
-    spans.y_for_backward = at(buffers.y_for_backward);
+    spans.y_for_backward = at_or_output(buffers.y_for_backward, i);
     spans.packed = reinterpret_cast<uint16_t*>(at(buffers.packed));
     spans.dy = at(root.dy);
     spans.forward_scratch = at(buffers.forward_scratch);
@@ -299,8 +306,8 @@ void ModelMemory::BindStep(const StepPlan& plan) {
     BindShared(i, at(buffers.d_weights));
     spans.saved = at(buffers.saved);
     spans.x.assign(node.inputs.size(), nullptr);
-    spans.x_for_backward = all_at(buffers.x_for_backward, node.inputs.size());
-    spans.x_for_recompute = all_at(buffers.x_for_recompute, node.inputs.size());
+    spans.x_for_backward = all_at(buffers.x_for_backward, node.inputs);
+    spans.x_for_recompute = all_at(buffers.x_for_recompute, node.inputs);
     spans.dx.assign(node.inputs.size(), nullptr);
     spans.extra_dx.assign(node.inputs.size(), nullptr);
     for (size_t k = 0; k < node.inputs.size() && training_; ++k) {

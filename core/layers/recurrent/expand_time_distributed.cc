@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "bidirectional.h"
@@ -42,7 +43,7 @@ Layer Unwrapped(const Layer& wrapped) {
   Layer layer = IsExpandedTimeDistributed(wrapped) ? AppliedLayer(wrapped)
                                                    : *wrapped.layer;
   layer.trainable = wrapped.trainable;
-  layer.dtype = wrapped.dtype;
+  layer.dtype = std::max(layer.dtype, wrapped.dtype);
   return layer;
 }
 

@@ -334,6 +334,9 @@ std::string CModel::ExactnessComment() const {
         p.layer->kind != Layer::Kind::kActivation) {
       add(*p.layer, "is left out");
     }
+    if (p.layer->dtype == DTypePolicy::kMixedBFloat16) {
+      add(*p.layer, "is not rounded to bfloat16");
+    }
   }
   if (inexact_ != nullptr) add(*inexact_, "is computed in another order");
   if (others.empty()) {

@@ -93,7 +93,8 @@ std::unique_ptr<Functional> Pictures(bool mixed) {
   const int gate = m.Add(Dense(6), {mean});
   x = m.Add(Multiply(), {x, m.Add(ActivationLayer(kSilu), {gate})});
   x = m.Add(Concatenate(), {x, x});
-  return Finish(std::move(m), m.Add(Flatten(), {x}));
+  x = m.Add(Flatten(), {x});
+  return Finish(std::move(m), x);
 }
 
 // Numbers of rows above 256 are exact, also behind layers with the policy.
@@ -109,7 +110,8 @@ std::unique_ptr<Functional> Words(bool mixed) {
   const int lstm = m.Add(LSTM(5).ReturnSequences(true), {x});
   x = m.Add(LayerNormalization(), {lstm});
   x = m.Add(MultiHeadAttention(2, 3), {x, lstm});
-  return Finish(std::move(m), m.Add(GRU(4), {x}));
+  x = m.Add(GRU(4), {x});
+  return Finish(std::move(m), x);
 }
 
 struct Trained {
@@ -215,6 +217,56 @@ TEST(MixedBFloat16Test, Plan_ManyLayers_TakesHalfTheMemory) {
   };
   const size_t float32 = step_bytes(false);
   EXPECT_LT(step_bytes(true), float32 * 65 / 100);
+}
+
+// Many cheap layers between the outputs that are packed: no plan may be larger
+// than that of float32.
+TEST(MixedBFloat16Test, Plan_DenselyConnected_IsNotLarger) {
+  const auto step_bytes = [](DTypePolicy policy) {
+    Functional model;
+    int x = model.Add(Input({8, 8, 4}));
+    for (int i = 0; i < 16; ++i) {
+      int y = model.Add(ReLU(), {model.Add(BatchNormalization(), {x})});
+      y = model.Add(Conv2D(4, 3).Padding(kSame), {y});
+      x = model.Add(Concatenate(), {x, y});
+    }
+    model.Add(Dense(3), {model.Add(GlobalAveragePooling2D(), {x})});
+    CompileOptions options;
+    options.dtype_policy = policy;
+    model.Compile(SGD(0.01f), MeanSquaredError(), {}, options);
+    EXPECT_OK(model.status());
+    return model.PlanMemory(32).total();
+  };
+  EXPECT_LE(step_bytes(DTypePolicy::kMixedBFloat16),
+            step_bytes(DTypePolicy::kFloat32));
+}
+
+TEST(MixedBFloat16Test, Masking_NumberThatWouldBeRounded_IsFound) {
+  Sequential model(
+      {Input({2, 2}), Rescaling(1).DType(DTypePolicy::kMixedBFloat16),
+       Masking(-999).DType(DTypePolicy::kMixedBFloat16), Flatten()});
+  model.Compile(SGD(), MeanSquaredError());
+  ASSERT_OK(model.status());
+  const float x[] = {-999, -999, 1, 2};
+  ASSERT_OK(model.Forward(x, 1, false));
+  const std::vector<float> y(model.output(), model.output() + 4);
+  EXPECT_EQ(y, (std::vector<float>{0, 0, 1, 2}));
+}
+
+TEST(MixedBFloat16Test, TimeDistributed_PolicyOfItsLayer_IsItsOwn) {
+  const auto predict = [](Layer inner, DTypePolicy outer) {
+    Sequential model({Input({3, 2}), TimeDistributed(inner).DType(outer),
+                      Flatten(), Dense(1)});
+    model.Compile(SGD(), MeanSquaredError());
+    EXPECT_OK(model.status());
+    const float x[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f};
+    EXPECT_OK(model.Forward(x, 1, false));
+    return *model.output();
+  };
+  const float of_inner = predict(Dense(3).DType(DTypePolicy::kMixedBFloat16),
+                                 DTypePolicy::kFloat32);
+  EXPECT_EQ(of_inner, predict(Dense(3), DTypePolicy::kMixedBFloat16));
+  EXPECT_NE(of_inner, predict(Dense(3), DTypePolicy::kFloat32));
 }
 
 TEST(MixedBFloat16Test, Workers_OtherPolicy_IsNamed) {
