@@ -48,11 +48,10 @@ int OnnxConverter::Scores() {
 int OnnxConverter::AddedScores() {
   const int64_t size = x(0).shape.back();
   const std::vector<float> ones(static_cast<size_t>(size), 1.0f);
-  const int scale =
-      p_->gamma != nullptr
-          ? Weight(p_->gamma, {size, 1})
-          : graph_->AddFloats(p_->layer->name + "/ones", {size, 1}, ones.data(),
-                              size);
+  const int scale = p_->gamma != nullptr
+                        ? Weight(p_->gamma, {size, 1})
+                        : graph_->AddFloats(p_->layer->name + "/ones",
+                                            {size, 1}, ones.data(), size);
   const int query = builder_.Node("Unsqueeze", {Heads(0, {0, 2, 1, 3}),
                                                 builder_.Ints("/keys", {3})}),
             key = builder_.Node("Unsqueeze", {Heads(1, {0, 2, 1, 3}),
@@ -63,7 +62,8 @@ int OnnxConverter::AddedScores() {
 }
 
 OnnxValue OnnxConverter::Attend() {
-  int scores = p_->kind == Primitive::Kind::kAddAttend ? AddedScores() : Scores();
+  int scores =
+      p_->kind == Primitive::Kind::kAddAttend ? AddedScores() : Scores();
   const int value = Heads(2, {0, 2, 1, 3});
   // As in Keras, a query that sees no value weighs all alike.
   const float none =
