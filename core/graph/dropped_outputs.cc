@@ -215,16 +215,17 @@ StepPlan::Choice Chooser::Choose() const {
   prefer({none_dropped_, /*in_place=*/false});
   if (!packable_.empty()) prefer_either(none_dropped_);
   if (cheaply_recomputable_.empty() && !options_.recompute) return best;
+  const KeptOutputs all_dropped = DropAll(cheaply_recomputable_);
+  const KeptOutputs& start = ChooseBetter(none_dropped_, all_dropped);
   const KeptOutputs cheap =
-      Refine(cheaply_recomputable_,
-             ChooseBetter(none_dropped_, DropAll(cheaply_recomputable_)),
-             Kept::kDropped);
+      Refine(cheaply_recomputable_, start, Kept::kDropped);
   prefer_either(cheap);
   // In a large graph no single packed output lowers the peak of all of them.
-  if (!packable_.empty()) {
-    const KeptOutputs all = DropAll(cheaply_recomputable_);
-    prefer_either(all);
-    prefer_either(Refine(cheaply_recomputable_, all, Kept::kDropped));
+  if (packs()) {
+    prefer_either(all_dropped);
+    if (&start != &all_dropped) {
+      prefer_either(Refine(cheaply_recomputable_, all_dropped, Kept::kDropped));
+    }
   }
   if (options_.recompute) prefer_either(ChooseCheckpoints(cheap));
   return best;
