@@ -70,6 +70,13 @@ const CModel::GradientRow CModel::kGradientRows[] = {
     {Kind::kBatchNormalize, &CModel::ScaleGradient, true},
 };
 
+const CModel::GradientRow* CModel::GradientRowOf(Kind kind) {
+  const auto* const row =
+      std::find_if(std::begin(kGradientRows), std::end(kGradientRows),
+                   [&](const GradientRow& each) { return each.kind == kind; });
+  return row == std::end(kGradientRows) ? nullptr : row;
+}
+
 // --- checks ------------------------------------------------------------------
 
 Status CModel::RefuseToTrain(const Primitive& p, const char* why) const {
@@ -82,12 +89,10 @@ Status CModel::RefuseToTrain(const Primitive& p, const char* why) const {
 Status CModel::CheckGradient(int index) const {
   const Primitive& p = At(index);
   const bool is_first = index == chain_.back();
-  const auto row = std::find_if(
-      std::begin(kGradientRows), std::end(kGradientRows),
-      [&](const GradientRow& each) { return each.kind == p.kind; });
   CHelpers unused;
-  if (row == std::end(kGradientRows))
+  if (GradientRowOf(p.kind) == nullptr) {
     return RefuseToTrain(p, "has no gradient");
+  }
   if (p.inputs.size() != 1 || p.steps != 0) {
     return RefuseToTrain(p, "has several inputs");
   }
@@ -168,10 +173,9 @@ std::string CModel::GradientOf(const Variable* weight) const {
 void CModel::AddGradients() {
   std::string forward;
   forward.swap(calls_);
-  const auto row_of = [&](int i) {
-    return *std::find_if(
-        std::begin(kGradientRows), std::end(kGradientRows),
-        [&](const GradientRow& row) { return row.kind == At(i).kind; });
+  // Each kind has a row: see CheckGradient.
+  const auto row_of = [&](int i) -> const GradientRow& {
+    return *GradientRowOf(At(i).kind);
   };
   const auto add_buffer = [&](size_t place, int64_t elements, int first) {
     while (place + 1 < chain_.size() && row_of(chain_[place]).in_place) ++place;
@@ -184,7 +188,7 @@ void CModel::AddGradients() {
   for (size_t k = 0; k < chain_.size(); ++k) {
     index_ = chain_[k];
     p_ = &At(index_);
-    const GradientRow row = row_of(index_);
+    const GradientRow& row = row_of(index_);
     dx_ = row.in_place || !PassesGradient()
               ? d_
               : add_buffer(k + 1, XShape().elements(),

@@ -46,6 +46,7 @@ class CModel {
     bool in_place;  // the gradient of the input replaces that of the output
   };
   static const GradientRow kGradientRows[];
+  static const GradientRow* GradientRowOf(Primitive::Kind kind);
   struct Constant {
     const float* floats;        // numbers of the model; if null, see values
     std::vector<float> values;  // other constants
