@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "text.h"
+
 namespace ringlet {
 namespace {
 
@@ -114,8 +116,6 @@ std::string Text(T value, NumberForm form) {
   }
   return sign + Fixed(d, size);
 }
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // The text of a finite number that is not negative, read once.
 struct Decimal {

@@ -21,6 +21,9 @@ inline bool EndsWith(std::string_view text, std::string_view suffix) {
          text.substr(text.size() - suffix.size()) == suffix;
 }
 
+// Whatever the locale, unlike std::isdigit.
+inline bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
 // `text` without `prefix` or `suffix`; unchanged if it has none.
 inline std::string WithoutPrefix(const std::string& text,
                                  std::string_view prefix) {

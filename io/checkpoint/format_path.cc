@@ -24,8 +24,6 @@ struct Replacement {
   char type = 0;       // 0 if not given
 };
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 // Parses one or two digits; -1 for more or none.
 int ParseNumber(const std::string& text, size_t* at) {
   int value = 0, digits = 0;

@@ -114,7 +114,7 @@ bool IsBareName(const std::string& text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
   return letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
-           return letter(c) || (c >= '0' && c <= '9');
+           return letter(c) || IsDigit(c);
          });
 }
 

@@ -87,8 +87,6 @@ struct Module {
   }
 };
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 // "layers.2" before "layers.10".
 bool NaturallyBefore(const std::string& a, const std::string& b) {
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {

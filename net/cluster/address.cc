@@ -21,8 +21,7 @@ constexpr size_t kMaxLabelBytes = 63;
 constexpr size_t kMaxZoneBytes = 15;  // an interface's name on Linux
 
 bool IsAlnum(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-         (c >= 'A' && c <= 'Z');
+  return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 Status ParseIpv6(const std::string& text, std::string* host) {

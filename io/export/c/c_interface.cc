@@ -18,8 +18,6 @@ bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 Status CheckName(const std::string& name) {
   constexpr size_t kLongest = 40;
   const bool good =
