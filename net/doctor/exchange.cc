@@ -401,9 +401,6 @@ Status DoctorExchange::OnHeader(FramedLink*, const FrameHeader& header,
                                 ReceiveTarget* receive_target) {
   const bool data = header.type == FrameType::kDoctor &&
                     header.chunk == static_cast<uint32_t>(DoctorMessage::kData);
-  if (!data && header.payload_bytes > kEagerBytes) {
-    return Corruption("a doctor's message of %u bytes", header.payload_bytes);
-  }
   receive_target->mode =
       data ? ReceiveTarget::kDiscard : ReceiveTarget::kBuffer;
   return Status();

@@ -71,6 +71,12 @@ Status FrameReader::Read(const uint8_t* data, size_t bytes) {
   return Status();
 }
 
+bool FrameReader::Fits(uint32_t payload_bytes) const {
+  return payload_bytes % unit_ == 0 &&
+         (receive_target_.mode != ReceiveTarget::kBuffer ||
+          payload_bytes <= kEagerBytes);
+}
+
 // Appends to the incomplete unit until it is complete. Returns the number of
 // bytes taken.
 size_t FrameReader::Fill(size_t unit, const uint8_t* data, size_t bytes) {
@@ -91,9 +97,10 @@ Status FrameReader::ReadHeader(const uint8_t* data, size_t bytes,
   RINGLET_RETURN_IF_ERROR(sink_->OnHeader(header_, &receive_target));
   receive_target_ = receive_target;
   unit_ = UnitOf(receive_target_);
-  RINGLET_CHECK(receive_target_.mode != ReceiveTarget::kBuffer ||
-                header_.payload_bytes <= kEagerBytes);
-  RINGLET_CHECK(header_.payload_bytes % unit_ == 0);
+  if (!Fits(header_.payload_bytes)) {
+    return Corruption("a %s frame of %u bytes does not fit its destination",
+                      FrameTypeName(header_.type), header_.payload_bytes);
+  }
   if (receive_target_.mode == ReceiveTarget::kBuffer &&
       kept_.size() < header_.payload_bytes) {
     kept_.resize(header_.payload_bytes);

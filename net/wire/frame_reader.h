@@ -44,8 +44,9 @@ class FrameReader {
  public:
   class Sink {
    public:
-    // A header that decoded well. kBuffer is for at most kEagerBytes, kReduce
-    // for whole numbers. An error ends the stream.
+    // A header that decoded well. An error ends the stream, as does a payload
+    // beyond kEagerBytes for kBuffer, or one with a part of a number for
+    // kReduce.
     virtual Status OnHeader(const FrameHeader& header,
                             ReceiveTarget* receive_target) = 0;
     // The whole payload is where it should be and its checksum is right.
@@ -105,6 +106,8 @@ class FrameReader {
   bool reads_into_target() const;
   Status ReadHeader(const uint8_t* data, size_t bytes, size_t* used);
   Status ReadPayload(const uint8_t* data, size_t bytes, size_t* used);
+  // The payload is allowed for the receive target.
+  bool Fits(uint32_t payload_bytes) const;
   size_t Fill(size_t unit, const uint8_t* data, size_t bytes);
   void Take(const uint8_t* data, size_t bytes);
   Status EndFrame();

@@ -410,6 +410,49 @@ TEST(FrameReaderTest, ForgetMemory_ReaderKeepsThePayload_IsHandedOver) {
   EXPECT_NE(recorder.log, "abort;");  // that is how one without payload looks
 }
 
+// Returns the error of a frame of all zeros in a reader with `target`.
+Status ReadInto(const ReceiveTarget& target, FrameType type, size_t bytes) {
+  class Sink final : public FrameReader::Sink {
+   public:
+    explicit Sink(const ReceiveTarget& target) : target_(target) {}
+    Status OnHeader(const FrameHeader&, ReceiveTarget* target) override {
+      *target = target_;
+      return Status();
+    }
+    Status OnFrame(const FrameHeader&, const uint8_t*) override {
+      return Status();
+    }
+
+   private:
+    const ReceiveTarget target_;
+  };
+  Sink sink(target);
+  FrameReader reader(&sink);
+  FrameHeader h;
+  h.type = type;
+  const Bytes frame = Frame(h, Bytes(bytes));
+  return Feed(&reader, frame.data(), frame.size());
+}
+
+// A type with long payloads that its owner expects to be short.
+TEST(FrameReaderTest, Read_LongPayloadForABuffer_IsRejected) {
+  ReceiveTarget target;
+  target.mode = ReceiveTarget::kBuffer;
+  EXPECT_OK(ReadInto(target, FrameType::kDoctor, kEagerBytes));
+  EXPECT_EQ(ReadInto(target, FrameType::kDoctor, kEagerBytes + 1).code(),
+            Code::kCorruption);
+}
+
+TEST(FrameReaderTest, Read_PartOfANumberToAdd_IsRejected) {
+  std::vector<float> sums(4);
+  ReceiveTarget target;
+  target.mode = ReceiveTarget::kReduce;
+  target.data = reinterpret_cast<uint8_t*>(sums.data());
+  EXPECT_OK(ReadInto(target, FrameType::kAllReduce, 16));
+  EXPECT_EQ(ReadInto(target, FrameType::kAllReduce, 15).code(),
+            Code::kCorruption);
+}
+
 // Receives one all-reduce into its own memory, and keeps the following abort.
 class Target final : public FrameReader::Sink {
  public:
