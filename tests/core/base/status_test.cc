@@ -49,24 +49,21 @@ TEST(StatusTest, OsError_UnknownNumber_NamesTheNumber) {
 }
 
 // Threads that run out of memory at the same time take constant records: each
-// has its own code. (The limit of memory is one that sanitizers cannot work
-// under.)
+// has its own code. The limit of memory comes after the threads, which need
+// stacks. (Sanitizers cannot work under it.)
 TEST(StatusTest, Error_NoMemoryOnSeveralThreads_KeepsTheCodeOfEach) {
 #ifdef RINGLET_SANITIZED
   GTEST_SKIP() << "a sanitizer takes more memory than the limit";
 #else
   const auto child = [] {
     constexpr int kTooLarge = 1 << 27;
-    const rlimit limit = {kTooLarge, kTooLarge};
-    if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(2);
-    // An emulator sets no limit.
-    void* volatile taken = std::malloc(kTooLarge);
-    if (taken != nullptr) std::_Exit(0);
     const Code codes[] = {Code::kIo, Code::kCorruption, Code::kNotFound};
+    std::atomic<bool> limited{false};
     std::atomic<int> right{0};
     std::vector<std::thread> threads;
     for (const Code code : codes) {
-      threads.emplace_back([code, &right] {
+      threads.emplace_back([code, &limited, &right] {
+        while (!limited) std::this_thread::yield();
         const Status status = Error(code, "%*d", kTooLarge, 1);
         const Status copy = status.Annotate("within");
         const std::string message = status.message();
@@ -75,6 +72,12 @@ TEST(StatusTest, Error_NoMemoryOnSeveralThreads_KeepsTheCodeOfEach) {
                  message.find("no memory left") != std::string::npos;
       });
     }
+    const rlimit limit = {kTooLarge, kTooLarge};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(2);
+    // An emulator sets no limit.
+    void* volatile taken = std::malloc(kTooLarge);
+    if (taken != nullptr) std::_Exit(0);
+    limited = true;
     for (std::thread& thread : threads) thread.join();
     std::_Exit(right == 3 ? 0 : 1);
   };

@@ -490,13 +490,15 @@ class ScriptedPeer {
   Stranger socket_;
 };
 
-// Returns rank 0's result for the number 1.0. `run` is the script of rank 1.
+// Returns rank 0's result for the number 1.0. `run` is the script of rank 1 in
+// the open ring.
 Status SumWithScriptedPeer(const std::function<void(ScriptedPeer*)>& run,
                            float* sum) {
   const std::vector<std::string> addresses = FreeAddresses(2);
-  std::atomic<bool> done{false};
+  std::atomic<bool> opened{false}, done{false};
   std::thread scripted([&] {
     ScriptedPeer peer(addresses, 100000);
+    while (!opened) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     run(&peer);
     while (!done) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   });
@@ -506,6 +508,7 @@ Status SumWithScriptedPeer(const std::function<void(ScriptedPeer*)>& run,
     options.timeout_seconds = 100;  // the peer sends no heartbeats
     std::unique_ptr<Collective> ring;
     status = RingCollective::Open(options, &ring);
+    opened = true;
     *sum = 1;
     if (status.ok()) status = ring->AllReduce(sum, 1);
     done = true;
