@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <iterator>
 
 #include "../layers/layer_table.h"
 
@@ -164,9 +165,15 @@ void StepPlan::Count(MemoryPlan* sizes) const {
 }
 
 Status StepPlan::NoMemory(uint64_t bytes) const {
-  constexpr const char* kKindNames[] = {
-      "the output", "the output", "the gradient", "scratch",
-      "scratch",    "gradients",  "statistics"};
+  constexpr const char* kKindNames[] = {"the output",
+                                        "the output",
+                                        "the gradient",
+                                        "scratch",
+                                        "scratch",
+                                        "gradients",
+                                        "numbers for the backward pass"};
+  static_assert(std::size(kKindNames) ==
+                static_cast<size_t>(UseKind::kSaved) + 1);
   const char* model = graph_.name().c_str();
   if (uses_.empty()) {
     return ResourceExhausted("model '%s': no memory for the %" PRIu64

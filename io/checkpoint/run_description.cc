@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,8 @@ std::string LocalUpdatesText(const Model& model) {
   const LocalUpdates& local = model.local_updates();
   if (!local.enabled()) return "";
   constexpr const char* kDeltas[] = {", int8", ", float32", ", sparse"};
+  static_assert(std::size(kDeltas) ==
+                static_cast<size_t>(LocalUpdates::Delta::kSparse) + 1);
   const std::string steps = local.steps == LocalUpdates::kAutoSteps
                                 ? "auto"
                                 : std::to_string(local.steps);

@@ -19,6 +19,9 @@ enum class RingImplementation {
   kTree,  // the fewest hops (recursive doubling)
 };
 
+// The range of RingOptions::timeout_seconds.
+constexpr double kMinTimeoutSeconds = 0.1, kMaxTimeoutSeconds = 3600;
+
 struct RingOptions {
   // The address of every worker, in the order of the list: "host:port",
   // "1.2.3.4:port" or

@@ -30,9 +30,11 @@ Status CheckKeys(const RingOptions& options,
 }
 
 Status CheckTimes(const RingOptions& options) {
-  if (!(options.timeout_seconds >= 0.1 && options.timeout_seconds <= 3600)) {
-    return InvalidArgument("a timeout of %g s: 0.1 to 3600 are possible",
-                           options.timeout_seconds);
+  if (!(options.timeout_seconds >= kMinTimeoutSeconds &&
+        options.timeout_seconds <= kMaxTimeoutSeconds)) {
+    return InvalidArgument("a timeout of %g s: %g to %g are possible",
+                           options.timeout_seconds, kMinTimeoutSeconds,
+                           kMaxTimeoutSeconds);
   }
   if (!(options.start_timeout_seconds >= 0 &&
         options.start_timeout_seconds <= 1e6)) {

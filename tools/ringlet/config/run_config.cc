@@ -23,6 +23,7 @@
 #include "io/keras/keras_json.h"
 #include "local_config.h"
 #include "net/cluster/address.h"
+#include "net/cluster/ring_options.h"
 #include "net/wire/wire_dtype.h"
 #include "ringlet/collective.h"
 
@@ -252,7 +253,8 @@ constexpr Named<bool> kModes[] = {{"sync", false}, {"local", true}};
 // The fields of how the workers find, wait for and trust each other.
 void ReadConnections(const std::string& folder, FieldReader* fields,
                      StrategyOptions* options) {
-  fields->DoubleOrNull("timeout", kSeconds, &options->timeout_seconds);
+  fields->DoubleOrNull("timeout", {kMinTimeoutSeconds, kMaxTimeoutSeconds},
+                       &options->timeout_seconds);
   fields->DoubleOrNull("start_timeout", kSeconds,
                        &options->start_timeout_seconds);
   fields->DoubleOrNull("patience", {0, 1e9}, &options->patience_seconds);
