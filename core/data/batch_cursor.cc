@@ -34,11 +34,11 @@ void BatchCursor::BeginRound() {
 }
 
 void BatchCursor::Advance(const BatchPlan& plan) {
-  over_ = false;
+  at_end_ = false;
   at_ = plan.next;
   if (++step_ < round_) return;
   if (++part_ == options_->parts) {
-    over_ = rest_ == 0 || (options_->steps == 0 && plan.last);
+    at_end_ = rest_ == 0 || (options_->steps == 0 && plan.last);
     return BeginRound();
   }
   step_ = 0;
@@ -46,7 +46,7 @@ void BatchCursor::Advance(const BatchPlan& plan) {
 }
 
 void BatchCursor::Rewind() {
-  over_ = false;
+  at_end_ = false;
   at_ = round_at_;
   step_ = part_ = 0;
 }

@@ -30,7 +30,7 @@ class BatchCursor {
   const DataPosition& at() const { return at_; }
   // True if all `steps` are behind it. Without a number of steps: if the last
   // batch is. Later parts need not be read.
-  bool over() const { return over_; }
+  bool at_end() const { return at_end_; }
   // The part at this position.
   BatchPlan Plan(const Dataset& dataset) const;
   // Writes the examples of `plan`, which is the part at this position.
@@ -51,7 +51,7 @@ class BatchCursor {
   int64_t step_ = 0;       // index of its step in the round
   int64_t round_ = 1;      // steps of that round
   int64_t rest_ = 0;       // steps after it
-  bool over_ = false;
+  bool at_end_ = false;
 };
 
 }  // namespace ringlet

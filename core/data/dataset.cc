@@ -180,7 +180,8 @@ Dataset Dataset::Memory(int64_t bytes) const {
   d.memory = bytes;
   d.example_bytes =
       static_cast<int64_t>(d.source->x().bytes() + d.source->y().bytes());
-  d.apart = d.source->size() > 0 && !d.source->ExamplePath(0).empty();
+  d.has_file_per_example =
+      d.source->size() > 0 && !d.source->ExamplePath(0).empty();
   return Dataset(d);
 }
 
@@ -229,14 +230,14 @@ Dataset Dataset::OwnExamples(std::vector<int64_t> counts) const {
     return WithError(
         InvalidArgument("own examples: a worker has %" PRId64, count));
   }
-  d.own = std::move(counts);
+  d.own_example_counts = std::move(counts);
   return Dataset(d);
 }
 
 Dataset Dataset::AutoShard(AutoShardPolicy policy) const {
   DatasetParts d = parts();
   d.policy = policy;
-  if (policy != AutoShardPolicy::kOff) d.own.clear();
+  if (policy != AutoShardPolicy::kOff) d.own_example_counts.clear();
   return Dataset(d);
 }
 
@@ -319,11 +320,12 @@ Status DatasetParts::CheckStart(const DataPosition& position,
                            " is outside of %" PRId64 " examples",
                            name.c_str(), position.used, position.pass, size);
   }
-  if (!own.empty() && own.size() != static_cast<size_t>(replicas)) {
+  if (!own_example_counts.empty() &&
+      own_example_counts.size() != static_cast<size_t>(replicas)) {
     return InvalidArgument(
         "%s: the own examples of %zu workers for %d replicas; give a number "
         "for each",
-        name.c_str(), own.size(), replicas);
+        name.c_str(), own_example_counts.size(), replicas);
   }
   const ReplicaStreams streams(*this, replicas);
   if (streams.by_file() && files->size() < static_cast<size_t>(replicas)) {
@@ -359,7 +361,9 @@ int64_t DatasetParts::LargestPart(int replicas) const {
   int64_t max_examples = size;
   if (HasReplicaStreams(replicas)) {
     max_examples = 0;
-    const int streams = own.empty() ? replicas : static_cast<int>(own.size());
+    const int streams = own_example_counts.empty()
+                            ? replicas
+                            : static_cast<int>(own_example_counts.size());
     for (int r = 0; r < streams; ++r) {
       max_examples =
           std::max(max_examples, ReplicaStreams(*this, replicas).Size(r));

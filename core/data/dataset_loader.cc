@@ -235,7 +235,7 @@ Status DatasetLoader::Next(Batch* batch) {
   *batch = batch_;
   if (!options_.background) return Status();
   std::lock_guard<std::mutex> lock(mutex_);
-  at_end_ = cursor_.over();
+  at_end_ = cursor_.at_end();
   wanted_ = !at_end_;
   changed_.notify_all();
   return Status();

@@ -72,12 +72,13 @@ struct DatasetParts {
   Scale scale;
   int64_t memory = 0;         // zero if Memory was not called
   int64_t example_bytes = 0;  // with memory: bytes of x and y in the source
-  bool apart = false;         // with memory: each example has its own file
+  bool has_file_per_example =
+      false;  // with memory: each example has its own file
   std::shared_ptr<const std::vector<float>> weights;  // null if all are 1
   int64_t weights_per_example = 1;
   AutoShardPolicy policy = AutoShardPolicy::kData;
   std::shared_ptr<const std::vector<int64_t>> files;  // FileStarts
-  std::vector<int64_t> own;                           // OwnExamples
+  std::vector<int64_t> own_example_counts;            // OwnExamples
 
  private:
   Status CheckMemory() const;

@@ -107,7 +107,7 @@ Status ExampleBuffer::ReadBlock(Group* group, size_t count) {
 
 // The next `count` examples, into slots that are free. The threads take one
 // after another.
-Status ExampleBuffer::ReadAtOnce(Group* group, size_t count) {
+Status ExampleBuffer::ReadInParallel(Group* group, size_t count) {
   read_.assign(count, Status());
   std::atomic<size_t> next{0};
   const auto read = [&](int) {
@@ -143,8 +143,8 @@ bool ExampleBuffer::ReadAhead() {
     // others wait.
     constexpr size_t kOfThread = 4;
     const size_t at_once = kOfThread * static_cast<size_t>(options_.threads);
-    error_ = ReadAtOnce(group, std::min({group->index.size() - group->read,
-                                         free_.size(), at_once}));
+    error_ = ReadInParallel(group, std::min({group->index.size() - group->read,
+                                             free_.size(), at_once}));
   } else {
     error_ = ReadBlock(group, std::min(count, free_.size()));
   }

@@ -70,7 +70,7 @@ class ExampleBuffer {
   void BeginNextGroup();
   Group* GroupToRead();
   Status ReadBlock(Group* group, size_t count);
-  Status ReadAtOnce(Group* group, size_t count);
+  Status ReadInParallel(Group* group, size_t count);
 
   const Options options_;
   const size_t x_bytes_, y_bytes_;
@@ -78,7 +78,7 @@ class ExampleBuffer {
   std::vector<int32_t> free_;               // slots
   Group present_, next_;
   std::unique_ptr<ThreadPool> threads_;  // null for one thread
-  std::vector<Status> read_;             // the results of ReadAtOnce
+  std::vector<Status> read_;             // the results of ReadInParallel
   std::vector<int64_t> block_index_;
   std::vector<unsigned char> block_x_, block_y_;
   Status error_;

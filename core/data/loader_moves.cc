@@ -85,7 +85,7 @@ Status DatasetLoader::MakeBuffer() {
 // batch: a worker may have no example of many batches.
 void DatasetLoader::NextGroup(int64_t max_examples, bool needed,
                               std::vector<int64_t>* index) {
-  if (ahead_.over() && !needed) return;
+  if (ahead_.at_end() && !needed) return;
   const Dataset& dataset = options_.dataset;
   const ShuffleBlocks blocks(dataset.parts(), options_.cursor.world);
   const auto number_of_group = [&] {
@@ -106,7 +106,7 @@ void DatasetLoader::NextGroup(int64_t max_examples, bool needed,
     ahead_.Advance(plan);
     // The last batch of a group may have been too much for it.
     if (count == 0 && plan.count > 0) number = number_of_group();
-  } while (!ahead_.over() || (needed && index->empty()));
+  } while (!ahead_.at_end() || (needed && index->empty()));
 }
 
 Status DatasetLoader::ReadExamples(void* x, void* y) {

@@ -23,7 +23,8 @@ int64_t ReplicaStreams::FileBegin(size_t file) const {
 }
 
 int64_t ReplicaStreams::Size(int replica) const {
-  if (!data_.own.empty()) return data_.own[static_cast<size_t>(replica)];
+  if (!data_.own_example_counts.empty())
+    return data_.own_example_counts[static_cast<size_t>(replica)];
   if (!by_file()) return data_.size;
   int64_t size = 0;
   for (size_t f = replica; f < data_.files->size(); f += replicas_) {
@@ -33,7 +34,8 @@ int64_t ReplicaStreams::Size(int replica) const {
 }
 
 Status ReplicaStreams::CheckOwnExamples(int replica, int parts) const {
-  if (data_.own.empty() || (parts == 1 && Size(replica) == data_.size)) {
+  if (data_.own_example_counts.empty() ||
+      (parts == 1 && Size(replica) == data_.size)) {
     return Status();
   }
   const std::string name = data_.source->name();

@@ -19,11 +19,11 @@ constexpr uint64_t kGroups = 0x8EBC6AF09C88C6E3u;
 
 }  // namespace
 
-ShuffleBlocks::ShuffleBlocks(int64_t memory, int64_t bytes, bool apart,
-                             int64_t streams)
+ShuffleBlocks::ShuffleBlocks(int64_t memory, int64_t bytes,
+                             bool has_file_per_example, int64_t streams)
     : examples_(std::min<int64_t>(memory / (bytes + kListBytes), INT32_MAX)) {
   const int64_t stream_examples = examples_ / streams;
-  if (!apart) {
+  if (!has_file_per_example) {
     block_ =
         std::max<int64_t>(1, std::min(kBlockBytes / std::max<int64_t>(bytes, 1),
                                       stream_examples / kMinBlocks));
@@ -33,7 +33,8 @@ ShuffleBlocks::ShuffleBlocks(int64_t memory, int64_t bytes, bool apart,
 }
 
 ShuffleBlocks::ShuffleBlocks(const DatasetParts& dataset, int replicas)
-    : ShuffleBlocks(dataset.memory, dataset.example_bytes, dataset.apart,
+    : ShuffleBlocks(dataset.memory, dataset.example_bytes,
+                    dataset.has_file_per_example,
                     dataset.HasReplicaStreams(replicas) ? replicas : 1) {}
 
 int64_t ShuffleBlocks::ExampleAt(uint64_t seed, int64_t pass, int64_t n,

@@ -15,10 +15,11 @@ class ShuffleBlocks {
   // The bytes of the lists that the buffer keeps for each example.
   static constexpr int64_t kListBytes = 40;
 
-  // `bytes` is the size of an example in the types of its source. If `apart`,
-  // each example has its own file. The memory is divided among `streams`
-  // replicas.
-  ShuffleBlocks(int64_t memory, int64_t bytes, bool apart, int64_t streams);
+  // `bytes` is the size of an example in the types of its source. If
+  // `has_file_per_example`, each example has its own file. The memory is
+  // divided among `streams` replicas.
+  ShuffleBlocks(int64_t memory, int64_t bytes, bool has_file_per_example,
+                int64_t streams);
   // Requires dataset.memory > 0.
   ShuffleBlocks(const DatasetParts& dataset, int replicas);
 

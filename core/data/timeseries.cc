@@ -371,7 +371,7 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
       rows.parts().passes != 1 || rows.batch_size() != 0 ||
       rows.parts().shuffle_seed() >= 0 ||
       rows.parts().policy != AutoShardPolicy::kData ||
-      !rows.parts().own.empty() || rows.parts().memory != 0) {
+      !rows.parts().own_example_counts.empty() || rows.parts().memory != 0) {
     return Dataset(InvalidArgument(
         "%s: TimeseriesDatasetFromArray takes a dataset on which only Map and "
         "SampleWeight were called; call other methods on its result",

@@ -48,9 +48,9 @@ Status JobReplicas::Agree(Collective* collective, const JoiningMembers& joining,
   }
   count_ = static_cast<int>(count);
   assignment_ = ReplicaAssignment(workers, count_);
-  assigned_by_speed_ = measures_soon_ = false;
+  assigned_by_speed_ = needs_measurement_ = false;
   if (owned) {
-    RINGLET_RETURN_IF_ERROR(AssignOwn(collective));
+    RINGLET_RETURN_IF_ERROR(AssignFixed(collective));
   } else if (collective->elastic()) {
     RINGLET_RETURN_IF_ERROR(AssignByTime(collective, std::move(workers_by_rank),
                                          std::move(nanos_by_rank)));
@@ -60,11 +60,11 @@ Status JobReplicas::Agree(Collective* collective, const JoiningMembers& joining,
 }
 
 Status JobReplicas::AssignByTime(Collective* collective,
-                                 std::vector<int64_t> numbers,
+                                 std::vector<int64_t> workers,
                                  std::vector<int64_t> nanos) {
-  measures_soon_ = std::count(nanos.begin(), nanos.end(), 0) > 0;
+  needs_measurement_ = std::count(nanos.begin(), nanos.end(), 0) > 0;
   RINGLET_RETURN_IF_ERROR(
-      throughput_.BeginView(collective, std::move(numbers), &nanos));
+      throughput_.BeginView(collective, std::move(workers), &nanos));
   std::vector<int64_t> known;
   for (const int64_t n : nanos) {
     if (n > 0) known.push_back(n);
@@ -80,7 +80,7 @@ Status JobReplicas::AssignByTime(Collective* collective,
   return Status();
 }
 
-Status JobReplicas::AssignOwn(Collective* collective) {
+Status JobReplicas::AssignFixed(Collective* collective) {
   std::vector<int64_t> workers(static_cast<size_t>(collective->size()));
   const int64_t own_worker = collective->worker();
   RINGLET_RETURN_IF_ERROR(AllGatherNumbers(

@@ -29,7 +29,7 @@ class JobReplicas {
   //
   // An elastic job assigns replicas by these times. A rank without a time gets
   // its time from an earlier view, else the median of the known times, and sets
-  // measures_soon(). Without any known time the assignment is even.
+  // needs_measurement(). Without any known time the assignment is even.
   Status Agree(Collective* collective, const JoiningMembers& joining,
                bool owned, int requested, int64_t nanos);
   // Changes the assignment. Every rank makes the same change.
@@ -51,22 +51,22 @@ class JobReplicas {
   // True if this view began with an assignment by speed.
   bool assigned_by_speed() const { return assigned_by_speed_; }
   // True if the time of a replica on this rank is to be measured soon.
-  bool measures_soon() const { return measures_soon_; }
-  void StopMeasuring() { measures_soon_ = false; }
+  bool needs_measurement() const { return needs_measurement_; }
+  void StopMeasuring() { needs_measurement_ = false; }
 
  private:
-  // `numbers` and `nanos` are by rank: the worker's number in the list, and its
+  // `workers` and `nanos` are by rank: the worker's number in the list, and its
   // measured time.
-  Status AssignByTime(Collective* collective, std::vector<int64_t> numbers,
+  Status AssignByTime(Collective* collective, std::vector<int64_t> workers,
                       std::vector<int64_t> nanos);
-  Status AssignOwn(Collective* collective);
+  Status AssignFixed(Collective* collective);
 
   int count_ = 1;
   ReplicaAssignment assignment_;
   ReplicaRange own_;
   WorkerThroughput throughput_;  // the speeds of the job's workers
   bool assigned_by_speed_ = false;
-  bool measures_soon_ = false;
+  bool needs_measurement_ = false;
 };
 
 }  // namespace ringlet

@@ -287,7 +287,7 @@ Status PredictAll(Model* model, const ReplicaAssignment& assignment,
   RINGLET_RETURN_IF_ERROR(model->status());
   RINGLET_RETURN_IF_ERROR(CheckAssigned(*model, assignment));
   RINGLET_RETURN_IF_ERROR(data.status());
-  const bool has_own_examples = !data.parts().own.empty();
+  const bool has_own_examples = !data.parts().own_example_counts.empty();
   // An evaluation has each example once, in order, with any policy.
   const Dataset dataset =
       has_own_examples ? data : data.AutoShard(AutoShardPolicy::kData);

@@ -121,7 +121,7 @@ Status CheckMayAdapt(const Graph& graph, int node, const Dataset& dataset) {
         "only once; give each input a layer of its own",
         name);
   }
-  if (dataset.parts().own.empty()) return Status();
+  if (dataset.parts().own_example_counts.empty()) return Status();
   return InvalidArgument(
       "layer '%s' (Normalization): adapts to the data, but each worker has its "
       "own examples; give mean and variance",

@@ -32,7 +32,7 @@ Status FitPlan::Check() const {
   RINGLET_RETURN_IF_ERROR(dataset_.status());
   RINGLET_RETURN_IF_ERROR(
       CheckSampled(model_.local_updates(), model_.num_replicas()));
-  const size_t num_workers = dataset_.parts().own.size();
+  const size_t num_workers = dataset_.parts().own_example_counts.size();
   if (num_workers > 0 &&
       num_workers != static_cast<size_t>(model_.num_replicas())) {
     return InvalidArgument(
@@ -151,7 +151,7 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
     f->Add(std::string(name) + suffix, value);
   };
   std::string counts;
-  for (const int64_t count : dataset.parts().own) {
+  for (const int64_t count : dataset.parts().own_example_counts) {
     counts += std::to_string(count) + " ";
   }
   add("the workers' own examples", counts);
@@ -215,7 +215,7 @@ void FitPlan::ReadContent(const Dataset& dataset,
   const bool may_differ =
       dataset.parts().HasReplicaStreams(model_.num_replicas()) ||
       dataset.parts().policy == AutoShardPolicy::kOff ||
-      !dataset.parts().own.empty();
+      !dataset.parts().own_example_counts.empty();
   if (content->has_value() || may_differ || model_.collective()->size() == 1)
     return;
   *content = ContentChecksum(dataset);

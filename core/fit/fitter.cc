@@ -70,7 +70,7 @@ Status Fitter::Check() {
   if (model_->compiled()) WarnOfThreads(model_->threads());
   Status checked = plan_.Check();
   if (checked.ok()) checked = model_->Adapt(dataset_);
-  ReportToOthers(checked);
+  AbortOtherRanks(checked);
   record.running = checked.ok();
   if (checked.ok() && model_->collective()->rank() == 0) {
     parts_.config().WarnOfLinearOutputs(parts_.graph());
@@ -81,7 +81,7 @@ Status Fitter::Check() {
 bool Fitter::Recover(Status* status) {
   CloseData();
   if (!all_ranks_have_error_ && !parts_.consistency().check_failed()) {
-    ReportToOthers(*status);
+    AbortOtherRanks(*status);
   }
   requests_.Restore(&fit_);
   const bool elastic = model_->collective()->elastic();
@@ -130,7 +130,7 @@ void Fitter::CloseRun(const Status& status, int64_t epochs) {
 }
 
 // Reports an error that the other ranks do not have.
-void Fitter::ReportToOthers(const Status& status) {
+void Fitter::AbortOtherRanks(const Status& status) {
   const CompileConfig& config = parts_.config();
   config.joining.AbortOthers(config.collective, status);
 }
@@ -191,7 +191,8 @@ Status Fitter::SetUp() {
   if (found != RestoreSource::kStart) fit_.details->source = found;
   if (!fit_.details->in_memory()) requests_.Clear();
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBegin));
-  if (fit_.details->source == RestoreSource::kMissing) return NoStateLeft();
+  if (fit_.details->source == RestoreSource::kMissing)
+    return MissingStateError();
   RINGLET_RETURN_IF_ERROR(recovery_.Begin(fit_.details->in_memory()));
   requests_.DropLaterStop(fit_);
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
@@ -427,7 +428,7 @@ Status Fitter::SavePoint(bool epoch_ended) {
         NotifyCallbacks(&Callback::OnSavePoint, epoch_ended));
   }
   recovery_.OnBoundary();
-  if (fit_.interrupted) return InterruptedStatus();
+  if (fit_.interrupted) return MakeInterruptedStatus();
   // If a callback compared the replicas for its file, this state becomes the
   // verified point. So no file is newer than the verified point.
   if (parts_.consistency().PassedCheck()) recovery_.PassCheck();
@@ -435,7 +436,7 @@ Status Fitter::SavePoint(bool epoch_ended) {
 }
 
 // The result of an interrupted fit, after everything was saved.
-Status Fitter::InterruptedStatus() {
+Status Fitter::MakeInterruptedStatus() {
   all_ranks_have_error_ = true;
   if (fit_.signal != 0 && !AnyRestoresAfterLoss(options_.callbacks)) {
     return Interrupted(fit_.signal, "interrupted after %s: %s",

@@ -96,8 +96,8 @@ class Fitter {
   void StopIfDataEnded();
   Status Validate(Logs* logs);
   Status SavePoint(bool epoch_ended);
-  Status InterruptedStatus();
-  Status NoStateLeft() const;
+  Status MakeInterruptedStatus();
+  Status MissingStateError() const;
   // Model::CheckReplicas and its consequences (fitter_checks.cc).
   void SetUpChecks();
   RecoveryMode ModeOfRecovery() const;
@@ -112,7 +112,7 @@ class Fitter {
   int64_t StepsBetweenChecks() const;
   Status ChooseCheckPace();
   void RecordCheck(const Status& status);
-  void ReportToOthers(const Status& status);
+  void AbortOtherRanks(const Status& status);
   void NotifyReturn(const Status& status);
   void RecordSignal();
 

@@ -126,7 +126,7 @@ void Fitter::RecordEpoch(int64_t epoch, const Logs& logs, History* history) {
 }
 
 // In an elastic job an unreachable worker may have the state.
-Status Fitter::NoStateLeft() const {
+Status Fitter::MissingStateError() const {
   if (model_->collective()->elastic()) {
     return Error(Code::kCancelled,
                  "no reachable worker has a valid state of the run, and there "

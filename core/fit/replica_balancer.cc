@@ -56,7 +56,7 @@ bool ReplicaBalancer::BalanceBySteps(ReplicaAssignment* next) {
   constexpr size_t kSteps = 5;
   CompileConfig& config = parts_.config();
   // A worker that has just joined may have measured few steps.
-  const size_t min_steps = config.job_replicas.measures_soon() ? 2 : kSteps;
+  const size_t min_steps = config.job_replicas.needs_measurement() ? 2 : kSteps;
   const std::vector<int64_t> nanos =
       config.job_replicas.throughput().Shortest(kSteps, min_steps);
   if (nanos.empty()) return false;
@@ -73,7 +73,7 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
   CompileConfig& config = parts_.config();
   const int64_t steps = fit.model->iterations();
   const int64_t before = steps - fit.steps_taken;
-  const bool soon = config.job_replicas.measures_soon();
+  const bool soon = config.job_replicas.needs_measurement();
   const bool due = soon ? steps >= view_began_ + kStepsToFirstMeasurement &&
                               before > view_began_
                         : steps / kStepsBetweenAssignments !=

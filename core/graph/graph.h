@@ -218,7 +218,7 @@ class Graph {
   void CopyWeights(int layer, float* weights) const;
   void JoinPools();
   void ChooseReplaced();
-  std::vector<bool> StaysFloat32() const;
+  std::vector<bool> FindFloat32Outputs() const;
   void ChooseBFloat16();
   void ChooseRoundedGradients();
   bool MayBeReplaced(int root) const;

@@ -12,7 +12,7 @@ namespace ringlet {
 namespace {
 
 // True if the layer needs exact numbers as input, or has no gradient.
-bool TakesNumbers(const GraphNode& node) {
+bool ReadsExactNumbers(const GraphNode& node) {
   const Layer* layer = &node.layer;
   while (layer->layer != nullptr) layer = layer->layer.get();
   return layer->kind == Layer::Kind::kEmbedding ||
@@ -37,25 +37,25 @@ void Graph::SetDTypePolicy(DTypePolicy policy) {
 }
 
 // By root: the outputs of the model, and what leads to a layer that
-// TakesNumbers.
-std::vector<bool> Graph::StaysFloat32() const {
+// ReadsExactNumbers.
+std::vector<bool> Graph::FindFloat32Outputs() const {
   std::vector<bool> stays(nodes_.size(), false), leads(nodes_.size(), false);
   for (const int output : outputs_) stays[nodes_[output].root] = true;
   for (int i = size() - 1; i >= num_inputs_; --i) {
     if (leads[i]) stays[nodes_[i].root] = true;
-    if (!leads[i] && !TakesNumbers(nodes_[i])) continue;
+    if (!leads[i] && !ReadsExactNumbers(nodes_[i])) continue;
     for (const int input : nodes_[i].inputs) leads[input] = true;
   }
   return stays;
 }
 
 void Graph::ChooseBFloat16() {
-  const std::vector<bool> stays = StaysFloat32();
+  const std::vector<bool> stays = FindFloat32Outputs();
   for (int i = num_inputs_; i < size(); ++i) {
     GraphNode& node = nodes_[i];
     const bool may = HasPolicy(node.layer) && node.root == i && !stays[i] &&
                      node.layer.kind != Layer::Kind::kMask;
-    node.rounds_output = may && !node.op->selects().y;
+    node.rounds_output = may && !node.op->exact_results().y;
     node.is_bfloat16 = may;
     for (const int input : node.inputs) {
       node.is_bfloat16 &=
@@ -78,7 +78,8 @@ void Graph::ChooseRoundedGradients() {
   }
   for (int i = num_inputs_; i < size(); ++i) {
     if (num_readers[i] != 1 || !nodes_[reader[i]].is_bfloat16) continue;
-    if (nodes_[reader[i]].op->selects().dx) nodes_[i].rounds_gradient = false;
+    if (nodes_[reader[i]].op->exact_results().dx)
+      nodes_[i].rounds_gradient = false;
   }
 }
 

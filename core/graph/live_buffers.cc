@@ -34,7 +34,7 @@ size_t LiveBuffers::BytesOf(const StepPlan::Use& use, int64_t examples) const {
     case StepPlan::UseKind::kBackwardScratch:
       floats = node.op->backward_scratch(examples, threads_);
       break;
-    case StepPlan::UseKind::kWeights:
+    case StepPlan::UseKind::kSharedGradient:
       floats = StepPlan::SharedFloats(*graph_, use.node);
       break;
     case StepPlan::UseKind::kSaved:

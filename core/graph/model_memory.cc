@@ -232,7 +232,7 @@ Status ModelMemory::AllocateStep(uint64_t bytes, const StepPlan& plan,
   }
   step_block_ = AllocateBlock(bytes);
   *place = step_block_.get();
-  return step_block_ != nullptr ? Status() : plan.NoMemory(bytes);
+  return step_block_ != nullptr ? Status() : plan.MakeMemoryError(bytes);
 }
 
 Status ModelMemory::Reserve(int64_t batch, bool training, bool* moved) {

@@ -54,7 +54,7 @@ MemoryPlan ModelMemory::Plan(int64_t batch) const {
   RINGLET_CHECK(sizes.kept() == persistent_bytes_);
 
   const StepPlan plan = PlanOf(batch, /*training=*/true);
-  plan.Count(&sizes);
+  plan.AddSizesTo(&sizes);
   const uint64_t planned =
       sizes.activations + sizes.activation_gradients + sizes.scratch;
   sizes.shared = planned - plan.bytes();

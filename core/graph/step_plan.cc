@@ -123,12 +123,13 @@ void StepPlan::AddScratch() {
     nodes_[i].backward_scratch = AddScratch(
         UseKind::kBackwardScratch, i, node.op->backward_scratch(batch, threads),
         schedule_.backward(i));
-    nodes_[i].d_weights = AddScratch(
-        UseKind::kWeights, i, SharedFloats(graph_, i), schedule_.backward(i));
+    nodes_[i].d_weights =
+        AddScratch(UseKind::kSharedGradient, i, SharedFloats(graph_, i),
+                   schedule_.backward(i));
   }
 }
 
-void StepPlan::Count(MemoryPlan* sizes) const {
+void StepPlan::AddSizesTo(MemoryPlan* sizes) const {
   std::vector<bool> seen;  // the first use of a buffer counts
   for (const Use& use : uses_) {
     const auto buffer = static_cast<size_t>(use.buffer);
@@ -150,7 +151,7 @@ void StepPlan::Count(MemoryPlan* sizes) const {
         break;
       case UseKind::kForwardScratch:
       case UseKind::kBackwardScratch:
-      case UseKind::kWeights:
+      case UseKind::kSharedGradient:
       case UseKind::kSaved:
         sizes->scratch += bytes;
         break;
@@ -164,7 +165,7 @@ void StepPlan::Count(MemoryPlan* sizes) const {
   }
 }
 
-Status StepPlan::NoMemory(uint64_t bytes) const {
+Status StepPlan::MakeMemoryError(uint64_t bytes) const {
   constexpr const char* kKindNames[] = {"the output",
                                         "the output",
                                         "the gradient",

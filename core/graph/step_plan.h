@@ -54,7 +54,7 @@ class StepPlan {
     kGradient,
     kForwardScratch,
     kBackwardScratch,
-    kWeights,
+    kSharedGradient,
     kSaved
   };
   struct Use {
@@ -82,9 +82,9 @@ class StepPlan {
   uint64_t bytes() const { return bytes_; }  // the bytes of all buffers
   // The error for a lack of memory. It names the largest use, and whether a
   // smaller batch would help. `bytes` is the size of the step's whole block.
-  Status NoMemory(uint64_t bytes) const;
+  Status MakeMemoryError(uint64_t bytes) const;
   // Adds the sizes of outputs, gradients and scratch, and the recomputation.
-  void Count(MemoryPlan* sizes) const;
+  void AddSizesTo(MemoryPlan* sizes) const;
 
   // For tests. Choices for all later plans of the process.
   struct Forced {

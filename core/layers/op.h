@@ -74,7 +74,7 @@ struct OpCall {
   bool training = false;
   // Repeats Forward for the backward pass: `saved` has its content, and no
   // state changes.
-  bool is_recompute = false;
+  bool repeats_forward = false;
   // The saved_floats() that Forward in training leaves for Backward. Null if
   // there are none; do not access them outside training.
   float* saved = nullptr;
@@ -156,10 +156,10 @@ class Op {
   // `y` is true if each number of y is a number of an input, is 0, or is
   // another number of bfloat16. `dx` is true if each number of dx is one of dy,
   // is its negative, or is 0.
-  struct Selects {
+  struct ExactResults {
     bool y = false, dx = false;
   };
-  virtual Selects selects() const { return {}; }
+  virtual ExactResults exact_results() const { return {}; }
   // Floats of scratch that suffice for every batch in 1..batch on this number
   // of threads, so never less for a larger batch. Memory is planned once, for
   // the largest batch.

@@ -38,7 +38,7 @@ Model& Model::operator=(Model&& other) noexcept {
 
 void Model::Fail(const Status& status) { impl_->Fail(status); }
 const Status& Model::status() const {
-  return impl_->status.ok() ? impl_->refused : impl_->status;
+  return impl_->status.ok() ? impl_->compile_error : impl_->status;
 }
 bool Model::compiled() const { return impl_->compiled; }
 

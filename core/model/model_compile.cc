@@ -334,8 +334,8 @@ void Model::Compile(const Optimizer& optimizer,
                     const std::vector<OutputLoss>& losses,
                     const CompileOptions& options) {
   Impl& m = *impl_;
-  m.refused = m.CheckMayCompile();
-  if (!m.refused.ok()) return;
+  m.compile_error = m.CheckMayCompile();
+  if (!m.compile_error.ok()) return;
   m.local_trainer.Abandon();  // before config has another collective
   m.config.Set(optimizer, options);
   m.Fail(m.CompileTogether(losses, this));

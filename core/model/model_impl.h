@@ -74,7 +74,7 @@ struct Model::Impl {
   Status CheckInitialWeights() const;
 
   Status status;
-  Status refused;  // why the last Compile did not change the model
+  Status compile_error;  // why the last Compile did not change the model
   // For the first Compile, until it is complete; empty means random weights.
   std::vector<float> initial_weights;
   bool compiled = false;

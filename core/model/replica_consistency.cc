@@ -194,7 +194,7 @@ Status ReplicaConsistency::Join(bool has_state) {
   const int root = config_.joining.reference_rank();
   const bool all_same =
       std::all_of(all.begin(), all.end(), [&](const Start& start) {
-        return start.SameAs(all[static_cast<size_t>(root)]);
+        return start.HasEqualDigest(all[static_cast<size_t>(root)]);
       });
   return all_same ? Status() : BroadcastStart(root);
 }
@@ -214,7 +214,7 @@ Status ReplicaConsistency::CompareStarts(const std::vector<Start>& all) const {
   }
   for (size_t r = 1; r < all.size(); ++r) {
     const bool progress = all[r].loaded != all[0].loaded;
-    if (!progress && all[r].SameAs(all[0])) continue;
+    if (!progress && all[r].HasEqualDigest(all[0])) continue;
     return Error(Code::kOutOfSync,
                  "model '%s': worker %" PRId64
                  " begins with another %s than "

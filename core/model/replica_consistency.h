@@ -79,7 +79,9 @@ class ReplicaConsistency {
     int64_t digest;  // StateDigest; 0 if the rank has a state of the run
     int64_t loaded;  // see LoadedDigest
     Member member;
-    bool SameAs(const Start& other) const { return digest == other.digest; }
+    bool HasEqualDigest(const Start& other) const {
+      return digest == other.digest;
+    }
   };
   static int64_t DrawStateIncarnation();
   Fingerprint MakeFingerprint() const;

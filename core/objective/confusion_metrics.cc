@@ -60,7 +60,7 @@ void ForEach(const Metric& metric, const MetricBatch& batch,
     const double weight = batch.weight(r);
     for (int64_t j = classes.begin; j < classes.end; ++j) {
       count(weight, batch.target(r, j) != 0,
-            IsPositive(metric, batch.p(r), width, j));
+            IsPositive(metric, batch.predictions_of(r), width, j));
     }
   }
 }
@@ -155,7 +155,7 @@ void UpdateAuc(const Metric& metric, const MetricBatch& batch,
     if (batch.is_ignored(metric, r)) continue;
     const double weight = batch.weight(r);
     for (int64_t j = classes.begin; j < classes.end; ++j) {
-      float p = batch.p(r)[j];
+      float p = batch.predictions_of(r)[j];
       if (metric.from_logits) p = static_cast<float>(SigmoidOf(p));
       // NaN is above the first threshold only.
       p = p > 0 ? std::min(p, 1.0f) : 0;
@@ -235,7 +235,7 @@ double AreaUnderCurve(const Metric& metric, const MetricState* state,
 
 // --- two states a class: correct of predicted, correct of actual -------------
 
-int64_t TwoAClass(const Metric& metric, const Shape& output) {
+int64_t TwoStatesPerClass(const Metric& metric, const Shape& output) {
   return 2 * std::max<int64_t>(output.back(), metric.num_classes);
 }
 
@@ -269,7 +269,7 @@ void UpdateFScore(const Metric& metric, const MetricBatch& batch,
   const ClassRange classes = ClassesOf(metric, width);
   for (int64_t r = 0; r < batch.rows(); ++r) {
     if (batch.is_ignored(metric, r)) continue;
-    const float* const p = batch.p(r);
+    const float* const p = batch.predictions_of(r);
     const float largest = *std::max_element(p, p + width);
     for (int64_t j = classes.begin; j < classes.end; ++j) {
       MetricState* const predicted = state + 2 * (j - classes.begin);
@@ -342,9 +342,9 @@ void UpdateMeanIoU(const Metric& metric, const MetricBatch& batch,
     const auto largest = [&](const float* v) {
       return std::max_element(v, v + width) - v;
     };
-    const int64_t guess = largest(batch.p(r));
+    const int64_t guess = largest(batch.predictions_of(r));
     const int64_t truth =
-        metric.sparse_targets ? batch.label(r) : largest(batch.t(r));
+        metric.sparse_targets ? batch.label(r) : largest(batch.targets_of(r));
     // A class that the loss ignores may be outside of the output's classes.
     if (truth < 0 || truth >= width || truth == metric.ignore_class) continue;
     const double weight = batch.weight(r);
@@ -366,7 +366,7 @@ double MeanIoUOf(const Metric&, const MetricState* state, int64_t n) {
 
 // --- R2: two states an output: t and 1; t^2 and the squared error ------------
 
-int64_t TwoAnOutput(const Metric&, const Shape& output) {
+int64_t TwoStatesPerOutput(const Metric&, const Shape& output) {
   return 2 * output.back();
 }
 
@@ -374,7 +374,8 @@ void UpdateR2(const Metric&, const MetricBatch& batch, MetricState* state) {
   for (int64_t r = 0; r < batch.rows(); ++r) {
     const double weight = batch.weight(r);
     for (int64_t j = 0; j < batch.width(); ++j) {
-      const double t = batch.t(r)[j], e = t - batch.p(r)[j];
+      const double t = batch.targets_of(r)[j],
+                   e = t - batch.predictions_of(r)[j];
       state[2 * j].Update(t, weight);
       state[2 * j + 1].total += weight * t * t;
       state[2 * j + 1].count += weight * e * e;

@@ -29,8 +29,10 @@ struct MetricBatch {
 
   int64_t width() const { return output.back(); }
   int64_t rows() const { return count * RowsOf(output); }
-  const float* p(int64_t row) const { return predictions + row * width(); }
-  const float* t(int64_t row) const {
+  const float* predictions_of(int64_t row) const {
+    return predictions + row * width();
+  }
+  const float* targets_of(int64_t row) const {
     return static_cast<const float*>(targets) + row * width();
   }
   int32_t label(int64_t row) const {
@@ -40,7 +42,7 @@ struct MetricBatch {
     return classes && label(row) == metric.ignore_class;
   }
   float target(int64_t row, int64_t j) const {
-    return !classes ? t(row)[j] : label(row) == j ? 1.0f : 0.0f;
+    return !classes ? targets_of(row)[j] : label(row) == j ? 1.0f : 0.0f;
   }
   double weight(int64_t row) const {
     return double{weights.At(row, RowsOf(output))};
@@ -93,7 +95,7 @@ MetricUpdate UpdateBinaryAccuracy, UpdateCategoricalAccuracy,
     UpdateTrueNegatives, UpdateFalsePositives, UpdateFalseNegatives,
     UpdateFScore, UpdateMeanIoU, UpdateR2;
 MetricValue RootOfMean, AreaUnderCurve, TotalOf, FScoreOf, MeanIoUOf, R2Of;
-MetricCount AucStates, FScoreStates, TwoAClass, TwoAnOutput;
+MetricCount AucStates, FScoreStates, TwoStatesPerClass, TwoStatesPerOutput;
 MetricCheck CheckAuc, CheckClassId, CheckFScore, CheckOneRow, CheckNumClasses;
 
 }  // namespace ringlet

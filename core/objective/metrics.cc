@@ -90,8 +90,9 @@ Loss LossOf(const Metric& metric) {
 double LossOfRow(const Loss& loss, const MetricBatch& b, int64_t r) {
   const bool classes = ClassOf(loss).takes_classes;
   return ClassOf(loss).row(
-      loss, {b.width(), b.p(r), classes ? nullptr : b.t(r),
-             classes ? b.label(r) : 0, /*d=*/nullptr, /*scale=*/1});
+      loss,
+      {b.width(), b.predictions_of(r), classes ? nullptr : b.targets_of(r),
+       classes ? b.label(r) : 0, /*d=*/nullptr, /*scale=*/1});
 }
 
 }  // namespace
@@ -103,7 +104,10 @@ void UpdateBinaryAccuracy(const Metric& metric, const MetricBatch& b,
   UpdateMean(b, state, [&](int64_t r) {
     double sum = 0;
     for (int64_t j = 0; j < b.width(); ++j) {
-      sum += (b.p(r)[j] > metric.threshold ? 1.0f : 0.0f) == b.t(r)[j] ? 1 : 0;
+      sum += (b.predictions_of(r)[j] > metric.threshold ? 1.0f : 0.0f) ==
+                     b.targets_of(r)[j]
+                 ? 1
+                 : 0;
     }
     return sum / static_cast<double>(b.width());
   });
@@ -112,29 +116,34 @@ void UpdateBinaryAccuracy(const Metric& metric, const MetricBatch& b,
 void UpdateCategoricalAccuracy(const Metric&, const MetricBatch& b,
                                MetricState* state) {
   UpdateMean(b, state, [&](int64_t r) {
-    return ArgMax(b.width(), b.p(r)) == ArgMax(b.width(), b.t(r)) ? 1 : 0;
+    return ArgMax(b.width(), b.predictions_of(r)) ==
+                   ArgMax(b.width(), b.targets_of(r))
+               ? 1
+               : 0;
   });
 }
 
 void UpdateSparseAccuracy(const Metric&, const MetricBatch& b,
                           MetricState* state) {
   UpdateMean(b, state, [&](int64_t r) {
-    return ArgMax(b.width(), b.p(r)) == b.label(r) ? 1 : 0;
+    return ArgMax(b.width(), b.predictions_of(r)) == b.label(r) ? 1 : 0;
   });
 }
 
 void UpdateTopK(const Metric& metric, const MetricBatch& b,
                 MetricState* state) {
   UpdateMean(b, state, [&](int64_t r) {
-    return InTopK(b.width(), b.p(r), ArgMax(b.width(), b.t(r)), metric.k) ? 1
-                                                                          : 0;
+    return InTopK(b.width(), b.predictions_of(r),
+                  ArgMax(b.width(), b.targets_of(r)), metric.k)
+               ? 1
+               : 0;
   });
 }
 
 void UpdateSparseTopK(const Metric& metric, const MetricBatch& b,
                       MetricState* state) {
   UpdateMean(b, state, [&](int64_t r) {
-    return InTopK(b.width(), b.p(r), b.label(r), metric.k) ? 1 : 0;
+    return InTopK(b.width(), b.predictions_of(r), b.label(r), metric.k) ? 1 : 0;
   });
 }
 

@@ -93,7 +93,7 @@ void LocalTrainer::Reset() {
   state_.Reset();  // also the state of an earlier Compile
 }
 
-Status LocalTrainer::Gather() {
+Status LocalTrainer::GatherRoundState() {
   if (!config_.options.local.keeps_state_per_worker()) return Status();
   RINGLET_RETURN_IF_ERROR(CollectPending());
   return state_.Gather();

@@ -59,7 +59,7 @@ class LocalTrainer {
   void Reset();
   // Between two rounds, on all ranks: gathers the state of all replicas on each
   // rank.
-  Status Gather();
+  Status GatherRoundState();
   // Ends an epoch's rounds: applies the last change.
   Status EndRounds();
   // Drops the stepper's step, and a started exchange.

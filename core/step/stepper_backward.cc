@@ -48,7 +48,7 @@ Status Stepper::RecomputeForward(int i) {
   const int64_t begin = timer_.Now();
   const NodeSpans& spans = memory_.node(i);
   OpCall call = CallOf(i);
-  call.training = call.is_recompute = true;
+  call.training = call.repeats_forward = true;
   call.x = spans.x_for_recompute.data();
   call.y = spans.y_for_backward;
   call.scratch = spans.recompute_scratch;

@@ -361,7 +361,8 @@ class BackupAndRestoreCallback final : public Callback {
 
   Status Save(FitState& fit) {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
-    RINGLET_RETURN_IF_ERROR(ModelParts(fit.model).local_trainer().Gather());
+    RINGLET_RETURN_IF_ERROR(
+        ModelParts(fit.model).local_trainer().GatherRoundState());
     if (!fit.chief) return Status();
     if (fit.interrupted) {
       if (saver_ != nullptr) saver_->Wait();  // it may read ends_

@@ -159,8 +159,8 @@ std::string LocalUpdatesText(const Model& model) {
 std::string DataText(const FitState& fit) {
   if (fit.dataset == nullptr) return "";
   const Dataset& data = *fit.dataset;
-  int64_t examples = data.parts().own.empty() ? data.size() : 0;
-  for (const int64_t count : data.parts().own) examples += count;
+  int64_t examples = data.parts().own_example_counts.empty() ? data.size() : 0;
+  for (const int64_t count : data.parts().own_example_counts) examples += count;
   std::string text = std::to_string(examples) + " examples, ";
   text +=
       data.parts().shuffle_seed() < 0

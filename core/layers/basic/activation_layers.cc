@@ -34,7 +34,7 @@ class ActivationOp final : public Op {
   }
   bool may_overwrite_input() const override { return true; }
   bool dx_may_overwrite_dy(size_t) const override { return true; }
-  Selects selects() const override {
+  ExactResults exact_results() const override {
     const bool selects =
         activation_ == kRelu || activation_ == kRelu6 || activation_ == kLinear;
     return {selects, selects};

@@ -50,7 +50,7 @@ class FrameOp final : public Op {
       : pads_(pads), frame_(frame) {
     output_ = output;
   }
-  Selects selects() const override { return {true, true}; }
+  ExactResults exact_results() const override { return {true, true}; }
   Recompute recompute() const override { return Recompute::kCheap; }
 
   void Forward(const OpCall& call) const override {
@@ -137,7 +137,7 @@ class PermuteOp final : public Op {
       steps_.Append(steps_of_x[axes[i]]);
     }
   }
-  Selects selects() const override { return {true, true}; }
+  ExactResults exact_results() const override { return {true, true}; }
   Recompute recompute() const override { return Recompute::kCheap; }
 
   void Forward(const OpCall& call) const override {

@@ -69,7 +69,7 @@ class MergeOp final : public Op {
   bool backward_reads_input() const override {
     return kind_ == Kind::kMultiply || picks();
   }
-  Selects selects() const override {
+  ExactResults exact_results() const override {
     return {picks(),
             alike_ && kind_ != Kind::kMultiply && kind_ != Kind::kAverage};
   }
@@ -262,7 +262,7 @@ class ConcatenateOp final : public Op {
     }
     output_[output_.rank() - 1] = width;
   }
-  Selects selects() const override { return {true, true}; }
+  ExactResults exact_results() const override { return {true, true}; }
   Recompute recompute() const override { return Recompute::kCheap; }
   void Forward(const OpCall& call) const override {
     ForEachPiece(call.batch, [&](size_t i, int64_t from, int64_t to) {

@@ -30,7 +30,7 @@ class Pooling2DOp final : public Op {
   }
   bool backward_reads_input() const override { return max_; }
   bool backward_reads_output() const override { return max_; }
-  Selects selects() const override { return {max_, max_ && apart_}; }
+  ExactResults exact_results() const override { return {max_, max_ && apart_}; }
   Recompute recompute() const override { return Recompute::kCostly; }
 
   void Forward(const OpCall& call) const override {
@@ -142,7 +142,7 @@ class GlobalMaxPoolingOp final : public Op {
 
   bool backward_reads_input() const override { return true; }
   bool backward_reads_output() const override { return true; }
-  Selects selects() const override { return {true, false}; }
+  ExactResults exact_results() const override { return {true, false}; }
   Recompute recompute() const override { return Recompute::kCostly; }
   // For each thread: the part of each channel's gradient that one pixel gets.
   uint64_t backward_scratch(int64_t, int threads) const override {

@@ -7,11 +7,12 @@
 // digits, and equal rows have no variance.
 //
 // Forward leaves (mean, 1 / sqrt(variance + epsilon)) in OpCall::saved.
-// Backward then needs only the input. A repeated Forward (OpCall::is_recompute)
-// also uses them, and records no change of the statistics. The moving
-// statistics change when the step is applied: Forward records the change
-// (OpCall::layer_state_changes). The output is affine in x for each channel,
-// with x - mean first: for a batch of equal rows it is exactly beta.
+// Backward then needs only the input. A repeated Forward
+// (OpCall::repeats_forward) also uses them, and records no change of the
+// statistics. The moving statistics change when the step is applied: Forward
+// records the change (OpCall::layer_state_changes). The output is affine in x
+// for each channel, with x - mean first: for a batch of equal rows it is
+// exactly beta.
 //
 // With a mask, the statistics are computed from the rows that count; they are 0
 // if no row counts. As in Keras, the masked rows are also normalized with these
@@ -80,7 +81,7 @@ class BatchNormalizationOp final : public Op {
     float* const times = call.scratch;
     float* const plus = times + channels_;
     if (call.training && !frozen()) {
-      if (!call.is_recompute && !ComputeStatistics(call)) return;
+      if (!call.repeats_forward && !ComputeStatistics(call)) return;
       mean = call.saved;
       std::copy_n(call.saved + channels_, channels_, times);
     } else {

@@ -64,7 +64,8 @@ class RecordingSource final : public Source {
 TEST(ShuffleBlocks, ExampleAt_AnySizes_IsAPermutationOfWholeBlocks) {
   for (const int64_t memory : {40'000, 300'000}) {
     for (const int64_t bytes : {1, 8, 400, 3140}) {
-      const ShuffleBlocks blocks(memory, bytes, /*apart=*/false, 1);
+      const ShuffleBlocks blocks(memory, bytes, /*has_file_per_example=*/false,
+                                 1);
       const int64_t block = blocks.block(), group = blocks.group();
       ASSERT_GE(block, 1);
       ASSERT_EQ(group % block, 0);
@@ -102,7 +103,7 @@ TEST(ShuffleBlocks, ExampleAt_AnySizes_IsAPermutationOfWholeBlocks) {
 }
 
 TEST(ShuffleBlocks, ExampleAt_AnotherSeedOrPass_GivesAnotherOrder) {
-  const ShuffleBlocks blocks(100'000, 400, /*apart=*/false, 1);
+  const ShuffleBlocks blocks(100'000, 400, /*has_file_per_example=*/false, 1);
   const int64_t n = 4 * blocks.group() + 3;
   ASSERT_TRUE(blocks.divides(n));
   const auto order = [&](uint64_t seed, int64_t pass) {
@@ -122,8 +123,8 @@ TEST(ShuffleBlocks, ExampleAt_AnotherSeedOrPass_GivesAnotherOrder) {
 }
 
 TEST(ShuffleBlocks, ExampleAt_AllInMemoryOrFilesApart_IsThePlainOrder) {
-  const ShuffleBlocks apart(100'000, 400, /*apart=*/true, 1);
-  const ShuffleBlocks small(100'000, 400, /*apart=*/false, 1);
+  const ShuffleBlocks apart(100'000, 400, /*has_file_per_example=*/true, 1);
+  const ShuffleBlocks small(100'000, 400, /*has_file_per_example=*/false, 1);
   for (int64_t i = 0; i < 200; ++i) {
     EXPECT_EQ(apart.ExampleAt(5, 2, 1000, i), Permute(5, 2, 1000, i));
     EXPECT_EQ(small.ExampleAt(5, 2, 200, i), Permute(5, 2, 200, i));
@@ -136,7 +137,7 @@ TEST(ShuffleBlocks, ExampleAt_AllInMemoryOrFilesApart_IsThePlainOrder) {
 // The order of docs/streaming.md, as a program in Python computes it. It must
 // not change: a resumed run continues in it.
 TEST(ShuffleBlocks, ExampleAt_SeedOne_IsTheDocumentedOrder) {
-  const ShuffleBlocks blocks(20'000, 60, /*apart=*/false, 1);
+  const ShuffleBlocks blocks(20'000, 60, /*has_file_per_example=*/false, 1);
   EXPECT_EQ(blocks.examples(), 200);
   EXPECT_EQ(blocks.block(), 12);
   EXPECT_EQ(blocks.group(), 180);

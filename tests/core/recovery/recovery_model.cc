@@ -14,7 +14,7 @@
 namespace ringlet {
 namespace {
 
-constexpr int kMax = 4;
+constexpr int kMaxWorkers = 4;
 using Mask = uint64_t;
 
 Mask BitOf(int worker) { return Mask{1} << worker; }
@@ -28,11 +28,11 @@ struct Worker {
   bool checked = false;  // the members need no check before the next step
   Mask view = 0;         // the members of its last view
   int incarnation = 1;
-  std::array<int, kMax> met = {};
+  std::array<int, kMaxWorkers> met = {};
 };
 
 struct JobState {
-  std::array<Worker, kMax> workers;
+  std::array<Worker, kMaxWorkers> workers;
   Mask part = 0;  // the workers on one side of the network
   int crashes = 0, partitions = 0, restarts = 0;
   bool computes_wrong = false, was_wrong = false;
@@ -84,7 +84,8 @@ class Search {
     start.partitions = space_.partitions;
     start.restarts = space_.restarts;
     start.part = All();
-    for (int w = space_.workers; w < kMax; ++w) At(&start, w).alive = false;
+    for (int w = space_.workers; w < kMaxWorkers; ++w)
+      At(&start, w).alive = false;
     Reach(start);
     const bool stops = space_.mistake != Mistake::kNone;
     while (!todo_.empty() && !(stops && visit_.wrong > 0)) {
@@ -252,7 +253,7 @@ class Search {
     }
     if (space_.mistake == Mistake::kNoRollback) staying = All();
     Mask seen = group;
-    if (space_.mistake == Mistake::kVerifiesAlone) seen |= BitOf(kMax);
+    if (space_.mistake == Mistake::kVerifiesAlone) seen |= BitOf(kMaxWorkers);
     if (worker.state.EnterView(seen, staying) == OnViewAction::kRollBack) {
       worker.wrong = worker.wrong_point;
     }

@@ -122,7 +122,8 @@ Status AddData(const Dataset& data, bool all, Digest* digest) {
     digest->AddElements(DType::kFloat32, data.parts().weights->data(),
                         static_cast<int64_t>(data.parts().weights->size()));
   }
-  for (const int64_t count : data.parts().own) digest->Add(count);
+  for (const int64_t count : data.parts().own_example_counts)
+    digest->Add(count);
   if (const uint64_t augments = data.source()->AugmentDigest()) {
     digest->Add(HexText(augments));
   }
