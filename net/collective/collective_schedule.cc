@@ -377,7 +377,7 @@ Status CollectiveSchedule::Progress() {
       while (HasToSend(*op)) {
         const int to = op->plan.steps[op->send_step].send_to;
         if (!wire_->HasRoom(to)) {
-          wire_->AwaitRoom(to);
+          wire_->RequestRoomEvent(to);
           break;
         }
         SendOne(op);

@@ -34,7 +34,7 @@ class CollectiveSchedule {
     // True if the queue of this peer has room for a borrowed frame.
     virtual bool HasRoom(int peer) const = 0;
     // A frame waits for room: call Progress when the queue has room.
-    virtual void AwaitRoom(int peer) = 0;
+    virtual void RequestRoomEvent(int peer) = 0;
     // The header lacks source, destination, generation, step and checksum.
     // A borrowed payload stays valid until OnSent or Clear. Any other payload
     // has at most kEagerBytes and is copied.

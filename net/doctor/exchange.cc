@@ -1,6 +1,6 @@
 // A link that is closed in one of its own events is deleted by the next Tick
 // (Drop), since its caller still uses it. One link is measured at a time
-// (measures_), so that measurements do not share this host's bandwidth.
+// (measured_worker_), so that measurements do not share this host's bandwidth.
 
 #include "exchange.h"
 
@@ -74,7 +74,7 @@ void DoctorExchange::Connect(int peer) {
     return;
   }
   FramedLink::Owner* const self = this;
-  dial.state = State::kGreets;
+  dial.state = State::kHandshake;
   dial.link = std::make_unique<FramedLink>(std::move(stream),
                                            LinkPhase::kConnecting, self);
   dial.link->peer = peer;
@@ -116,7 +116,7 @@ void DoctorExchange::SetReach(int peer, PeerReport::Reach reach,
 void DoctorExchange::Finish(int peer) {
   Dial& dial = dials_[static_cast<size_t>(peer)];
   dial.state = State::kFinal;
-  if (measures_ == peer) measures_ = -1;
+  if (measured_worker_ == peer) measured_worker_ = -1;
   Drop(&dial.link);
 }
 
@@ -146,18 +146,19 @@ void DoctorExchange::Tick(int64_t now) {
 void DoctorExchange::TickDial(int peer) {
   Dial& dial = dials_[static_cast<size_t>(peer)];
   if (dial.link != nullptr && dial.link->overflowed()) return Finish(peer);
-  if (In(State::kPause, dial) >= (dial.since == 0 ? 0 : kPauseNanos)) {
+  if (NanosInState(State::kPause, dial) >=
+      (dial.since == 0 ? 0 : kPauseNanos)) {
     return Connect(peer);
   }
-  if (In(State::kGreets, dial) > kHandshakeNanos) {
+  if (NanosInState(State::kHandshake, dial) > kHandshakeNanos) {
     dial.connected
         ? SetReach(peer, PeerReport::Reach::kSilent, "")
         : SetReach(peer, PeerReport::Reach::kNone, "no answer within 3 s");
     return Pause(&dial);
   }
-  if (In(State::kPings, dial) > kStallNanos) return Finish(peer);
-  if (dial.state == State::kQueued && measures_ < 0) BeginData(&dial);
-  if (dial.state != State::kMeasures) return;
+  if (NanosInState(State::kPings, dial) > kStallNanos) return Finish(peer);
+  if (dial.state == State::kQueued && measured_worker_ < 0) BeginData(&dial);
+  if (dial.state != State::kTransfer) return;
   const bool measured = dial.acked > 0 && now_ - dial.first_sent >= kDataNanos;
   const bool stalls = now_ - dial.since > kStallNanos;
   if (measured && dial.acked == dial.sent)
@@ -293,8 +294,8 @@ void DoctorExchange::SendPing(Dial* dial) {
 }
 
 void DoctorExchange::BeginData(Dial* dial) {
-  measures_ = dial->link->peer;
-  dial->state = State::kMeasures;
+  measured_worker_ = dial->link->peer;
+  dial->state = State::kTransfer;
   dial->since = dial->first_sent = now_;
   for (size_t at = 0; at < options_.settings.size(); at += kEagerBytes) {
     Send(dial->link.get(), DoctorMessage::kSettings, 0,
@@ -356,7 +357,7 @@ Status DoctorExchange::OnDialledMessage(FramedLink* link,
     }
     return Status();
   }
-  if (message == DoctorMessage::kAck && dial.state == State::kMeasures &&
+  if (message == DoctorMessage::kAck && dial.state == State::kTransfer &&
       header.sequence > dial.acked && header.sequence <= dial.sent) {
     dial.acked = header.sequence;
     dial.since = now_;
@@ -450,7 +451,7 @@ void DoctorExchange::OnDown(FramedLink* link, LossCause cause,
   }
   const int worker = link->peer;
   Dial& dial = DialOf(link);
-  if (dial.state != State::kGreets) return Finish(worker);
+  if (dial.state != State::kHandshake) return Finish(worker);
   const bool closed = cause == LossCause::kExited;
   if (cause == LossCause::kProtocol) {
     // Another code is a worker's: it has a key, or another version.

@@ -118,12 +118,12 @@ class DoctorExchange final : private FramedLink::Owner {
  private:
   // A dialled worker, in this order.
   enum class State : uint8_t {
-    kPause,     // it waits until next_dial
-    kGreets,    // the handshake is under way
-    kPings,     // pings are under way
-    kQueued,    // waits until no other link is measured
-    kMeasures,  // data are under way
-    kFinal,     // its report is complete
+    kPause,      // it waits until next_dial
+    kHandshake,  // the handshake is under way
+    kPings,      // pings are under way
+    kQueued,     // waits until no other link is measured
+    kTransfer,   // data are under way
+    kFinal,      // its report is complete
   };
   struct Dial {
     State state = State::kPause;
@@ -180,7 +180,7 @@ class DoctorExchange final : private FramedLink::Owner {
   void Finish(int peer);
   void Pause(Dial* dial);
   void Drop(std::unique_ptr<FramedLink>* link);
-  int64_t In(State state, const Dial& dial) const {
+  int64_t NanosInState(State state, const Dial& dial) const {
     return dial.state == state ? now_ - dial.since : -1;
   }
 
@@ -196,7 +196,7 @@ class DoctorExchange final : private FramedLink::Owner {
   std::vector<std::string> refusals_;
   int64_t lingers_until_ = INT64_MIN;
   // The worker to which a link is being measured; -1 if there is none.
-  int measures_ = -1;
+  int measured_worker_ = -1;
   int64_t now_ = 0;
 };
 

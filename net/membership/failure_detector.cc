@@ -101,7 +101,7 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
   int watched = 0;
   int quiet = 0;  // members that missed at least one heartbeat
   for (size_t r = 0; r < peers_.size(); ++r) {
-    if (!peers_[r].watched || Outside(r)) continue;
+    if (!peers_[r].watched || IsOutsideView(r)) continue;
     const int64_t silence = now - peers_[r].heard;
     ++watched;
     if (silence > timeout / 2) ++quiet;
@@ -140,7 +140,7 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
         peer.activity.sequence < activity_.sequence) {
       return Suspect();  // a slow worker is not lost
     }
-    const int next = WaitsOn(peer);
+    const int next = AwaitedMemberOf(peer);
     if (next < 0 || next == options_.worker || next == awaited) break;
     awaited = next;
   }
@@ -178,12 +178,12 @@ FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
   const bool slow =
       peer.activity.computing() && peer.activity.sequence < activity_.sequence;
   const bool circle_of_two = next == options_.worker;
-  const bool still_circle =
+  const bool is_stalled_circle =
       peer.end.worker == options_.worker &&
       OldestReportInChain(peer) - LastProgressInChain(peer) > limit;
   const int64_t still = now - LastProgressInChain(peer);
   if (!peer.watched || slow || still <= limit ||
-      (next >= 0 && !circle_of_two && !still_circle)) {
+      (next >= 0 && !circle_of_two && !is_stalled_circle)) {
     return Suspect();
   }
   return {activity_.waiting_on, LossCause::kStalled,
@@ -244,7 +244,7 @@ std::vector<FailureDetector::AwaitedWorker> FailureDetector::AwaitedWorkers(
   while (awaited >= 0 && awaited != options_.worker &&
          out.size() < peers_.size()) {
     out.push_back(ReportOf(awaited, now));
-    awaited = out.back().activity.waiting_on = WaitsOn(peers_[awaited]);
+    awaited = out.back().activity.waiting_on = AwaitedMemberOf(peers_[awaited]);
     // It is not known what a silent worker waits for.
     if (out.back().silent > 0) break;
   }

@@ -128,16 +128,18 @@ class FailureDetector {
            IsFullyConnected(static_cast<int>(peers_.size()));
   }
   // True if the worker is not a member of this elastic ring.
-  bool Outside(size_t worker) const {
+  bool IsOutsideView(size_t worker) const {
     return !ranks_.empty() && ranks_[worker] < 0;
   }
   // Names workers in messages: see RingMembers::NameOf.
   std::string NameOf(int worker) const;
   // The worker that a peer waits for, by its report; -1 if there is none, or
   // if it is not a member.
-  int WaitsOn(const Peer& peer) const {
+  int AwaitedMemberOf(const Peer& peer) const {
     const int awaited = peer.activity.waiting_on;
-    return awaited >= 0 && Outside(static_cast<size_t>(awaited)) ? -1 : awaited;
+    return awaited >= 0 && IsOutsideView(static_cast<size_t>(awaited))
+               ? -1
+               : awaited;
   }
   // The worker at the end of the chain of waiting ones, if nothing has changed
   // along the chain for too long; in a large ring only a neighbour.

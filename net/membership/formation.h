@@ -82,7 +82,8 @@ class Formation {
   // True if the peer reports that it is not in this rank's ring any more, or
   // that it is in a ring of another generation.
   bool HasDeparted(int peer) const { return barrier_.HasDeparted(peer); }
-  bool InOther(const FormationReport& report, uint32_t generation) const {
+  bool IsInOtherGeneration(const FormationReport& report,
+                           uint32_t generation) const {
     return report.level == barrier_.highest() &&
            report.generation != generation;
   }

@@ -90,7 +90,7 @@ bool Operations::HasRoom(int rank) const {
 }
 
 // A full queue needs no request: OnTurn reports that it has room.
-void Operations::AwaitRoom(int rank) {
+void Operations::RequestRoomEvent(int rank) {
   const FramedLink* const link = links_->link(members_->worker(rank));
   if (link != nullptr && link->turn_is_used_up()) transport_->RequestTurn();
 }

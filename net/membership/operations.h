@@ -62,7 +62,7 @@ class Operations final : private CollectiveSchedule::Wire {
   uint64_t completed() const { return completed_; }
   // True if a worker that has completed `completed` operations takes part in
   // the one under way.
-  bool NeedFrom(uint64_t completed) const {
+  bool NeedsWorkerAt(uint64_t completed) const {
     return !schedule_.idle() && schedule_.started() > completed;
   }
   // The worker that the oldest operation waits for; -1 if there is none.
@@ -82,7 +82,7 @@ class Operations final : private CollectiveSchedule::Wire {
 
  private:
   bool HasRoom(int rank) const override;
-  void AwaitRoom(int rank) override;
+  void RequestRoomEvent(int rank) override;
   void Send(int rank, const FrameHeader& header, const uint8_t* payload,
             bool borrowed) override;
 

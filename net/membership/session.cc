@@ -239,7 +239,7 @@ void Session::Tick(int64_t now) {
   HandleSuspect(suspect, stuck);
   if (state_.keeps_outside_links()) views_.Tick(now);
   shutdown_.Tick(now);
-  if (shutdown_.ClaimLeft()) transport_->OnLeft();
+  if (shutdown_.TakeLeftEvent()) transport_->OnLeft();
 }
 
 // The same wait is reported once: progress would have ended it.
@@ -455,8 +455,8 @@ void Session::OnTurn(FramedLink* link, int64_t now) {
     links_.Drop(link->peer);
   }
   Advance();
-  if (shutdown_.ClaimDelivered()) owner_->OnDelivered();
-  if (shutdown_.ClaimLeft()) transport_->OnLeft();
+  if (shutdown_.TakeDeliveredEvent()) owner_->OnDelivered();
+  if (shutdown_.TakeLeftEvent()) transport_->OnLeft();
 }
 
 Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
@@ -475,7 +475,7 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
   } else if (formation_.HasDeparted(peer)) {
     FailAsReported(peer, report.why,
                    ReportedError(report.why, members_.NameOf(peer)));
-  } else if (formation_.InOther(report, generation())) {
+  } else if (formation_.IsInOtherGeneration(report, generation())) {
     FailByLoss({peer, LossCause::kLeft, 0}, "it is in another ring");
   }
   return Status();
@@ -500,7 +500,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   // connect again and wait for this rank, so this rank's ring has ended.
   // `needed` is true if the peer left within an operation. Then the frames that
   // wait for the peer may be of that operation. Otherwise they are heartbeats.
-  const bool needed = operations_.NeedFrom(completed) && !link->drained();
+  const bool needed = operations_.NeedsWorkerAt(completed) && !link->drained();
   if (state_.running() && (completed == 0 || needed)) {
     operations_.UpdateActivity(now_);
     return FailByLoss({peer, LossCause::kLeft, 0}, "");
@@ -534,48 +534,49 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   FailAsReported(peer, notice, ReportedError(notice, members_.NameOf(peer)));
 }
 
-Session::Down Session::DownOf(const FramedLink& link, LossCause cause,
-                              const Status& why) const {
-  if (link.is_probe) return Down::kProbe;
+Session::DownKind Session::ClassifyDown(const FramedLink& link, LossCause cause,
+                                        const Status& why) const {
+  if (link.is_probe) return DownKind::kProbe;
   const bool breaks_protocol = cause == LossCause::kProtocol;
   const bool other_version =
       breaks_protocol && why.code() == Code::kUnimplemented;
   if (link.peer < 0 || links_.link(link.peer) != &link) {
-    if (other_version) return Down::kVersionOfStranger;
-    return breaks_protocol ? Down::kProtocolOfStranger : Down::kEndOfStranger;
+    if (other_version) return DownKind::kVersionOfStranger;
+    return breaks_protocol ? DownKind::kProtocolOfStranger
+                           : DownKind::kEndOfStranger;
   }
   const bool by_tcp = !link.stream().is_local();
   const bool ends_wait = state_.starting() && state_.forms_first_ring() &&
                          !link.up() && by_tcp && other_version;
-  return ends_wait ? Down::kVersionOfPeer : Down::kPeer;
+  return ends_wait ? DownKind::kVersionOfPeer : DownKind::kPeer;
 }
 
 void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
                      int64_t now) {
   now_ = now;
   const int peer = link->peer;
-  switch (DownOf(*link, cause, why)) {
-    case Down::kProbe:
+  switch (ClassifyDown(*link, cause, why)) {
+    case DownKind::kProbe:
       return strangers_.ProbeEnded(link, cause, why);
-    case Down::kVersionOfStranger:
+    case DownKind::kVersionOfStranger:
       return strangers_.RefuseVersion(link, why, now);
-    case Down::kProtocolOfStranger:
+    case DownKind::kProtocolOfStranger:
       return strangers_.Reject(link, why, now,
                                {-1, /*final=*/false, /*quiet=*/true});
-    case Down::kEndOfStranger:
+    case DownKind::kEndOfStranger:
       return links_.DropUnauthenticated(link);
-    case Down::kVersionOfPeer:
+    case DownKind::kVersionOfPeer:
       detector_.RemovePeer(peer);
       links_.Drop(peer);
       Fail(InvalidArgument("worker %d (%s): %s", peer,
                            options_.addresses[peer].c_str(), why.message()));
       break;
-    case Down::kPeer:
+    case DownKind::kPeer:
       OnPeerDown(*link, cause, why);
       break;
   }
-  if (shutdown_.ClaimDelivered()) owner_->OnDelivered();
-  if (shutdown_.ClaimLeft()) transport_->OnLeft();
+  if (shutdown_.TakeDeliveredEvent()) owner_->OnDelivered();
+  if (shutdown_.TakeLeftEvent()) transport_->OnLeft();
 }
 
 void Session::OnPeerDown(const FramedLink& link, LossCause cause,
@@ -649,7 +650,7 @@ void Session::Abort(const Status& reason, int64_t now) {
   now_ = now;
   Fail(members_.FromCaller(reason), worker_);
   shutdown_.AwaitDelivery();
-  if (shutdown_.ClaimDelivered()) owner_->OnDelivered();
+  if (shutdown_.TakeDeliveredEvent()) owner_->OnDelivered();
 }
 
 void Session::Fail(const Status& status, int origin) {
@@ -708,7 +709,7 @@ void Session::Leave(int64_t now) {
   transport_->StopListening();
   shutdown_.SendGoodbye(operations_.completed(),
                         now + Nanos(options_.timeout_seconds));
-  if (shutdown_.ClaimLeft()) transport_->OnLeft();
+  if (shutdown_.TakeLeftEvent()) transport_->OnLeft();
 }
 
 }  // namespace ringlet

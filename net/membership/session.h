@@ -172,7 +172,7 @@ class Session final : private FramedLink::Owner,
   void OnGoodbye(FramedLink* link, uint64_t completed);
   void OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes);
   // What the end of a connection concerns.
-  enum class Down : uint8_t {
+  enum class DownKind : uint8_t {
     kProbe,
     kVersionOfStranger,   // no worker yet; it sends frames of another version
     kProtocolOfStranger,  // the same, with any other bytes
@@ -180,7 +180,8 @@ class Session final : private FramedLink::Owner,
     kVersionOfPeer,  // a dialled worker of another version: no ring can form
     kPeer,
   };
-  Down DownOf(const FramedLink& link, LossCause cause, const Status& why) const;
+  DownKind ClassifyDown(const FramedLink& link, LossCause cause,
+                        const Status& why) const;
   void OnPeerDown(const FramedLink& link, LossCause cause, const Status& why);
   void OnLinkLost(int peer, bool was_up, LossCause cause, const Status& why);
   // Drops the link to a peer that is not a member of a running ring, and tries

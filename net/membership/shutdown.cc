@@ -31,7 +31,7 @@ void Shutdown::SendAbort(const AbortNotice& notice, bool ran, bool notifies) {
   }
 }
 
-bool Shutdown::ClaimDelivered() {
+bool Shutdown::TakeDeliveredEvent() {
   if (!delivering_ || !links_->drained()) return false;
   delivering_ = false;
   return true;
@@ -61,7 +61,7 @@ void Shutdown::Tick(int64_t now) {
   for (const int r : links_->linked()) links_->Drop(r);
 }
 
-bool Shutdown::ClaimLeft() {
+bool Shutdown::TakeLeftEvent() {
   if (!leaving_ || !links_->empty()) return false;
   leaving_ = false;
   return true;

@@ -2,9 +2,9 @@
 // them.
 //
 // It owns what is left to deliver: an abort, or a goodbye and its deadline. The
-// Session calls SendAbort or SendGoodbye, and ClaimDelivered and ClaimLeft
-// after each event of a link. These two return true once. After a goodbye all
-// links are closed by the deadline.
+// Session calls SendAbort or SendGoodbye, and TakeDeliveredEvent and
+// TakeLeftEvent after each event of a link. These two return true once. After a
+// goodbye all links are closed by the deadline.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
 #define RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
@@ -29,16 +29,16 @@ class Shutdown {
   // formed. With `notifies` the other workers get the notice. Keeps the links
   // that the failed session needs.
   void SendAbort(const AbortNotice& notice, bool ran, bool notifies);
-  // ClaimDelivered() is true once, when the other workers have all frames.
+  // TakeDeliveredEvent() is true once, when the other workers have all frames.
   void AwaitDelivery() { delivering_ = true; }
   // True at the first call after the delivery; false from then on.
-  bool ClaimDelivered();
+  bool TakeDeliveredEvent();
 
   // Sends a goodbye with the number of completed operations.
   void SendGoodbye(uint64_t completed, int64_t deadline);
   void Tick(int64_t now);
   // True at the first call after all links are closed; false from then on.
-  bool ClaimLeft();
+  bool TakeLeftEvent();
 
  private:
   const SessionState* const state_;

@@ -1,7 +1,7 @@
-// ViewAgreement decides and this file acts: after each event Apply sends what
-// the agreement has put into `out`, and enters or leaves its view. Apply may
-// end the session: it looks at the state again after each action, and so must
-// its callers.
+// ViewAgreement decides and this file acts: after each event CarryOutDecisions
+// sends what the agreement has put into `out`, and enters or leaves its view.
+// CarryOutDecisions may end the session: it looks at the state again after each
+// action, and so must its callers.
 
 #include "views.h"
 
@@ -42,7 +42,7 @@ Status Views::Begin(int64_t deadline, int64_t now) {
 void Views::AddPeer(int peer, uint32_t proposal, int64_t now) {
   members_->SetConnected(peer, /*joins=*/!state_->starting());
   agreement_->AddPeer(peer, proposal, now);
-  Apply();
+  CarryOutDecisions();
 }
 
 void Views::DropPeer(int peer, const std::string& why, int64_t now) {
@@ -51,7 +51,7 @@ void Views::DropPeer(int peer, const std::string& why, int64_t now) {
   links_->Drop(peer);
   dialer_->Redial(peer, why, now);
   agreement_->RemovePeer(peer, now);
-  Apply();
+  CarryOutDecisions();
 }
 
 Status Views::OnFrame(int peer, const FrameHeader& header,
@@ -70,7 +70,7 @@ Status Views::OnFrame(int peer, const FrameHeader& header,
                       static_cast<unsigned long>(agreement_->next_count()));
   }
   agreement_->OnFrame(peer, frame, now);
-  Apply();
+  CarryOutDecisions();
   return Status();
 }
 
@@ -95,7 +95,7 @@ void Views::Tick(int64_t now) {
     }
   }
   agreement_->Tick(now);
-  Apply();
+  CarryOutDecisions();
 }
 
 void Views::Linger(int64_t now) {
@@ -103,13 +103,13 @@ void Views::Linger(int64_t now) {
     if (links_->IsMissing(r)) agreement_->RemovePeer(r, now);
   }
   agreement_->Linger(now);
-  Apply();
+  CarryOutDecisions();
 }
 
 // The agreement's decisions.
 
 // Sends the frames of the agreement, and enters or leaves its view.
-void Views::Apply() {
+void Views::CarryOutDecisions() {
   std::vector<ViewAgreement::Out> out;
   out.swap(agreement_->out);
   if (!state_->live() && !state_->lingering()) return;

@@ -79,7 +79,7 @@ class Views : private SessionParts {
  private:
   bool WaitIsOver(int64_t now) const;
   void SetView(const View& view);
-  void Apply();
+  void CarryOutDecisions();
   void Form();
 
   const uint32_t proposal_;

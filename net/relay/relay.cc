@@ -27,10 +27,10 @@ constexpr int kSpareFiles = 16;
 
 // A connection of a worker, which the relay joins with the connection of
 // another worker.
-struct Side final : TcpServer<Side>::Accepted {
+struct RelayConnection final : TcpServer<RelayConnection>::Accepted {
   enum class State : uint8_t { kHello, kWaits, kJoined };
 
-  Side* other = nullptr;  // joined with
+  RelayConnection* other = nullptr;  // joined with
   State state = State::kHello;
   bool dials = false;
   bool ended = false;      // no more bytes will arrive
@@ -41,27 +41,27 @@ struct Side final : TcpServer<Side>::Accepted {
 };
 
 // The seconds in its state, or after the end of the other side.
-double SecondsWaited(const Side& side, int64_t now) {
+double SecondsWaited(const RelayConnection& side, int64_t now) {
   return static_cast<double>(now - side.since) * 1e-9;
 }
 
-class RelayServer final : public Relay, public TcpServer<Side> {
+class RelayServer final : public Relay, public TcpServer<RelayConnection> {
  public:
   explicit RelayServer(const RelayOptions& options) : options_(options) {}
   ~RelayServer() override { Stop(); }
 
  private:
-  bool Admit(Side* side) override;
-  bool MakeRoom(const Side* side);
-  uv_buf_t SpaceOf(Side* side) override;
-  void OnRead(Side* side, ssize_t bytes) override;
-  void OnSent(Side* to, int status) override;
+  bool Admit(RelayConnection* side) override;
+  bool MakeRoom(const RelayConnection* side);
+  uv_buf_t SpaceOf(RelayConnection* side) override;
+  void OnRead(RelayConnection* side, ssize_t bytes) override;
+  void OnSent(RelayConnection* to, int status) override;
   void OnTimer() override;
-  void OnEnded(Side* side);
-  void HandleHello(Side* side);
-  void Join(Side* a, Side* b);
-  void ClosePair(Side* side);
-  bool IsOver(const Side& side, int64_t now) const;
+  void OnEnded(RelayConnection* side);
+  void HandleHello(RelayConnection* side);
+  void Join(RelayConnection* a, RelayConnection* b);
+  void ClosePair(RelayConnection* side);
+  bool HasTimedOut(const RelayConnection& side, int64_t now) const;
 
   const RelayOptions options_;
   RendezvousTable table_;
@@ -70,7 +70,7 @@ class RelayServer final : public Relay, public TcpServer<Side> {
 
 // --- connections ------------------------------------------------------------
 
-bool RelayServer::Admit(Side* side) {
+bool RelayServer::Admit(RelayConnection* side) {
   if (connections().size() > static_cast<size_t>(options_.connections) &&
       !MakeRoom(side)) {
     if (!std::exchange(reported_full_, true)) {
@@ -88,10 +88,11 @@ bool RelayServer::Admit(Side* side) {
 
 // A worker sends its hello immediately. So the oldest connection without one is
 // closed, if it has had enough time.
-bool RelayServer::MakeRoom(const Side* side) {
+bool RelayServer::MakeRoom(const RelayConnection* side) {
   const auto silent = std::find_if(
-      connections().begin(), connections().end(),
-      [](const Side* s) { return s->state == Side::State::kHello; });
+      connections().begin(), connections().end(), [](const RelayConnection* s) {
+        return s->state == RelayConnection::State::kHello;
+      });
   if (*silent == side ||
       SecondsWaited(**silent, side->since) <= options_.silent_seconds) {
     return false;
@@ -101,24 +102,25 @@ bool RelayServer::MakeRoom(const Side* side) {
 }
 
 // A waiting side sends nothing, so a byte from it is handled as its end.
-uv_buf_t RelayServer::SpaceOf(Side* side) {
-  if (side->state == Side::State::kJoined) {
+uv_buf_t RelayServer::SpaceOf(RelayConnection* side) {
+  if (side->state == RelayConnection::State::kJoined) {
     return uv_buf_init(side->other->buffer.get(), kBufferBytes);
   }
-  const bool in_hello = side->state == Side::State::kHello;
+  const bool in_hello = side->state == RelayConnection::State::kHello;
   uint8_t* const space =
       in_hello ? side->hello + side->hello_bytes : side->hello;
   return uv_buf_init(reinterpret_cast<char*>(space),
                      in_hello ? kRelayHelloBytes - side->hello_bytes : 1);
 }
 
-void RelayServer::OnRead(Side* side, ssize_t bytes) {
+void RelayServer::OnRead(RelayConnection* side, ssize_t bytes) {
   if (bytes == 0 || side->closing) return;
-  if (bytes == UV_EOF && side->state == Side::State::kJoined) {
+  if (bytes == UV_EOF && side->state == RelayConnection::State::kJoined) {
     return OnEnded(side);
   }
-  if (bytes < 0 || side->state == Side::State::kWaits) return ClosePair(side);
-  if (side->state == Side::State::kJoined) {
+  if (bytes < 0 || side->state == RelayConnection::State::kWaits)
+    return ClosePair(side);
+  if (side->state == RelayConnection::State::kJoined) {
     uv_read_stop(side->stream());
     return Send(side->other, side->other->buffer.get(),
                 static_cast<size_t>(bytes));
@@ -127,25 +129,27 @@ void RelayServer::OnRead(Side* side, ssize_t bytes) {
   if (side->hello_bytes == kRelayHelloBytes) HandleHello(side);
 }
 
-void RelayServer::HandleHello(Side* side) {
+void RelayServer::HandleHello(RelayConnection* side) {
   RelayHello hello;
   if (!DecodeRelayHello(side->hello, &hello)) return Close(side);
-  side->state = Side::State::kWaits;
+  side->state = RelayConnection::State::kWaits;
   side->dials = hello.role == RelayHello::kDials;
   side->since = UvNanos();
   const RendezvousTable::Match match = table_.Arrive(side, hello);
-  if (match.displaced != nullptr) Close(static_cast<Side*>(match.displaced));
-  if (match.other != nullptr) Join(side, static_cast<Side*>(match.other));
+  if (match.displaced != nullptr)
+    Close(static_cast<RelayConnection*>(match.displaced));
+  if (match.other != nullptr)
+    Join(side, static_cast<RelayConnection*>(match.other));
 }
 
-void RelayServer::Join(Side* a, Side* b) {
+void RelayServer::Join(RelayConnection* a, RelayConnection* b) {
   a->other = b;
   b->other = a;
-  for (Side* const side : {a, b}) {
-    side->state = Side::State::kJoined;
+  for (RelayConnection* const side : {a, b}) {
+    side->state = RelayConnection::State::kJoined;
     side->buffer = std::make_unique<char[]>(kBufferBytes);
   }
-  for (Side* const side : {a, b}) {
+  for (RelayConnection* const side : {a, b}) {
     char joined = kRelayJoined;
     const uv_buf_t reply = uv_buf_init(&joined, 1);
     if (uv_try_write(side->stream(), &reply, 1) != 1) return ClosePair(a);
@@ -154,15 +158,15 @@ void RelayServer::Join(Side* a, Side* b) {
 
 // --- hellos and bytes -------------------------------------------------------
 
-void RelayServer::OnSent(Side* to, int status) {
+void RelayServer::OnSent(RelayConnection* to, int status) {
   if (to->closing) return;
   if (status != 0) return ClosePair(to);
   Read(to->other);
 }
 
 // All bytes of this side were passed to the other, so its end is passed on too.
-void RelayServer::OnEnded(Side* side) {
-  Side* const other = side->other;
+void RelayServer::OnEnded(RelayConnection* side) {
+  RelayConnection* const other = side->other;
   uv_read_stop(side->stream());
   side->ended = true;
   side->since = UvNanos();
@@ -174,20 +178,20 @@ void RelayServer::OnEnded(Side* side) {
 
 // --- disconnections ---------------------------------------------------------
 
-void RelayServer::ClosePair(Side* side) {
+void RelayServer::ClosePair(RelayConnection* side) {
   table_.Leave(side);
   if (side->other != nullptr) Close(side->other);
   Close(side);
 }
 
-bool RelayServer::IsOver(const Side& side, int64_t now) const {
+bool RelayServer::HasTimedOut(const RelayConnection& side, int64_t now) const {
   const double seconds = SecondsWaited(side, now);
   switch (side.state) {
-    case Side::State::kHello:
+    case RelayConnection::State::kHello:
       return seconds > options_.hello_seconds;
-    case Side::State::kWaits:
+    case RelayConnection::State::kWaits:
       return side.dials && seconds > options_.dial_seconds;
-    case Side::State::kJoined:
+    case RelayConnection::State::kJoined:
       return side.ended && seconds > options_.linger_seconds;
   }
   return false;
@@ -197,8 +201,8 @@ void RelayServer::OnTimer() {
   const int64_t now = UvNanos();
   for (size_t i = connections().size(); i-- > 0;) {
     if (i >= connections().size()) continue;  // closed with another one
-    Side* const side = connections()[i];
-    if (IsOver(*side, now)) ClosePair(side);
+    RelayConnection* const side = connections()[i];
+    if (HasTimedOut(*side, now)) ClosePair(side);
   }
   if (2 * connections().size() < static_cast<size_t>(options_.connections)) {
     reported_full_ = false;
@@ -221,7 +225,7 @@ Status FindAddress(const std::string& text, sockaddr_storage* out) {
       text.c_str());
 }
 
-Status CheckLimit(const RelayOptions& options) {
+Status CheckDescriptorLimit(const RelayOptions& options) {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
       limit.rlim_cur >=
@@ -239,7 +243,7 @@ Status CheckLimit(const RelayOptions& options) {
 Status Relay::Start(const RelayOptions& options, std::unique_ptr<Relay>* out) {
   sockaddr_storage address = {};
   RINGLET_RETURN_IF_ERROR(FindAddress(options.address, &address));
-  RINGLET_RETURN_IF_ERROR(CheckLimit(options));
+  RINGLET_RETURN_IF_ERROR(CheckDescriptorLimit(options));
   auto relay = std::make_unique<RelayServer>(options);
   RINGLET_RETURN_IF_ERROR(
       relay->Serve(address).Annotate("%s", options.address.c_str()));

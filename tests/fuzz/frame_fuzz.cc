@@ -38,7 +38,7 @@ using namespace ringlet;  // NOLINT: a test program of its own
 class NoWire final : public CollectiveSchedule::Wire {
  public:
   bool HasRoom(int) const override { return true; }
-  void AwaitRoom(int) override {}
+  void RequestRoomEvent(int) override {}
   void Send(int, const FrameHeader&, const uint8_t*, bool) override {}
 };
 

@@ -106,7 +106,7 @@ class Network {
   class End final : public CollectiveSchedule::Wire {
    public:
     End(Network* network, int rank) : network_(network), rank_(rank) {}
-    void AwaitRoom(int) override {}
+    void RequestRoomEvent(int) override {}
     bool HasRoom(int peer) const override {
       return network_->links_[rank_ * network_->size_ + peer].frames.size() < 3;
     }
@@ -475,7 +475,7 @@ TEST(CollectiveScheduleTest, Frames_OfAReplacedProcess_AreDropped) {
 class Void final : public CollectiveSchedule::Wire {
  public:
   bool HasRoom(int) const override { return true; }
-  void AwaitRoom(int) override {}
+  void RequestRoomEvent(int) override {}
   void Send(int, const FrameHeader&, const uint8_t*, bool) override {}
 };
 

@@ -45,8 +45,8 @@ class Waiter final : public FramedLink::Owner {
 };
 
 // A socket that listens on the loopback, and one that a link connected to it.
-struct Ends {
-  Ends() {
+struct LoopbackSockets {
+  LoopbackSockets() {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t bytes = sizeof(address);
@@ -55,7 +55,7 @@ struct Ends {
     EXPECT_EQ(listen(listener, 1), 0);
     EXPECT_EQ(getsockname(listener, any, &bytes), 0);
   }
-  ~Ends() {
+  ~LoopbackSockets() {
     close(listener);
     if (accepted >= 0) close(accepted);
   }
@@ -78,17 +78,17 @@ FrameHeader Data(uint64_t sequence, uint32_t bytes) {
 }
 
 // The sequences of the frames of operations up to the abort.
-std::vector<uint64_t> SequencesBeforeAbort(const Ends& ends) {
+std::vector<uint64_t> SequencesBeforeAbort(const LoopbackSockets& sockets) {
   std::vector<uint64_t> sequences;
   for (;;) {
     uint8_t bytes[kFrameHeaderBytes];
-    ends.ReadAll(bytes, sizeof(bytes));
+    sockets.ReadAll(bytes, sizeof(bytes));
     FrameHeader header;
     const Status decoded = DecodeHeader(bytes, &header);
     EXPECT_OK(decoded);
     if (!decoded.ok() || header.type == FrameType::kAbort) return sequences;
     std::vector<uint8_t> payload(header.payload_bytes);
-    ends.ReadAll(payload.data(), payload.size());
+    sockets.ReadAll(payload.data(), payload.size());
     sequences.push_back(header.sequence);
   }
 }
@@ -97,7 +97,7 @@ std::vector<uint64_t> SequencesBeforeAbort(const Ends& ends) {
 // takes no more, one frame that cannot have begun, and a short last piece,
 // which is a copy.
 TEST(LinkTest, Drop_FramesAreQueued_NothingOfTheOperationFollows) {
-  Ends ends;
+  LoopbackSockets sockets;
   Waiter waiter;
   std::unique_ptr<Loop> loop;
   ASSERT_OK(Loop::Open(&loop));
@@ -106,11 +106,11 @@ TEST(LinkTest, Drop_FramesAreQueued_NothingOfTheOperationFollows) {
   loop->Post([&] {
     StreamPtr stream;
     EXPECT_OK(UvStream::ConnectTcp(
-        &handles, reinterpret_cast<sockaddr*>(&ends.address), &stream));
+        &handles, reinterpret_cast<sockaddr*>(&sockets.address), &stream));
     made = std::make_unique<FramedLink>(std::move(stream),
                                         LinkPhase::kConnecting, &waiter);
   });
-  ends.accepted = accept(ends.listener, nullptr, nullptr);
+  sockets.accepted = accept(sockets.listener, nullptr, nullptr);
   waiter.connected.get_future().wait();
   FramedLink& link = *made;
 
@@ -132,7 +132,7 @@ TEST(LinkTest, Drop_FramesAreQueued_NothingOfTheOperationFollows) {
   });
   const uint64_t all = sent.get_future().get();
   ASSERT_LT(all, 10000u) << "the kernel takes everything";
-  const std::vector<uint64_t> sequences = SequencesBeforeAbort(ends);
+  const std::vector<uint64_t> sequences = SequencesBeforeAbort(sockets);
   for (size_t i = 0; i < sequences.size(); ++i) EXPECT_EQ(sequences[i], i);
   EXPECT_LE(sequences.size(), all - 2);
   std::promise<void> closed;
