@@ -50,16 +50,16 @@ WRITERS = (keras_writers.Keras3(), keras_writers.Keras2(),
            keras_writers.TensorFlowJs())
 
 
-def quiet(value):
+def without_noise(value):
     """The text without its noise."""
     if isinstance(value, list):
-        return [quiet(each) for each in value]
+        return [without_noise(each) for each in value]
     if not isinstance(value, dict):
         return value
     if value.get("class_name") == "RandomFlip":  # has no setting that is none
         return {**value, "class_name": "RandomRotation", "config": {
             "name": value["config"]["name"], "factor": 0.0}}
-    return {key: 0.0 if key in NOISE else quiet(each)
+    return {key: 0.0 if key in NOISE else without_noise(each)
             for key, each in value.items()}
 
 
@@ -218,10 +218,10 @@ def export(program, architecture, model, folder):
 def check(program, entry, folder):
     """(what is wrong or "", the greatest difference, the writers)."""
     if "lacks" in entry:
-        return refuse(program, entry, folder), 0.0, []
+        return check_refusal(program, entry, folder), 0.0, []
     architecture = Architecture(entry)
     texts = architecture.texts()
-    model = quiet(texts["Keras3"])
+    model = without_noise(texts["Keras3"])
     architecture.fill(keras_oracle.Model(model))
     architecture.write(folder)
     problem = train(program, folder, architecture.run(model))
@@ -244,7 +244,7 @@ def check(program, entry, folder):
     return "", worst, list(texts)
 
 
-def refuse(program, entry, folder):
+def check_refusal(program, entry, folder):
     """The text of a layer that is not there must give an error with its name."""
     model = keras_writers.lone_layer(entry)
     run = {"model": model, "compile": {"optimizer": "SGD", "loss": "mse"},

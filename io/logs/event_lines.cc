@@ -106,7 +106,9 @@ size_t MakeEventLine(int64_t wall, int64_t nanos, int worker,
 
 bool IsEventLog(const std::string& head) { return StartsWith(head, kHead); }
 
-bool IsTrail(const std::string& head) { return StartsWith(head, "RLTRAIL1"); }
+bool IsOldEventLog(const std::string& head) {
+  return StartsWith(head, "RLTRAIL1");
+}
 
 bool ParseEventLine(const std::string& line, Json* fields, int64_t* wall) {
   constexpr int kMaxDepth = 4;

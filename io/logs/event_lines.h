@@ -26,7 +26,7 @@ constexpr size_t kEventLogHeadBytes = 9;
 // True if a file that begins with `head` is an event log.
 bool IsEventLog(const std::string& head);
 // True for the binary format of earlier versions.
-bool IsTrail(const std::string& head);
+bool IsOldEventLog(const std::string& head);
 
 // False if `line` is not an event of a log. *fields becomes its object, and
 // *wall its time in nanoseconds since 1970.

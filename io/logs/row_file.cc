@@ -24,7 +24,7 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
   const bool resumed = offset_ >= 0;
   Status own_status;
   if (collective->rank() == 0) {
-    own_status = OpenOwn(collective->worker(), append, in_memory, rows);
+    own_status = OpenAsChief(collective->worker(), append, in_memory, rows);
     if (!own_status.ok()) Close(/*keep_rows=*/true);
     if (!own_status.ok() && resumed && in_memory && collective->elastic()) {
       own_status = CloseAndCountRows(own_status);
@@ -54,8 +54,8 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
   return Status();
 }
 
-Status RowFile::OpenOwn(int worker, bool append, bool in_memory,
-                        const std::string& last) {
+Status RowFile::OpenAsChief(int worker, bool append, bool in_memory,
+                            const std::string& last) {
   if (path_.empty()) path_ = filename_;
   Status opened = writer_.Open(path_);
   if (opened.code() == Code::kAlreadyExists && path_ == filename_) {
@@ -145,7 +145,8 @@ Status RowFile::Continue(int64_t size, bool is_own, const std::string& last) {
 Status RowFile::CutAndKeepRows(int64_t end, int64_t size) {
   cut_at_ = end;
   cut_rows_.clear();
-  if (end < size && size - end <= kMostCut) cut_rows_ = writer_.Read(end, size);
+  if (end < size && size - end <= kMaxKeptBytes)
+    cut_rows_ = writer_.Read(end, size);
   return CutTo(end);
 }
 

@@ -121,8 +121,8 @@ class RowFile {
     int64_t offset = -1;  // -1 if there is none
     int64_t file = 0;     // File::Identity of rank 0's file
   };
-  Status OpenOwn(int worker, bool append, bool in_memory,
-                 const std::string& last);
+  Status OpenAsChief(int worker, bool append, bool in_memory,
+                     const std::string& last);
   bool OffsetBelongsToThisFile(int64_t size, bool append, bool in_memory) const;
   Status Continue(int64_t size, bool is_own, const std::string& last);
   Status CutTo(int64_t end) {
@@ -157,7 +157,7 @@ class RowFile {
   std::string pending_;
   // The rows that a rollback cut off at cut_at_, if they are not too many. The
   // run makes the same rows again.
-  static constexpr int64_t kMostCut = 1 << 18;  // bytes
+  static constexpr int64_t kMaxKeptBytes = 1 << 18;  // bytes
   std::string cut_rows_;
   int64_t cut_at_ = 0;
   // The place at which the run began, or continued from a backup, in rank 0's

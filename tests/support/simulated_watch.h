@@ -23,7 +23,7 @@ namespace ringlet {
 // What is in the folder and on the disk: it outlives a process.
 struct Durable {
   std::map<std::string, WatchedFile> files;
-  std::set<std::string> torn;  // names of files that are no whole examples
+  std::set<std::string> damaged;  // names of files that are no whole examples
   WatchState state;
   std::string installed;  // the id of the model's round
   uint64_t weights = 1;
@@ -46,7 +46,7 @@ class SimulatedEnvironment final : public WatchEnvironment {
     if (disk_.files.count(file.path) == 0) return NotFound("gone");
     if (disk_fails)
       return Error(Code::kIo, "%s: read error", file.path.c_str());
-    if (disk_.torn.count(file.path) == 0) return Status();
+    if (disk_.damaged.count(file.path) == 0) return Status();
     return Corruption("%s: ends early", file.path.c_str());
   }
   Status Save(WatchState* state) override {

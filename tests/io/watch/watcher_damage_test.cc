@@ -20,7 +20,7 @@ void OpenOneRound(const WatchOptions& options, Durable* disk) {
 }
 
 void DamageAll(Durable* disk) {
-  for (const auto& [path, file] : disk->files) disk->torn.insert(path);
+  for (const auto& [path, file] : disk->files) disk->damaged.insert(path);
 }
 
 int CountOfRounds(const SimulatedEnvironment& environment) {
@@ -54,7 +54,7 @@ TEST(WatcherDamageTest, OpenRound_HeldOutFilesDamaged_KeepsOthersNew) {
   size_t held_out = 0;
   for (const auto& [path, file] : disk.files) {
     if (!options.IsHeldOut(path)) continue;
-    disk.torn.insert(path);
+    disk.damaged.insert(path);
     ++held_out;
   }
   ASSERT_GT(held_out, 0u);
@@ -76,7 +76,7 @@ TEST(WatcherDamageTest, Replay_FilesDamagedSinceTheirRound_AreNotCounted) {
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   const WatchRound first = environment.last;
   ASSERT_GT(first.fresh.size(), 2u);
-  disk.torn = {first.fresh[0].path, first.fresh[1].path};
+  disk.damaged = {first.fresh[0].path, first.fresh[1].path};
   AddFiles(&disk, 100, 108);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   const RoundCounts counts = CountsOf(environment.logs.back());
@@ -115,13 +115,13 @@ TEST(WatcherDamageTest, RandomDamage_AnyTime_EndsAllRounds) {
     options.round_examples = 1 + draw(8);
     options.replay = draw(4) * 5;
     Durable disk;
-    for (int life = 0; life < 10; ++life) {
-      AddFiles(&disk, life * 12, life * 12 + 12);
+    for (int run = 0; run < 10; ++run) {
+      AddFiles(&disk, run * 12, run * 12 + 12);
       SimulatedEnvironment environment(&disk, 1 + draw(25), draw(2) == 0);
       RunUntilIdle(options, &disk, &environment).IgnoreError();
       const uint64_t one_in = 1 + static_cast<uint64_t>(draw(4));
       for (const auto& [path, file] : disk.files) {
-        if (draw(one_in) == 0) disk.torn.insert(path);
+        if (draw(one_in) == 0) disk.damaged.insert(path);
       }
     }
     AddFiles(&disk, 1000, 1040);  // whole ones, some to hold out
@@ -130,7 +130,7 @@ TEST(WatcherDamageTest, RandomDamage_AnyTime_EndsAllRounds) {
     EXPECT_OK(RunUntilIdle(options, &disk, &last, 20));
     EXPECT_FALSE(disk.state.is_open) << seed;
     for (const auto& [path, file] : disk.files) {
-      if (disk.torn.count(path) > 0) continue;
+      if (disk.damaged.count(path) > 0) continue;
       EXPECT_TRUE(disk.state.IsSeen(ExampleKey(path, file.bytes)))
           << path << " " << seed;
     }

@@ -87,9 +87,9 @@ TEST(WatcherTest, Run_ManyKillsBySeed_EndsWithTheSameModel) {
   }
 }
 
-// Files that arrive, grow, are torn, are removed and have any time, with kills,
-// a full disk and a folder that is away: each whole example that stays is new
-// in just one round.
+// Files that arrive, grow, are damaged, are removed and have any time, with
+// kills, a full disk and a folder that is away: each whole example that stays
+// is new in just one round.
 TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
   const WatchOptions options = SmallRounds();
   for (uint64_t seed = 0; seed < 50; ++seed) {
@@ -117,13 +117,13 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
           ++next;
         } else if (event == 4) {
           AddFile(&disk, name, 10, time);
-          disk.torn.insert(name);
+          disk.damaged.insert(name);
           growing.insert(name);
           ++next;
         } else if (event == 5 && !growing.empty()) {
           const std::string grown = *growing.begin();
           growing.erase(grown);
-          disk.torn.erase(grown);
+          disk.damaged.erase(grown);
           AddFile(&disk, grown, 100, time);
         }
         environment.disk_is_full = draw(8) == 0;
@@ -144,13 +144,13 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
     EXPECT_OK(RunUntilIdle(all, &disk, &last, 20));
     const bool has_held_out = std::any_of(
         disk.files.begin(), disk.files.end(), [&](const auto& file) {
-          return disk.torn.count(file.first) == 0 &&
+          return disk.damaged.count(file.first) == 0 &&
                  options.IsHeldOut(file.first);
         });
     if (!has_held_out) continue;
     for (const auto& [path, file] : disk.files) {
       EXPECT_EQ(disk.state.IsSeen(ExampleKey(path, file.bytes)),
-                disk.torn.count(path) == 0)
+                disk.damaged.count(path) == 0)
           << path << " " << seed;
     }
   }
@@ -213,10 +213,10 @@ TEST(WatcherTest, Scan_FileThatGrows_IsTakenWhenItIsComplete) {
   SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   const size_t seen = disk.state.seen.size();
-  // It is written a while, and is torn for a while after that.
+  // It is written a while, and is damaged for a while after that.
   AddFile(&disk, "a/x", 5);
   AddFile(&disk, "a/y", 5);
-  disk.torn = {"a/x", "a/y"};
+  disk.damaged = {"a/x", "a/y"};
   EXPECT_OK(RunUntilIdle(options, &disk, &environment, 10));
   EXPECT_EQ(disk.state.seen.size(), seen);
   ASSERT_EQ(environment.notes.size(),
@@ -224,7 +224,7 @@ TEST(WatcherTest, Scan_FileThatGrows_IsTakenWhenItIsComplete) {
   EXPECT_EQ(environment.notes[1],
             "note: a/y: ends early; it is left out until it changes (such "
             "files: 2)");
-  disk.torn.clear();
+  disk.damaged.clear();
   AddFile(&disk, "a/x", 50);
   AddFile(&disk, "a/y", 50);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
@@ -235,7 +235,7 @@ TEST(WatcherTest, Scan_FileThatGrows_IsTakenWhenItIsComplete) {
 TEST(WatcherTest, Scan_FileWithoutPermission_IsTakenWhenItHasIt) {
   Durable disk;
   AddFiles(&disk, 0, 32);
-  disk.torn.insert("a/1004");
+  disk.damaged.insert("a/1004");
   SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   Watcher watcher(SmallRounds(), {}, "", &environment);
   const auto seen = [&] {
@@ -244,7 +244,7 @@ TEST(WatcherTest, Scan_FileWithoutPermission_IsTakenWhenItHasIt) {
     return watcher.state().seen.size();
   };
   EXPECT_EQ(seen(), 24u);  // the last round waits for an example
-  disk.torn.clear();
+  disk.damaged.clear();
   EXPECT_EQ(seen(), 24u);
   disk.files["a/1004"].changed_ns = 1;
   EXPECT_EQ(seen(), 32u);

@@ -42,7 +42,7 @@ Status InspectSound(const std::string& path) {
 }
 
 Status Inspect(const std::string& path, bool json) {
-  RINGLET_RETURN_IF_ERROR(CheckNotTrail(path));
+  RINGLET_RETURN_IF_ERROR(CheckEventLogVersion(path));
   if (!json && (EndsWith(path, ".csv") || EndsWith(path, ".csv.gz"))) {
     TableSummary summary;
     RINGLET_RETURN_IF_ERROR(SummarizeTable(path, &summary));

@@ -162,7 +162,7 @@ Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
 // since the OnFitReturn of others may take long.
 class SavedModelRecorder final : public Callback {
  public:
-  const char* name() const override { return "notes_saved_model"; }
+  const char* name() const override { return "saved_model_recorder"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
   Status OnTrainEnd(FitState& fit, const Logs&) override {
     checkpoint_ = fit.details->saved.path;
@@ -248,7 +248,7 @@ std::string LineBeforeReads(const std::string& path, const RunConfig& config,
   return text + ", " + CountText(fit.threads, "thread");
 }
 
-std::string AboutData(const RunData& data) {
+std::string DataLine(const RunData& data) {
   std::string text = CountText(data.train.size(), "example");
   if (data.validation.empty()) return text;
   return text + ", " + std::to_string(data.validation.size()) + " to validate";
@@ -419,7 +419,7 @@ Status PrepareRun(const std::string& path, const TrainFlags& flags,
         PrintOtherOrder(flags.init, *config.model, run->data.description));
   }
   if (run->prints) {
-    Print("%s; %s", AboutData(run->data).c_str(),
+    Print("%s; %s", DataLine(run->data).c_str(),
           run->output.start_message.c_str());
   }
   return Status();
@@ -430,11 +430,11 @@ Status FitAndReport(const std::string& path, const TrainFlags& flags,
   FitOptions options =
       OptionsOf(run.config, run.data, flags, run.output, run.end_report);
   if (run.status != nullptr) options.callbacks.push_back(run.status);
-  const auto notes = std::make_shared<SavedModelRecorder>();
-  options.callbacks.insert(options.callbacks.begin(), notes);
+  const auto recorder = std::make_shared<SavedModelRecorder>();
+  options.callbacks.insert(options.callbacks.begin(), recorder);
   const Status trained =
       run.config.model->Fit(run.data.train, options).status();
-  if (trained.code() == Code::kInterrupted && notes->chief()) {
+  if (trained.code() == Code::kInterrupted && recorder->chief()) {
     return Interrupted(
         trained.os_error(),
         "%s; --init takes the weights of a file, and the callback "
@@ -442,17 +442,17 @@ Status FitAndReport(const std::string& path, const TrainFlags& flags,
         trained.message());
   }
   const bool prints =
-      notes->chief() && run.config.fit.verbose != Verbose::kSilent;
-  if (trained.ok() && prints && !notes->path().empty()) {
-    if (!notes->checkpoint().empty()) {
+      recorder->chief() && run.config.fit.verbose != Verbose::kSilent;
+  if (trained.ok() && prints && !recorder->path().empty()) {
+    if (!recorder->checkpoint().empty()) {
       Print(
           "ModelCheckpoint's newest file is %s; training ended with another "
           "state",
-          notes->checkpoint().c_str());
+          recorder->checkpoint().c_str());
     }
-    const std::string last = notes->finite()
-                                 ? HowToUse(path, run.config, notes->path())
-                                 : NotFiniteWarning(notes->path());
+    const std::string last = recorder->finite()
+                                 ? HowToUse(path, run.config, recorder->path())
+                                 : NotFiniteWarning(recorder->path());
     Print("%s", last.c_str());
   }
   return trained;

@@ -31,7 +31,7 @@ std::string HeadOf(const std::string& path) {
 
 // Reads the older file `path`.1, if there is one, and then the file `path`.
 Status ReadEventLog(const std::string& path, EventLogContent* log) {
-  RINGLET_RETURN_IF_ERROR(CheckNotTrail(path));
+  RINGLET_RETURN_IF_ERROR(CheckEventLogVersion(path));
   std::string bytes, before;
   RINGLET_RETURN_IF_ERROR(ReadWholeFile(PosixFiles(), path, kMaxBytes, &bytes));
   if (!IsEventLog(bytes)) {
@@ -86,8 +86,8 @@ bool IsEventLogFile(const std::string& path) {
   return IsEventLog(HeadOf(path));
 }
 
-Status CheckNotTrail(const std::string& path) {
-  if (!IsTrail(HeadOf(path))) return Status();
+Status CheckEventLogVersion(const std::string& path) {
+  if (!IsOldEventLog(HeadOf(path))) return Status();
   return InvalidArgument(
       "%s: is a trail, which this version of ringlet no longer reads: jobs "
       "write event logs instead (ringlet train --events)",

@@ -17,7 +17,7 @@ namespace ringlet {
 namespace {
 
 // The name of a file below a folder, as its path has it.
-std::string Below(const std::string& folder, const std::string& path) {
+std::string PathBelow(const std::string& folder, const std::string& path) {
   return path.substr(folder.size() + 1);
 }
 
@@ -61,7 +61,7 @@ WatchedFolder::WatchedFolder(const PictureConfig& data) : data_(data) {
   data_.options.skip_damaged = true;
 }
 
-void WatchedFolder::NoteOtherFolders() {
+void WatchedFolder::PrintUnusedFolders() {
   std::vector<std::string> names;
   PosixFiles()->List(path(), &names).IgnoreError();
   for (const std::string& name : names) {
@@ -81,7 +81,7 @@ Status WatchedFolder::List(
   if (!IsFolder(path())) {
     return NotFound("%s: the folder is not there", path().c_str());
   }
-  NoteOtherFolders();
+  PrintUnusedFolders();
   const MediaKind& kind = data_.is_sound ? kSoundFiles : kPictureFiles;
   for (size_t i = 0; i < classes().size(); ++i) {
     const std::string folder = path() + "/" + classes()[i];
@@ -96,7 +96,7 @@ Status WatchedFolder::List(
           if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) {
             return;
           }
-          each({Below(path(), file), static_cast<int32_t>(i),
+          each({PathBelow(path(), file), static_cast<int32_t>(i),
                 int64_t{about.st_size}, NanosOf(about.st_mtim),
                 NanosOf(about.st_ctim)});
         }));

@@ -40,7 +40,7 @@ class WatchedFolder {
 
  private:
   // Prints a note for each folder that is not a class.
-  void NoteOtherFolders();
+  void PrintUnusedFolders();
 
   PictureConfig data_;
   std::set<std::string> noted_;
