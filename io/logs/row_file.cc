@@ -76,78 +76,40 @@ Status RowFile::OpenAsChief(int worker, bool append, bool in_memory,
     offset_ = std::max<int64_t>(offset_, 0);
     return Status();
   }
-  if (offset_ >= 0) {
-    return Continue(size, OffsetBelongsToThisFile(size, append, in_memory),
-                    last);
-  }
-  if (!append) return CutTo(0);
-  offset_ = size;
-  if (writer_.RowEndsAt(size)) return Status();
-  Notice("warning: %s: %s: its last row has no end; a new line begins",
-         callback_, path_.c_str());
-  Append("\n");
-  return Status();
+  if (offset_ >= 0 && !last.empty()) WriteCutRows(size);
+  LogState state;
+  state.append = append;
+  state.in_memory = in_memory;
+  state.is_beside = path_ != filename_;
+  state.offset = offset_;
+  state.last = last;
+  state.run_start = run_start_.offset;
+  state.began_here =
+      run_start_.file != 0 && run_start_.file == writer_.Identity();
+  state.own_run_start = own_run_start_;
+  return Execute(Decide(writer_, state));
 }
 
-// True if offset_ was counted in this file. In an elastic job it may be from
-// the file of another chief, on another disk.
-bool RowFile::OffsetBelongsToThisFile(int64_t size, bool append,
-                                      bool in_memory) const {
-  // If the offset of a backup is 0, no row identifies the file.
-  if (!in_memory && (offset_ > 0 || !append)) return true;
-  if (offset_ != run_start_.offset) return false;
-  // Either the run emptied the file at its start, or nothing would be cut, or
-  // it is the file of the lost writer.
-  return (offset_ == 0 && !append) || size == offset_ ||
-         (run_start_.file != 0 && run_start_.file == writer_.Identity());
-}
-
-// Cuts the file after the last row of the restored state, if it has that row.
-// Unless `is_own`, offset_ may be an offset in another disk's file.
-Status RowFile::Continue(int64_t size, bool is_own, const std::string& last) {
-  const bool at_own_run_start =
-      offset_ == run_start_.offset && last.empty() && own_run_start_ >= 0;
-  if (at_own_run_start && own_run_start_ <= size &&
-      writer_.RowEndsAt(own_run_start_)) {
-    return CutTo(own_run_start_);
-  }
-  if (!last.empty()) WriteCutRows(size);
-  size = writer_.Size();
-  const int64_t begin = offset_ - static_cast<int64_t>(last.size());
-  const bool has = last.empty() ? is_own && writer_.RowEndsAt(offset_)
-                                : writer_.HasRowsAt(begin, last);
-  if (has && offset_ <= size) return CutAndKeepRows(offset_, size);
-  const int64_t end = std::max<int64_t>(writer_.FindLastEnd("\n", size), 0);
-  const bool lacks_last = end == begin;
-  // An earlier run may have written the same row.
-  const int64_t found =
-      last.empty() ? -1 : writer_.FindLastEnd("\n" + last, end);
-  if (found > (lacks_last ? run_start_.offset : -1)) {
-    return CutAndKeepRows(found, size);
-  }
-  const size_t written = BytesAlreadyWritten(last, end);
-  if (last.empty() || (written == 0 && !lacks_last)) {
+Status RowFile::Execute(const RowPlan& plan) {
+  const int64_t size = writer_.Size();
+  if (plan.warning == RowPlan::Warning::kTornRow) {
+    Notice("warning: %s: %s: its last row has no end; a new line begins",
+           callback_, path_.c_str());
+  } else if (plan.warning == RowPlan::Warning::kRowsMissing) {
     Notice("warning: %s: no row of %s ends at byte %" PRId64 " of %" PRId64
            ", from which this run continues; rows may be in another log, or "
            "lost, and new rows follow its last whole row",
            callback_, path_.c_str(), offset_, size);
   }
-  // A file without a whole row may be no log.
-  const bool is_foreign =
-      end == 0 && size > 0 && !is_own && (last.empty() || path_ != filename_);
-  RINGLET_RETURN_IF_ERROR(CutTo(is_foreign ? size : end));
-  if (is_foreign) Append("\n");
-  // In an empty file the header is first: see pending_.
-  if (offset_ > 0 || lacks_last) Append(last.substr(written));
+  if (plan.is_rollback) {
+    const bool keeps = plan.end < size && size - plan.end <= kMaxKeptBytes;
+    cut_at_ = plan.end;
+    cut_rows_ = keeps ? writer_.Read(plan.end, size) : "";
+  }
+  RINGLET_RETURN_IF_ERROR(writer_.CutTo(plan.end));
+  offset_ = plan.end;
+  if (!plan.rows.empty()) Append(plan.rows);
   return Status();
-}
-
-Status RowFile::CutAndKeepRows(int64_t end, int64_t size) {
-  cut_at_ = end;
-  cut_rows_.clear();
-  if (end < size && size - end <= kMaxKeptBytes)
-    cut_rows_ = writer_.Read(end, size);
-  return CutTo(end);
 }
 
 // After a rollback training writes the same rows again. If the rows since then
@@ -159,18 +121,6 @@ void RowFile::WriteCutRows(int64_t size) {
     return;
   const std::string rest = rows.substr(static_cast<size_t>(written_again));
   if (writer_.Read(cut_at_, size) + rest == rows) writer_.Append(rest);
-}
-
-// The bytes of `rows` that a lost writer has written before `end`.
-size_t RowFile::BytesAlreadyWritten(const std::string& rows,
-                                    int64_t end) const {
-  size_t bytes = rows.size();
-  while (bytes > 1) {
-    bytes = rows.rfind('\n', bytes - 2) + 1;
-    const auto begin = end - static_cast<int64_t>(bytes);
-    if (writer_.HasRowsAt(begin, rows.substr(0, bytes))) return bytes;
-  }
-  return 0;
 }
 
 Status RowFile::ReadHeader(Collective* collective, bool in_memory,

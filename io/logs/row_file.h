@@ -15,6 +15,7 @@
 #include "ringlet/collective.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
+#include "row_plan.h"
 #include "row_writer.h"
 
 namespace ringlet {
@@ -122,16 +123,10 @@ class RowFile {
     int64_t file = 0;     // File::Identity of rank 0's file
   };
   Status OpenAsChief(int worker, bool append, bool in_memory,
-                     const std::string& last);
-  bool OffsetBelongsToThisFile(int64_t size, bool append, bool in_memory) const;
-  Status Continue(int64_t size, bool is_own, const std::string& last);
-  Status CutTo(int64_t end) {
-    RINGLET_RETURN_IF_ERROR(writer_.CutTo(end));
-    offset_ = end;
-    return Status();
-  }
-  // Cuts the file for a rollback, and keeps the rows (cut_rows_).
-  Status CutAndKeepRows(int64_t end, int64_t size);
+                 const std::string& last);
+  // Cuts the file, and appends the rows of the plan. Keeps the rows that a
+  // rollback cuts off (cut_rows_).
+  Status Execute(const RowPlan& plan);
   void WriteCutRows(int64_t size);
   // Closes the file with a warning. Its rows are counted, as on another rank.
   Status CloseAndCountRows(const Status& why) {
@@ -140,7 +135,6 @@ class RowFile {
            callback_, why.message());
     return Status();
   }
-  size_t BytesAlreadyWritten(const std::string& rows, int64_t end) const;
   void Append(const std::string& rows);
 
   const char* const callback_;

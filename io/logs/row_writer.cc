@@ -140,16 +140,4 @@ std::string RowWriter::Read(int64_t from, int64_t to) const {
   return text;
 }
 
-int64_t RowWriter::FindLastEnd(const std::string& text, int64_t size) const {
-  const auto bytes = static_cast<int64_t>(text.size());
-  const int64_t piece = std::max<int64_t>(256 << 10, 2 * bytes);
-  for (int64_t to = size; to >= bytes;) {
-    const int64_t from = std::max<int64_t>(0, to - piece);
-    const size_t at = Read(from, to).rfind(text);
-    if (at != std::string::npos) return from + static_cast<int64_t>(at) + bytes;
-    to = from > 0 ? from + bytes - 1 : 0;
-  }
-  return -1;
-}
-
 }  // namespace ringlet

@@ -11,10 +11,11 @@
 
 #include "../files/file_system.h"
 #include "ringlet/status.h"
+#include "row_plan.h"
 
 namespace ringlet {
 
-class RowWriter {
+class RowWriter final : public LogBytes {
  public:
   // `callback` names the log in warnings.
   RowWriter(const char* callback, FileSystem* files)
@@ -43,21 +44,11 @@ class RowWriter {
   Status CutTo(int64_t end);
 
   // --- of an open log; all count the kept bytes
-  int64_t Size() const;  // -1 for a pipe
+  int64_t Size() const override;  // -1 for a pipe
   int64_t Identity() const { return file_->Identity(); }
   // Bytes that cannot be read count as line ends, so that they never cause a
   // cut.
-  std::string Read(int64_t from, int64_t to) const;
-  bool RowEndsAt(int64_t at) const {
-    return at == 0 || Read(at - 1, at) == "\n";
-  }
-  // True if `rows` begin at byte `at`, where a row ends.
-  bool HasRowsAt(int64_t at, const std::string& rows) const {
-    return at >= 0 && RowEndsAt(at) &&
-           Read(at, at + static_cast<int64_t>(rows.size())) == rows;
-  }
-  // The end of the last `text` in the first `size` bytes; -1 if there is none.
-  int64_t FindLastEnd(const std::string& text, int64_t size) const;
+  std::string Read(int64_t from, int64_t to) const override;
 
  private:
   // The state of writing to the disk.
