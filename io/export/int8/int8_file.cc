@@ -48,11 +48,6 @@ std::string RepeatText(int64_t times) {
   return Text("for (int t = 0; t < %" PRId64 "; ++t) ", times);
 }
 
-// The name of a constant; "0" if there is none.
-std::string NameOf(const char* letter, int constant) {
-  return constant < 0 ? "0" : letter + std::to_string(constant);
-}
-
 }  // namespace
 
 std::string Int8Model::Comment(const CInterface& c) const {
@@ -101,95 +96,20 @@ std::string Int8Model::Comment(const CInterface& c) const {
   return text + CDeclarations(c);
 }
 
-std::string Int8Model::OffsetOf(const BufferSpan& span) {
-  std::string text;
+Int8Model::Argument Int8Model::Span(const BufferSpan& span) {
+  const bool in_arena = span.buffer >= 0;
+  std::string text = in_arena ? "b" + std::to_string(span.buffer) : "tokens";
   if (span.begin != 0) text += " + " + std::to_string(span.begin);
   if (span.stride != 0) text += " + t * " + std::to_string(span.stride);
-  return text;
+  return {text, {}, in_arena ? Argument::kArena : Argument::kTokens, span};
 }
 
-std::string Int8Model::TextOf(const BufferSpan& span) {
-  return "b" + std::to_string(span.buffer) + OffsetOf(span);
-}
-
-std::string Int8Model::CallOf(const Step& s, size_t number) const {
-  const auto n = std::to_string(number);
-  const auto constant = "w" + std::to_string(s.constant);
-  const int* const g = s.numbers.data();
-  const bool replaces = s.constant >= 0;
-  const std::string second = replaces ? constant : TextOf(s.x2);
-  const std::string x =
-      s.kernel == int8::kCopy && replaces ? constant : TextOf(s.x);
-  const std::string y = TextOf(s.y);
-  const int axes = static_cast<int>(s.numbers.size() / 3);
-  switch (s.kernel) {
-    case int8::kConv:
-    case int8::kConvTranspose:
-      return Text("%s(%s, %s, w%d, c%d, c%d, n%s)",
-                  s.kernel == int8::kConv ? "conv" : "conv_transpose",
-                  x.c_str(), y.c_str(), s.bytes, s.words, s.words2, n.c_str());
-    case int8::kGather:
-      return Text("gather(%s, %s, %d, w%d, %d, %d)",
-                  ("tokens" + OffsetOf(s.x)).c_str(), y.c_str(), g[0], s.bytes,
-                  g[1], g[2]);
-    case int8::kPool:
-      return Text("pool(%s, %s, n%s)", x.c_str(), y.c_str(), n.c_str());
-    case int8::kMerge:
-      return Text("merge(%d, %s, %s, %s, %d, n%s)", s.argument, x.c_str(),
-                  second.c_str(), y.c_str(), axes - 2, n.c_str());
-    case int8::kMap:
-      return Text("map(%s, %s, %d, w%d)", x.c_str(), y.c_str(), s.argument,
-                  s.bytes);
-    case int8::kCopy:
-      return Text("copy(%s, %s, %d, n%s, %s)", x.c_str(), y.c_str(), axes,
-                  n.c_str(), NameOf("w", s.bytes).c_str());
-    case int8::kFill:
-      return Text("fill(%s, %d, %d)", y.c_str(), g[0], s.argument);
-    default:
-      return FloatCallOf(s, number);
+std::string Int8Model::CallOf(const Step& step) {
+  std::string text;
+  for (const Argument& argument : step.arguments) {
+    text += (text.empty() ? "(" : ", ") + argument.text;
   }
-}
-
-std::string Int8Model::FloatCallOf(const Step& s, size_t number) const {
-  const std::string x = TextOf(s.x), y = TextOf(s.y);
-  const int* const g = s.numbers.data();
-  const std::string first = CNumber(s.factors[0]),
-                    second = CNumber(s.factors.back());
-  switch (s.kernel) {
-    case int8::kSoftmax:
-      return Text("softmax_int8(%s, %s, %d, %d, %s, %s, %d)", x.c_str(),
-                  y.c_str(), g[0], g[1], first.c_str(), second.c_str(), g[2]);
-    case int8::kNormalize:
-      return Text("normalize(%s, %s, %d, %d, %s, %s, %s, %s, %d)", x.c_str(),
-                  y.c_str(), g[0], g[1], first.c_str(),
-                  NameOf("f", s.floats).c_str(), NameOf("f", s.floats2).c_str(),
-                  second.c_str(), g[2]);
-    case int8::kAttend:
-      return Text("attend(%s, %s, %s, %s, n%zu, %s, %s, floats)", x.c_str(),
-                  TextOf(s.x2).c_str(), TextOf(s.x3).c_str(), y.c_str(), number,
-                  first.c_str(), second.c_str());
-    default:
-      return Text("recur(%s, %s, &r%zu, %s, n%zu, %s, floats)", x.c_str(),
-                  y.c_str(), number, int8::StepName(s.primitive->cell), number,
-                  first.c_str());
-  }
-}
-
-// The text of the constants that the steps of a recurrence use.
-std::string Int8Model::CellOf(const Step& s, size_t number) const {
-  const Primitive& p = *s.primitive;
-  const auto each = [&](Activation activation) {
-    const auto same =
-        std::find(functions_.begin(), functions_.end(), activation);
-    return static_cast<int>(same - functions_.begin());
-  };
-  return Text(
-      "  static const cell r%zu = {w%d, w%d, f%d, f%d, %s, %d, %d, %d, each%d, "
-      "each%d, state};\n",
-      number, s.bytes, s.bytes2, s.floats, s.floats2,
-      NameOf("f", s.floats3).c_str(), static_cast<int>(p.output.back()),
-      static_cast<int>(GatesOf(p.cell)), s.argument, each(p.activation),
-      each(GateOf(p)));
+  return int8::FunctionOf(step.kernel).name + text + ")";
 }
 
 std::string Int8Model::Memory() const {
@@ -206,17 +126,14 @@ std::string Int8Model::Memory() const {
 }
 
 std::string Int8Model::Calls() const {
-  constexpr uint32_t kWithNumbers = int8::kConv | int8::kConvTranspose |
-                                    int8::kPool | int8::kMerge | int8::kCopy |
-                                    int8::kAttend | int8::kRecur;
   std::string numbers, calls, buffers;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     calls += "  ";
     if (step.times > 1) calls += RepeatText(step.times);
-    calls += CallOf(step, i) + ";\n";
-    if ((step.kernel & kWithNumbers) == 0) continue;
-    if (step.kernel == int8::kRecur) numbers += CellOf(step, i);
+    calls += CallOf(step) + ";\n";
+    if (step.numbers.empty()) continue;
+    numbers += step.cell_text;
     numbers += Text("  static const int n%zu[] = {", i);
     for (size_t k = 0; k < step.numbers.size(); ++k) {
       numbers += (k == 0 ? "" : ", ") + std::to_string(step.numbers[k]);
@@ -363,9 +280,7 @@ uint32_t Int8Model::Kernels() const {
   for (const Step& step : steps_) {
     kernels |= step.kernel;
     if ((step.kernel & kQuantizing) != 0) kernels |= int8::kQuantize;
-    if (step.kernel == int8::kRecur) {
-      kernels |= int8::StepBit(step.primitive->cell);
-    }
+    if (step.kernel == int8::kRecur) kernels |= int8::StepBit(step.cell.cell);
   }
   return kernels;
 }

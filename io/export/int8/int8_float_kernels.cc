@@ -5,7 +5,9 @@
 // The state of a recurrence is float. Before each product its largest number
 // gives the step of int16 numbers, so that no range of examples limits it.
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "../../../core/compute/functions.h"
@@ -24,6 +26,7 @@ void quantize(const float* x, int8_t* y, int n, float factor, int zero) {
   Quantize(x, y, n, factor, zero);
 }
 
+// y is quantized with `factor` and `zero`, as by quantize.
 BOTH(
     kSoftmaxText,
     static void softmax_int8(const int8_t* x, int8_t* y, int rows, int n,
@@ -41,6 +44,8 @@ BOTH(
       }
     })
 
+// `epsilon` is divided by the square of the scale of x. `gamma` and `beta` may
+// be null.
 BOTH(
     kNormalizeText,
     static void normalize(const int8_t* x, int8_t* y, int rows, int n,
@@ -66,6 +71,9 @@ BOTH(
       }
     })
 
+// g[0] queries, g[1] values, g[2] numbers of a key, g[3] numbers of a value,
+// g[4] 1 if a query attends to no later value, g[5] to g[8] the zeros of q, k,
+// v and y. `scale` multiplies the scores. s has room for one for each value.
 BOTH(
     kAttendText, static void attend(const int8_t* q, const int8_t* k,
                                     const int8_t* v, int8_t* y, const int* g,
@@ -96,6 +104,10 @@ BOTH(
       }
     })
 
+// g[0] steps, g[1] features, g[2] floats that begin as 0 (the state, and
+// scratch after it), g[3] 1 to begin with the last step, g[4] 1 for an output
+// of all steps, g[5] 1 if this output begins with the last step, g[6] and g[7]
+// the zeros of x and y. z has room for the gates and these g[2] floats.
 BOTH(
     kCellText, typedef void (*function)(float* y, int n);
 
@@ -244,21 +256,34 @@ function EachOf(Activation activation) {
   return EachOf(activation, std::make_index_sequence<kHardSigmoidKeras2 + 1>());
 }
 
+// The step's function is that of r->cell.
+void Recur(const int8_t* x, int8_t* y, const Recurrence* r, const void*,
+           const int* g, float factor, float* z) {
+  const cell c = {
+      r->w,     r->r,     r->w_factors, r->r_factors,          r->b,
+      r->units, r->gates, r->levels,    EachOf(r->activation), EachOf(r->gate),
+      r->q};
+  recur(x, y, &c, StepOf(r->cell).function, g, factor, z);
+}
+
+constexpr Function kFunctions[] = {
+    {kSoftmax, kSoftmaxText, "softmax_int8", Call<softmax_int8>},
+    {kNormalize, kNormalizeText, "normalize", Call<normalize>},
+    {kAttend, kAttendText, "attend", Call<attend>},
+    {kRecur, kCellText, "recur", Call<Recur>},
+};
+
 }  // namespace
 
+const Function& FloatFunctionOf(Kernel kernel) {
+  return *std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                       [&](const Function& f) { return f.kernels == kernel; });
+}
+
 std::string FloatKernelText(uint32_t needed) {
-  constexpr struct {
-    uint32_t bit;
-    const char* text;
-  } kTexts[] = {
-      {kSoftmax, kSoftmaxText},
-      {kNormalize, kNormalizeText},
-      {kAttend, kAttendText},
-      {kRecur, kCellText},
-  };
   std::string out;
-  for (const auto& entry : kTexts) {
-    if ((entry.bit & needed) != 0) AppendLines(entry.text, &out);
+  for (const Function& function : kFunctions) {
+    if ((function.kernels & needed) != 0) AppendLines(function.text, &out);
   }
   for (const auto& each : kSteps) {
     if ((StepBit(each.cell) & needed) != 0) AppendLines(each.text, &out);
@@ -268,26 +293,6 @@ std::string FloatKernelText(uint32_t needed) {
 
 const char* StepText(Cell cell) { return StepOf(cell).text; }
 const char* StepName(Cell cell) { return StepOf(cell).name; }
-
-void Softmax(const int8_t* x, int8_t* y, int rows, int n, float scale,
-             float factor, int zero) {
-  softmax_int8(x, y, rows, n, scale, factor, zero);
-}
-void Normalize(const int8_t* x, int8_t* y, int rows, int n, float epsilon,
-               const float* gamma, const float* beta, float factor, int zero) {
-  normalize(x, y, rows, n, epsilon, gamma, beta, factor, zero);
-}
-void Attend(const int8_t* q, const int8_t* k, const int8_t* v, int8_t* y,
-            const int* g, float scale, float factor, float* scores) {
-  attend(q, k, v, y, g, scale, factor, scores);
-}
-void Recur(const int8_t* x, int8_t* y, const Recurrence& r, const int* g,
-           float factor, float* z, int16_t* q) {
-  const cell c = {
-      r.w,     r.r,      r.w_factors,          r.r_factors,    r.b, r.units,
-      r.gates, r.levels, EachOf(r.activation), EachOf(r.gate), q};
-  recur(x, y, &c, StepOf(r.cell).function, g, factor, z);
-}
 
 }  // namespace int8
 }  // namespace ringlet

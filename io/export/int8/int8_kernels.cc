@@ -17,6 +17,9 @@ BOTH(
       return (int8_t)(y < -128 ? -128 : y > 127 ? 127 : y);
     })
 
+// `g` is the geometry as for floats, then the zeros of x and y, and the shift.
+// `w` is (filters, window height, window width, channels of a group). `b` has
+// the initial sums and `m` the multipliers of the filters.
 BOTH(
     kConvText,
     static void conv(const int8_t* x, int8_t* y, const int8_t* w,
@@ -48,6 +51,7 @@ BOTH(
       }
     })
 
+// A transposed convolution, with the parameters of conv.
 BOTH(
     kConvTransposeText,
     static void conv_transpose(const int8_t* x, int8_t* y, const int8_t* w,
@@ -78,6 +82,7 @@ BOTH(
       }
     })
 
+// `g` is the geometry, the zeros, the shift, and one multiplier.
 BOTH(
     kPoolText, static void pool(const int8_t* x, int8_t* y, const int* g) {
       const int c = g[2];
@@ -108,6 +113,8 @@ BOTH(
       }
     })
 
+// `what` is a MergeOperation. `g` has the axes, zero and multiplier of a, zero
+// and multiplier of b, the zero of y, and the shift.
 BOTH(
     kMergeText, static void merge(int what, const int8_t* a, const int8_t* b,
                                   int8_t* y, int axes, const int* g) {
@@ -135,6 +142,7 @@ BOTH(
       }
     })
 
+// Maps by a table of all 256 values; in a copy null copies.
 BOTH(
     kMapText,
     static void map(const int8_t* x, int8_t* y, int n, const int8_t* table) {
@@ -164,6 +172,8 @@ BOTH(
       for (; n > 0; --n) *y++ = (int8_t)value;
     })
 
+// Copies rows of w, which has `rows` rows of n numbers. take_tokens converts
+// floats to their numbers.
 BOTH(
     kGatherText, static void gather(const int32_t* x, int8_t* y, int count,
                                     const int8_t* w, int rows, int n) {
@@ -210,19 +220,17 @@ BOTH(
       for (; n > 0; --n) *y++ = (float)(*x++ - zero) * scale;
     })
 
-constexpr struct {
-  uint32_t bits;
-  const char* text;
-} kTexts[] = {
+constexpr Function kFunctions[] = {
     {kConv | kConvTranspose | kPool | kMerge, kScaledText},
-    {kConv, kConvText},
-    {kConvTranspose, kConvTransposeText},
-    {kPool, kPoolText},
-    {kMerge, kMergeText},
-    {kMap, kMapText},
-    {kCopy, kCopyText},
-    {kFill, kFillText},
-    {kGather, kGatherText},
+    {kConv, kConvText, "conv", Call<conv>},
+    {kConvTranspose, kConvTransposeText, "conv_transpose",
+     Call<conv_transpose>},
+    {kPool, kPoolText, "pool", Call<pool>},
+    {kMerge, kMergeText, "merge", Call<merge>},
+    {kMap, kMapText, "map", Call<map>},
+    {kCopy, kCopyText, "copy", Call<copy>},
+    {kFill, kFillText, "fill", Call<fill>},
+    {kGather, kGatherText, "gather", Call<gather>},
     {kGather, kTokensText},
     {kQuantize, kQuantizeText},
     {kScaledQuantize, kScaledQuantizeText},
@@ -231,42 +239,24 @@ constexpr struct {
 
 }  // namespace
 
+const Function& FunctionOf(Kernel kernel) {
+  for (const Function& function : kFunctions) {
+    if (function.kernels == kernel && function.call) return function;
+  }
+  return FloatFunctionOf(kernel);
+}
+
 std::string KernelText(uint32_t needed) {
   std::string out;
-  for (const auto& entry : kTexts) {
-    if ((entry.bits & needed) != 0 || entry.text == kDequantizeText) {
-      AppendLines(entry.text, &out);
+  for (const Function& function : kFunctions) {
+    if ((function.kernels & needed) != 0 || function.text == kDequantizeText) {
+      AppendLines(function.text, &out);
     }
   }
   return out;
 }
 
-void Conv(const int8_t* x, int8_t* y, const int8_t* w, const int32_t* b,
-          const int32_t* m, const int* g) {
-  conv(x, y, w, b, m, g);
-}
-void ConvTranspose(const int8_t* x, int8_t* y, const int8_t* w,
-                   const int32_t* b, const int32_t* m, const int* g) {
-  conv_transpose(x, y, w, b, m, g);
-}
-void Gather(const int32_t* x, int8_t* y, int count, const int8_t* w, int rows,
-            int n) {
-  gather(x, y, count, w, rows, n);
-}
 void TakeTokens(const float* x, int32_t* y, int n) { take_tokens(x, y, n); }
-void Pool(const int8_t* x, int8_t* y, const int* g) { pool(x, y, g); }
-void Merge(int operation, const int8_t* a, const int8_t* b, int8_t* y, int axes,
-           const int* g) {
-  merge(operation, a, b, y, axes, g);
-}
-void Map(const int8_t* x, int8_t* y, int n, const int8_t* table) {
-  map(x, y, n, table);
-}
-void Copy(const int8_t* x, int8_t* y, int axes, const int* g,
-          const int8_t* table) {
-  copy(x, y, axes, g, table);
-}
-void Fill(int8_t* y, int n, int value) { fill(y, n, value); }
 void Quantize(const float* x, int8_t* y, int n, float factor, int zero) {
   quantize(x, y, n, factor, zero);
 }

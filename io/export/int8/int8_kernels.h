@@ -7,8 +7,11 @@
 #ifndef RINGLET_IO_EXPORT_INT8_INT8_KERNELS_H_
 #define RINGLET_IO_EXPORT_INT8_INT8_KERNELS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "../lowering.h"
 
@@ -47,18 +50,55 @@ std::string FloatKernelText(uint32_t needed);
 const char* StepText(Cell cell);
 const char* StepName(Cell cell);
 
-// `g` is the geometry as for floats, then the zeros of x and y, and the shift.
-// `w` is (filters, window height, window width, channels of a group). `b` has
-// the initial sums and `m` the multipliers of the filters.
-void Conv(const int8_t* x, int8_t* y, const int8_t* w, const int32_t* b,
-          const int32_t* m, const int* g);
-// A transposed convolution, with the parameters of Conv.
-void ConvTranspose(const int8_t* x, int8_t* y, const int8_t* w,
-                   const int32_t* b, const int32_t* m, const int* g);
-// `g` is the geometry, the zeros, the shift, and one multiplier.
-void Pool(const int8_t* x, int8_t* y, const int* g);
-// `operation` is a MergeOperation. `g` has the axes, zero and multiplier of a,
-// zero and multiplier of b, the zero of y, and the shift.
+// The value of an argument: a pointer, an int or a float.
+class Value {
+ public:
+  Value() = default;
+  Value(const void* pointer) : pointer_(pointer) {}  // NOLINT: any argument
+  Value(int number) : int_(number) {}                // NOLINT
+  Value(float number) : float_(number) {}            // NOLINT
+  template <typename T>
+  T As() const {
+    if constexpr (std::is_pointer_v<T>) {
+      return static_cast<T>(const_cast<void*>(pointer_));
+    } else if constexpr (std::is_same_v<T, float>) {
+      return float_;
+    } else {
+      return int_;
+    }
+  }
+
+ private:
+  const void* pointer_ = nullptr;
+  int int_ = 0;
+  float float_ = 0;
+};
+
+// A function of the C file that is compiled here, too.
+struct Function {
+  uint32_t kernels;  // those that need its text
+  const char* text;
+  const char* name = nullptr;  // null if no step calls it
+  void (*call)(const Value* arguments) = nullptr;
+};
+const Function& FunctionOf(Kernel kernel);
+const Function& FloatFunctionOf(Kernel kernel);  // of FloatKernelText
+
+template <typename... P, size_t... i>
+void CallWith(void (*function)(P...), const Value* arguments,
+              std::index_sequence<i...>) {
+  function(arguments[i].As<P>()...);
+}
+template <typename... P>
+void CallWith(void (*function)(P...), const Value* arguments) {
+  CallWith(function, arguments, std::index_sequence_for<P...>());
+}
+template <auto function>
+void Call(const Value* arguments) {
+  CallWith(function, arguments);
+}
+
+// The operation of a merge.
 enum MergeOperation : uint8_t {
   kMergeAdd,
   kMergeMultiply,
@@ -66,56 +106,29 @@ enum MergeOperation : uint8_t {
   kMergeSmaller,
   kMergeSlopes,  // a, times b below 0
 };
-void Merge(int operation, const int8_t* a, const int8_t* b, int8_t* y, int axes,
-           const int* g);
-// Maps by a table of all 256 values; null copies.
-void Map(const int8_t* x, int8_t* y, int n, const int8_t* table);
-void Copy(const int8_t* x, int8_t* y, int axes, const int* g,
-          const int8_t* table);
-void Fill(int8_t* y, int n, int value);
-void Quantize(const float* x, int8_t* y, int n, float factor, int zero);
-// y = x factor + shift, rounded, with one factor and one shift for each
-// channel. They include the scale and the zero of y.
-void QuantizeScaled(const float* x, int8_t* y, int n, int channels,
-                    const float* factors, const float* shifts);
-void Dequantize(const int8_t* x, float* y, int n, float scale, int zero);
-// TakeTokens converts floats to row numbers. Gather copies these rows of w,
-// which has `rows` rows of n numbers.
-void TakeTokens(const float* x, int32_t* y, int n);
-void Gather(const int32_t* x, int8_t* y, int count, const int8_t* w, int rows,
-            int n);
 
-// --- integer sums, and floats between them -----------------------------------
-
-// y is quantized with `factor` and `zero`, as by Quantize.
-void Softmax(const int8_t* x, int8_t* y, int rows, int n, float scale,
-             float factor, int zero);
-// `epsilon` is divided by the square of the scale of x. `gamma` and `beta` may
-// be null.
-void Normalize(const int8_t* x, int8_t* y, int rows, int n, float epsilon,
-               const float* gamma, const float* beta, float factor, int zero);
-// g[0] queries, g[1] values, g[2] numbers of a key, g[3] numbers of a value,
-// g[4] 1 if a query attends to no later value, g[5] to g[8] the zeros of q, k,
-// v and y. `scale` multiplies the scores. `scores` has room for one for each
-// value.
-void Attend(const int8_t* q, const int8_t* k, const int8_t* v, int8_t* y,
-            const int* g, float scale, float factor, float* scores);
 // w and r have a row and a factor for each number of the gates. The state is
-// quantized to int16 of at most `levels`, so that sums fit int32.
+// quantized to int16 of at most `levels`, so that sums fit int32. q has room
+// for the larger of features and units.
 struct Recurrence {
   Cell cell;
   const int8_t *w, *r;
   const float *w_factors, *r_factors, *b;
   int units, gates, levels;
   Activation activation, gate;
+  int16_t* q;
 };
-// g[0] steps, g[1] features, g[2] floats that begin as 0 (the state, and
-// scratch after it), g[3] 1 to begin with the last step, g[4] 1 for an output
-// of all steps, g[5] 1 if this output begins with the last step, g[6] and g[7]
-// the zeros of x and y. z has room for the gates and these g[2] floats, and q
-// for the larger of features and units.
-void Recur(const int8_t* x, int8_t* y, const Recurrence& recurrence,
-           const int* g, float factor, float* z, int16_t* q);
+
+// --- between the caller's floats and int8 ------------------------------------
+
+void Quantize(const float* x, int8_t* y, int n, float factor, int zero);
+// y = x factor + shift, rounded, with one factor and one shift for each
+// channel. They include the scale and the zero of y.
+void QuantizeScaled(const float* x, int8_t* y, int n, int channels,
+                    const float* factors, const float* shifts);
+void Dequantize(const int8_t* x, float* y, int n, float scale, int zero);
+// Converts floats to row numbers for gather.
+void TakeTokens(const float* x, int32_t* y, int n);
 
 }  // namespace int8
 }  // namespace ringlet

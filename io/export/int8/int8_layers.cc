@@ -134,14 +134,17 @@ int Int8Model::AddTable(const Quantization& from, const Quantization& to,
   return AddBytes(std::move(table));
 }
 
-Int8Model::Step Int8Model::NewStep(int8::Kernel kernel) const {
-  Step step;
-  step.kernel = kernel;
-  step.primitive = p_;
-  step.times = std::max<int64_t>(p_->steps, 1);
-  if (!p_->inputs.empty()) step.x = At(p_->inputs[0]);
-  step.y = At(node_);
-  return step;
+void Int8Model::AddStep(int8::Kernel kernel, std::vector<Argument> arguments,
+                        const CInts& numbers) {
+  steps_.push_back({kernel, std::move(arguments), Ints(numbers),
+                    std::max<int64_t>(p_->steps, 1)});
+}
+
+// The geometry of a window, and what follows it in a kernel's numbers.
+CInts Int8Model::Window(std::initializer_list<int64_t> more) const {
+  CInts numbers = WindowOf(*p_, XShape()).Numbers();
+  numbers.insert(numbers.end(), more);
+  return numbers;
 }
 
 // --- primitives --------------------------------------------------------------
@@ -155,7 +158,6 @@ void Int8Model::AddProduct() {
   const auto filters = static_cast<size_t>(p_->bias->size());
   const size_t taps = static_cast<size_t>(p_->kernel->size()) / filters;
   const size_t c = transposed ? static_cast<size_t>(XShape().back()) : 1;
-  Step step = NewStep(transposed ? int8::kConvTranspose : int8::kConv);
   std::vector<int8_t> weights;
   std::vector<int32_t> biases;
   std::vector<double> real;
@@ -170,58 +172,47 @@ void Int8Model::AddProduct() {
     real.push_back(x.scale * filter.step / QuantizationOf(node_).scale);
   }
   const Factors factors = FactorsOf(real);
-  step.numbers = Ints(WindowOf(*p_, XShape()).Numbers());
-  step.numbers.insert(
-      step.numbers.end(),
-      {x.zero_point, QuantizationOf(node_).zero_point, factors.shift});
-  step.bytes = AddBytes(std::move(weights));
-  step.words = AddWords(std::move(biases));
-  step.words2 = AddWords(factors.multipliers);
-  steps_.push_back(std::move(step));
+  const int rows = AddBytes(std::move(weights)),
+            sums = AddWords(std::move(biases)),
+            multipliers = AddWords(factors.multipliers);
+  AddStep(
+      transposed ? int8::kConvTranspose : int8::kConv,
+      {X(), Y(), Bytes(rows), Words(sums), Words(multipliers), Numbers()},
+      Window({x.zero_point, QuantizationOf(node_).zero_point, factors.shift}));
 }
 
 void Int8Model::AddPool() {
   const Quantization& x = QuantizationOf(p_->inputs[0]);
-  Step step = NewStep(int8::kPool);
   const Factors factors = FactorsOf({x.scale / QuantizationOf(node_).scale});
-  step.numbers = Ints(WindowOf(*p_, XShape()).Numbers());
-  step.numbers.insert(step.numbers.end(),
-                      {x.zero_point, QuantizationOf(node_).zero_point,
-                       factors.shift, factors.multipliers[0]});
-  steps_.push_back(std::move(step));
+  AddStep(int8::kPool, {X(), Y(), Numbers()},
+          Window({x.zero_point, QuantizationOf(node_).zero_point, factors.shift,
+                  factors.multipliers[0]}));
 }
 
-void Int8Model::AddCopy(const BufferSpan& x, const BufferSpan& y,
-                        const CInts& axes, int table) {
-  Step step = NewStep(int8::kCopy);
-  step.x = x;
-  step.y = y;
-  step.bytes = table;
-  step.numbers = Ints(axes);
-  steps_.push_back(std::move(step));
+void Int8Model::AddCopy(const Argument& x, const Argument& y, const CInts& axes,
+                        int table) {
+  const auto count = static_cast<int64_t>(axes.size() / 3);
+  AddStep(int8::kCopy, {x, y, Int(count), Numbers(), Bytes(table)}, axes);
 }
 
 void Int8Model::AddPad() {
-  Step fill = NewStep(int8::kFill);
-  fill.numbers = Ints({YShape().elements()});
-  fill.argument = QuantizationOf(node_).zero_point;
-  steps_.push_back(std::move(fill));
-  AddCopy(At(p_->inputs[0]), At(node_, FrameBegin(p_->borders, YShape())),
-          FrameAxes(XShape(), YShape(), /*pads=*/true), -1);
+  AddStep(int8::kFill, {Y(), Int(YShape().elements()),
+                        Int(QuantizationOf(node_).zero_point)});
+  AddCopy(X(), Span(At(node_, FrameBegin(p_->borders, YShape()))),
+          FrameAxes(XShape(), YShape(), /*pads=*/true));
 }
 
 void Int8Model::AddCrop() {
-  AddCopy(At(p_->inputs[0], FrameBegin(p_->borders, XShape())), At(node_),
-          FrameAxes(XShape(), YShape(), /*pads=*/false), -1);
+  AddCopy(Span(At(p_->inputs[0], FrameBegin(p_->borders, XShape()))), Y(),
+          FrameAxes(XShape(), YShape(), /*pads=*/false));
 }
 
 void Int8Model::AddRepeat() {
-  AddCopy(At(p_->inputs[0]), At(node_), RepeatAxes(XShape(), YShape()), -1);
+  AddCopy(X(), Y(), RepeatAxes(XShape(), YShape()));
 }
 
 void Int8Model::AddTranspose() {
-  AddCopy(At(p_->inputs[0]), At(node_),
-          TransposeAxes(p_->dims, XShape(), YShape()), -1);
+  AddCopy(X(), Y(), TransposeAxes(p_->dims, XShape(), YShape()));
 }
 
 std::vector<float> Int8Model::ResultsOf(const Layer& layer,
@@ -248,10 +239,22 @@ void Int8Model::AddLookup() {
     values.push_back(static_cast<float>(x.scale * (q - x.zero_point)));
   }
   values = ResultsOf(*p_->layer, values);
-  Step step = NewStep(int8::kMap);
-  step.bytes = AddTable(x, QuantizationOf(node_), values);
-  step.argument = static_cast<int>(YShape().elements());
-  steps_.push_back(std::move(step));
+  AddStep(int8::kMap, {X(), Y(), Int(YShape().elements()),
+                       Bytes(AddTable(x, QuantizationOf(node_), values))});
+}
+
+// Merges the input with `b`, an input or a constant.
+void Int8Model::AddMergeStep(int8::MergeOperation operation, const Argument& b,
+                             const Shape& b_shape, int b_zero,
+                             const Factors& factors) {
+  CInts numbers = AxesOver(XShape(), b_shape, YShape());
+  const auto axes = static_cast<int64_t>(numbers.size() / 3);
+  numbers.insert(numbers.end(),
+                 {QuantizationOf(p_->inputs[0]).zero_point,
+                  factors.multipliers[0], b_zero, factors.multipliers[1],
+                  QuantizationOf(node_).zero_point, factors.shift});
+  AddStep(int8::kMerge, {Int(operation), X(), b, Y(), Int(axes), Numbers()},
+          numbers);
 }
 
 void Int8Model::AddMerge() {
@@ -265,17 +268,11 @@ void Int8Model::AddMerge() {
           ? FactorsOf({a.scale * of_b, 0})
           : FactorsOf(
                 {a.scale / y.scale, p_->merge == Op::kSubtract ? -of_b : of_b});
-  Step step = NewStep(int8::kMerge);
-  step.x2 = At(p_->inputs[1]);
-  step.argument = p_->merge == Op::kMultiply  ? int8::kMergeMultiply
-                  : p_->merge == Op::kMaximum ? int8::kMergeLarger
-                  : p_->merge == Op::kMinimum ? int8::kMergeSmaller
-                                              : int8::kMergeAdd;
-  step.numbers = Ints(AxesOver(XShape(0), XShape(1), YShape()));
-  step.numbers.insert(step.numbers.end(),
-                      {a.zero_point, factors.multipliers[0], b.zero_point,
-                       factors.multipliers[1], y.zero_point, factors.shift});
-  steps_.push_back(std::move(step));
+  AddMergeStep(p_->merge == Op::kMultiply  ? int8::kMergeMultiply
+               : p_->merge == Op::kMaximum ? int8::kMergeLarger
+               : p_->merge == Op::kMinimum ? int8::kMergeSmaller
+                                           : int8::kMergeAdd,
+               X(1), XShape(1), b.zero_point, factors);
 }
 
 void Int8Model::AddConcatenate() {
@@ -284,7 +281,7 @@ void Int8Model::AddConcatenate() {
   for (size_t i = 0; i < p_->inputs.size(); ++i) {
     const int x = p_->inputs[i];
     const int64_t n = XShape(i).back();
-    AddCopy(At(x), At(node_, at), {rows, n, width, n, 1, 1},
+    AddCopy(X(i), Span(At(node_, at)), {rows, n, width, n, 1, 1},
             AddTable(QuantizationOf(x), QuantizationOf(node_), {}));
     at += n;
   }
@@ -298,7 +295,9 @@ Status Int8Model::CheckFinite(size_t first_step, size_t first_floats) const {
   };
   bool all = true;
   for (size_t i = first_step; i < steps_.size(); ++i) {
-    all &= finite(steps_[i].factors);
+    for (const Argument& a : steps_[i].arguments) {
+      all &= std::isfinite(a.value.As<float>());
+    }
   }
   for (size_t i = first_floats; i < floats_.size(); ++i) {
     all &= finite(floats_[i]);

@@ -305,77 +305,21 @@ size_t Int8Model::ram() const {
          sizeof(float) * static_cast<size_t>(FeatureFloats());
 }
 
-void Int8Model::RunFloatStep(const Step& s, int64_t time,
-                             Int8Memory* memory) const {
-  const auto at = [&](const BufferSpan& span) {
-    return At(span, time, memory);
-  };
-  const auto bytes = [&](int i) {
-    return bytes_[static_cast<size_t>(i)].data();
-  };
-  const auto floats = [&](int i) {
-    return i < 0 ? nullptr : floats_[static_cast<size_t>(i)].data();
-  };
-  const int* const g = s.numbers.data();
-  const float* const f = s.factors.data();
-  const Primitive& p = *s.primitive;
-  if (s.kernel == int8::kSoftmax) {
-    int8::Softmax(at(s.x), at(s.y), g[0], g[1], f[0], f[1], g[2]);
-  } else if (s.kernel == int8::kNormalize) {
-    int8::Normalize(at(s.x), at(s.y), g[0], g[1], f[0], floats(s.floats),
-                    floats(s.floats2), f[1], g[2]);
-  } else if (s.kernel == int8::kAttend) {
-    int8::Attend(at(s.x), at(s.x2), at(s.x3), at(s.y), g, f[0], f[1],
-                 memory->floats.data());
-  } else {
-    int8::Recur(
-        at(s.x), at(s.y),
-        {p.cell, bytes(s.bytes), bytes(s.bytes2), floats(s.floats),
-         floats(s.floats2), floats(s.floats3),
-         static_cast<int>(p.output.back()), static_cast<int>(GatesOf(p.cell)),
-         s.argument, p.activation, GateOf(p)},
-        g, f[0], memory->floats.data(), memory->state.data());
-  }
-}
-
 void Int8Model::RunStep(const Step& s, int64_t time, Int8Memory* memory) const {
-  const auto bytes = [&](int i) {
-    return i < 0 ? nullptr : bytes_[static_cast<size_t>(i)].data();
-  };
-  const auto at = [&](const BufferSpan& span) {
-    return At(span, time, memory);
-  };
-  const auto words = [&](int i) {
-    return words_[static_cast<size_t>(i)].data();
-  };
-  const int* const g = s.numbers.data();
-  const auto axes = static_cast<int>(s.numbers.size() / 3);
-  switch (s.kernel) {
-    case int8::kConv:
-      return int8::Conv(at(s.x), at(s.y), bytes(s.bytes), words(s.words),
-                        words(s.words2), g);
-    case int8::kConvTranspose:
-      return int8::ConvTranspose(at(s.x), at(s.y), bytes(s.bytes),
-                                 words(s.words), words(s.words2), g);
-    case int8::kPool:
-      return int8::Pool(at(s.x), at(s.y), g);
-    case int8::kMerge:
-      return int8::Merge(s.argument, at(s.x),
-                         s.constant < 0 ? at(s.x2) : bytes(s.constant), at(s.y),
-                         axes - 2, g);
-    case int8::kMap:
-      return int8::Map(at(s.x), at(s.y), s.argument, bytes(s.bytes));
-    case int8::kCopy:
-      return int8::Copy(s.constant < 0 ? at(s.x) : bytes(s.constant), at(s.y),
-                        axes, g, bytes(s.bytes));
-    case int8::kFill:
-      return int8::Fill(at(s.y), g[0], s.argument);
-    case int8::kGather:
-      return int8::Gather(memory->tokens.data() + s.x.begin + s.x.stride * time,
-                          at(s.y), g[0], bytes(s.bytes), g[1], g[2]);
-    default:
-      return RunFloatStep(s, time, memory);
+  int8::Recurrence cell = s.cell;
+  cell.q = memory->state.data();
+  std::vector<int8::Value> values;
+  for (const Argument& a : s.arguments) {
+    values.push_back(a.place == Argument::kArena ? At(a.span, time, memory)
+                     : a.place == Argument::kTokens
+                         ? memory->tokens.data() + a.span.begin +
+                               a.span.stride * time
+                     : a.place == Argument::kScratch ? memory->floats.data()
+                     : a.place == Argument::kNumbers ? s.numbers.data()
+                     : a.place == Argument::kCell    ? &cell
+                                                     : a.value);
   }
+  int8::FunctionOf(s.kernel).call(values.data());
 }
 
 void Int8Model::Run(const float* const* in, float* const* out,

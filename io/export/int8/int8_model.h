@@ -10,12 +10,14 @@
 #define RINGLET_IO_EXPORT_INT8_INT8_MODEL_H_
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "../../files/file_system.h"
+#include "../c/c_helpers.h"
 #include "../c/c_interface.h"
 #include "../c/c_shapes.h"
 #include "../c/c_slots.h"
@@ -101,18 +103,28 @@ class Int8Model {
     bool in_place;
   };
   static const Row kRows[];
-  // `bytes`, `words` and `floats` are indices of int8, int32 and float
-  // constants; -1 if there is none. `constant` replaces an input.
+  // An argument of a step's function.
+  struct Argument {
+    enum Place : uint8_t {
+      kValue,
+      kArena,    // a span of the memory's arena
+      kTokens,   // a span of its tokens
+      kScratch,  // its floats
+      kNumbers,  // the step's numbers
+      kCell,     // the step's recurrence
+    };
+    std::string text;  // in C
+    int8::Value value = {};
+    Place place = kValue;
+    BufferSpan span = {};
+  };
   struct Step {
     int8::Kernel kernel;
-    const Primitive* primitive;
-    BufferSpan x, x2, x3, y;
-    int bytes = -1, bytes2 = -1, constant = -1, words = -1, words2 = -1;
-    int floats = -1, floats2 = -1, floats3 = -1;
-    int argument = 0;
-    int64_t times = 1;  // the steps of a TimeDistributed
+    std::vector<Argument> arguments;
     std::vector<int> numbers;
-    std::vector<float> factors;
+    int64_t times = 1;           // the steps of a TimeDistributed
+    int8::Recurrence cell = {};  // of a recurrence; without q
+    std::string cell_text = {};
   };
   // Real factors as multipliers with one shift.
   struct Factors {
@@ -180,8 +192,35 @@ class Int8Model {
   void AddAttend();
   void AddRecurrence();
 
-  void AddCopy(const BufferSpan& x, const BufferSpan& y, const CInts& axes,
-               int table);
+  // Adds a call for the present node.
+  void AddStep(int8::Kernel kernel, std::vector<Argument> arguments,
+               const CInts& numbers = {});
+  CInts Window(std::initializer_list<int64_t> more) const;
+  void AddMergeStep(int8::MergeOperation operation, const Argument& b,
+                    const Shape& b_shape, int b_zero, const Factors& factors);
+  void AddCopy(const Argument& x, const Argument& y, const CInts& axes,
+               int table = -1);
+  static Argument Span(const BufferSpan& span);
+  Argument X(size_t i = 0) const { return Span(At(p_->inputs[i])); }
+  Argument Y() const { return Span(At(node_)); }
+  // Constants; null for -1.
+  Argument Bytes(int i) const { return Constant("w", bytes_, i); }
+  Argument Words(int i) const { return Constant("c", words_, i); }
+  Argument Floats(int i) const { return Constant("f", floats_, i); }
+  template <typename T>
+  static Argument Constant(const char* letter,
+                           const std::vector<std::vector<T>>& all, int i) {
+    if (i < 0) return {"0"};
+    return {letter + std::to_string(i), all[static_cast<size_t>(i)].data()};
+  }
+  Argument Numbers() const {
+    return {"n" + std::to_string(steps_.size()), {}, Argument::kNumbers};
+  }
+  static Argument Scratch() { return {"floats", {}, Argument::kScratch}; }
+  Argument Int(int64_t number) {
+    return {std::to_string(number), Ints({number})[0]};
+  }
+  static Argument Float(float number) { return {CNumber(number), number}; }
   int AddTable(const Quantization& from, const Quantization& to,
                const std::vector<float>& values);
   // Returns the index of an equal item, such as the constant of a shared layer.
@@ -224,11 +263,9 @@ class Int8Model {
     return {slots_->BufferOf(node), begin,
             p_->steps <= 1 ? 0 : PrimitiveAt(node).output.elements()};
   }
-  Step NewStep(int8::Kernel kernel) const;
 
   // Computes one of the step's repetitions.
   void RunStep(const Step& step, int64_t time, Int8Memory* memory) const;
-  void RunFloatStep(const Step& step, int64_t time, Int8Memory* memory) const;
   int8_t* At(const BufferSpan& span, int64_t time, Int8Memory* memory) const {
     return memory->arena.data() + slots_->offset(span.buffer) + span.begin +
            span.stride * time;
@@ -236,12 +273,7 @@ class Int8Model {
   size_t ram() const;
   std::string Comment(const CInterface& c) const;
   std::string Calls() const;
-  // Where a span begins, as text, and what is added to its buffer.
-  static std::string TextOf(const BufferSpan& span);
-  static std::string OffsetOf(const BufferSpan& span);
-  std::string CallOf(const Step& step, size_t numbers) const;
-  std::string FloatCallOf(const Step& step, size_t numbers) const;
-  std::string CellOf(const Step& step, size_t number) const;
+  static std::string CallOf(const Step& step);
   uint32_t Kernels() const;
   std::string Memory() const;
   std::string PlaceOf(int input) const;

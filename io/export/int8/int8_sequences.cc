@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "../../../core/base/text.h"
 #include "int8_model.h"
 
 namespace ringlet {
@@ -85,43 +86,38 @@ void Int8Model::AddSlopes() {
   if (largest > 0) of_slopes.scale = largest / 127;
   const Factors factors =
       FactorsOf({x.scale / y.scale, x.scale * of_slopes.scale / y.scale});
-  Step step = NewStep(int8::kMerge);
-  step.argument = int8::kMergeSlopes;
-  step.constant = AddBytes(BytesOf(slopes, count, of_slopes));
-  step.numbers = Ints(AxesOver(XShape(), p_->slopes->shape, YShape()));
-  step.numbers.insert(step.numbers.end(),
-                      {x.zero_point, factors.multipliers[0], 0,
-                       factors.multipliers[1], y.zero_point, factors.shift});
-  steps_.push_back(std::move(step));
+  AddMergeStep(int8::kMergeSlopes,
+               Bytes(AddBytes(BytesOf(slopes, count, of_slopes))),
+               p_->slopes->shape, 0, factors);
 }
 
 void Int8Model::AddGather() {
   const Variable& table = *p_->kernel;
-  Step step = NewStep(int8::kGather);
-  step.bytes =
+  const int rows =
       AddBytes(BytesOf(FloatsOf(&table), table.size(), QuantizationOf(node_)));
-  step.numbers = Ints({XShape().elements(), table.shape[0], table.shape[1]});
-  step.x.begin = InputAt(Source(p_->inputs[0])).first_token;
-  steps_.push_back(std::move(step));
+  BufferSpan tokens = At(p_->inputs[0]);
+  tokens.begin = InputAt(Source(p_->inputs[0])).first_token;
+  AddStep(int8::kGather,
+          {Span(tokens), Y(), Int(XShape().elements()), Bytes(rows),
+           Int(table.shape[0]), Int(table.shape[1])});
 }
 
 void Int8Model::AddPositions() {
   const Shape& x = XShape();
   const int64_t n = x[x.rank() - 2] * x.back();
-  AddCopy(At(p_->inputs[0]), At(node_), {x.elements() / n, 0, n, n, 1, 1}, -1);
-  steps_.back().constant =
+  const int rows =
       AddBytes(BytesOf(FloatsOf(p_->kernel), n, QuantizationOf(node_)));
+  AddCopy(Bytes(rows), Y(), {x.elements() / n, 0, n, n, 1, 1});
 }
 
 // Over the last axis.
 void Int8Model::AddSoftmax() {
   const int64_t width = YShape().back();
-  Step step = NewStep(int8::kSoftmax);
-  step.numbers = Ints(
-      {YShape().elements() / width, width, QuantizationOf(node_).zero_point});
-  step.factors = {static_cast<float>(QuantizationOf(p_->inputs[0]).scale),
-                  FactorTo(node_)};
-  steps_.push_back(std::move(step));
+  const double scale = QuantizationOf(p_->inputs[0]).scale;
+  AddStep(int8::kSoftmax,
+          {X(), Y(), Int(YShape().elements() / width), Int(width),
+           Float(static_cast<float>(scale)), Float(FactorTo(node_)),
+           Int(QuantizationOf(node_).zero_point)});
 }
 
 // A normalization does not depend on the scale of its input, except for
@@ -131,17 +127,15 @@ void Int8Model::AddNormalize() {
   int64_t width = 1;
   for (int i = 1; i <= p_->num_axes; ++i) width *= x[x.rank() - i];
   const double scale = QuantizationOf(p_->inputs[0]).scale;
-  Step step = NewStep(int8::kNormalize);
-  step.numbers =
-      Ints({x.elements() / width, width, QuantizationOf(node_).zero_point});
   // The least one is above the error of a variance of equal numbers.
   constexpr double kLeast = 1e-6, kLargest = std::numeric_limits<float>::max();
-  step.factors = {static_cast<float>(std::clamp(
-                      double{p_->epsilon} / scale / scale, kLeast, kLargest)),
-                  FactorTo(node_)};
-  step.floats = AddFloats(p_->gamma);
-  step.floats2 = AddFloats(p_->beta);
-  steps_.push_back(std::move(step));
+  const auto epsilon = static_cast<float>(
+      std::clamp(double{p_->epsilon} / scale / scale, kLeast, kLargest));
+  const int gamma = AddFloats(p_->gamma), beta = AddFloats(p_->beta);
+  AddStep(int8::kNormalize,
+          {X(), Y(), Int(x.elements() / width), Int(width), Float(epsilon),
+           Floats(gamma), Floats(beta), Float(FactorTo(node_)),
+           Int(QuantizationOf(node_).zero_point)});
 }
 
 void Int8Model::AddAttend() {
@@ -149,19 +143,18 @@ void Int8Model::AddAttend() {
                      &k = QuantizationOf(p_->inputs[1]),
                      &v = QuantizationOf(p_->inputs[2]);
   const float trained = p_->gamma != nullptr ? *FloatsOf(p_->gamma) : 1;
-  Step step = NewStep(int8::kAttend);
-  step.x2 = At(p_->inputs[1]);
-  step.x3 = At(p_->inputs[2]);
-  step.numbers = Ints({XShape()[0], XShape(1)[0], XShape()[1], YShape()[1],
-                       p_->causal, q.zero_point, k.zero_point, v.zero_point,
-                       QuantizationOf(node_).zero_point});
-  step.factors = {
-      static_cast<float>(q.scale * k.scale * double{p_->factor * trained}),
-      static_cast<float>(v.scale / QuantizationOf(node_).scale)};
+  const auto scale =
+      static_cast<float>(q.scale * k.scale * double{p_->factor * trained});
+  const auto factor = static_cast<float>(v.scale / QuantizationOf(node_).scale);
+  AddStep(
+      int8::kAttend,
+      {X(), X(1), X(2), Y(), Numbers(), Float(scale), Float(factor), Scratch()},
+      {XShape()[0], XShape(1)[0], XShape()[1], YShape()[1], p_->causal,
+       q.zero_point, k.zero_point, v.zero_point,
+       QuantizationOf(node_).zero_point});
   constexpr int64_t kMostTerms = INT32_MAX / (255 * 255);
   too_large_ |= XShape()[1] > kMostTerms;
   num_floats_ = std::max(num_floats_, static_cast<size_t>(XShape(1)[0]));
-  steps_.push_back(std::move(step));
 }
 
 // The input of a product with the state has as many levels as int32 sums allow.
@@ -170,11 +163,10 @@ void Int8Model::AddRecurrence() {
                      &y = QuantizationOf(node_);
   const int64_t units = YShape().back(), features = XShape()[1],
                 states = StatesOf(p_->cell) * units;
-  Step step = NewStep(int8::kRecur);
-  AddRows(p_->kernel, x.scale, &step.bytes, &step.floats);
-  AddRows(p_->recurrent_kernel, 1, &step.bytes2, &step.floats2);
-  step.floats3 = AddFloats(p_->bias);
-  const std::vector<int8_t>& r = bytes_[static_cast<size_t>(step.bytes2)];
+  int rows[2], factors[2];
+  AddRows(p_->kernel, x.scale, &rows[0], &factors[0]);
+  AddRows(p_->recurrent_kernel, 1, &rows[1], &factors[1]);
+  const std::vector<int8_t>& r = bytes_[static_cast<size_t>(rows[1])];
   int64_t largest = 1;
   for (size_t i = 0; i < r.size(); i += static_cast<size_t>(units)) {
     int64_t sum = 0;
@@ -183,19 +175,43 @@ void Int8Model::AddRecurrence() {
     }
     largest = std::max(largest, sum);
   }
-  step.argument =
+  const auto levels =
       static_cast<int>(std::min<int64_t>(INT16_MAX, INT32_MAX / largest));
-  step.numbers =
-      Ints({XShape()[0], features, states, p_->backwards, p_->all_steps,
-            p_->reversed, x.zero_point, y.zero_point});
-  step.factors = {FactorTo(node_)};
-  PlaceIn(&functions_, p_->activation);
-  PlaceIn(&functions_, GateOf(*p_));
+  const int bias = AddFloats(p_->bias),
+            each = PlaceIn(&functions_, p_->activation),
+            gate = PlaceIn(&functions_, GateOf(*p_));
+  const auto data = [](const auto& all, int i) {
+    return i < 0 ? nullptr : all[static_cast<size_t>(i)].data();
+  };
+  const std::string number = std::to_string(steps_.size());
+  const Argument cell = {"&r" + number, {}, Argument::kCell},
+                 next = {int8::StepName(p_->cell)};
+  AddStep(int8::kRecur,
+          {X(), Y(), cell, next, Numbers(), Float(FactorTo(node_)), Scratch()},
+          {XShape()[0], features, states, p_->backwards, p_->all_steps,
+           p_->reversed, x.zero_point, y.zero_point});
+  int8::Recurrence& of_step = steps_.back().cell;
+  of_step.cell = p_->cell;
+  of_step.w = data(bytes_, rows[0]);
+  of_step.r = r.data();
+  of_step.w_factors = data(floats_, factors[0]);
+  of_step.r_factors = data(floats_, factors[1]);
+  of_step.b = data(floats_, bias);
+  of_step.units = static_cast<int>(units);
+  of_step.gates = static_cast<int>(GatesOf(p_->cell));
+  of_step.levels = levels;
+  of_step.activation = p_->activation;
+  of_step.gate = GateOf(*p_);
+  steps_.back().cell_text = FormatText(
+      "  static const cell r%s = {w%d, w%d, f%d, f%d, %s, %d, %d, %d, each%d, "
+      "each%d, state};\n",
+      number.c_str(), rows[0], rows[1], factors[0], factors[1],
+      Floats(bias).text.c_str(), of_step.units, of_step.gates, levels, each,
+      gate);
   num_floats_ = std::max(
       num_floats_, static_cast<size_t>(GatesOf(p_->cell) * units + states));
   num_state_ =
       std::max(num_state_, static_cast<size_t>(std::max(units, features)));
-  steps_.push_back(std::move(step));
 }
 
 }  // namespace ringlet
