@@ -6,6 +6,7 @@
 // maximum with the numbers that it is one of.
 
 #include "../layers/layer_kind.h"
+#include "../layers/layer_table.h"
 #include "graph.h"
 
 namespace ringlet {
@@ -20,20 +21,20 @@ bool ReadsExactNumbers(const GraphNode& node) {
          layer->kind == Layer::Kind::kMask || !node.op->has_gradient();
 }
 
-// A wrapper such as a TimeDistributed has the policy of its layer, too.
-bool HasPolicy(const Layer& layer) {
-  return layer.dtype == DTypePolicy::kMixedBFloat16 ||
-         (layer.layer != nullptr && HasPolicy(*layer.layer));
+void SetPolicy(DTypePolicy policy, Layer* layer) {
+  if (layer->kind == Layer::Kind::kInput) return;
+  layer->dtype = policy;
+  if (layer->layer == nullptr) return;
+  auto applied = std::make_shared<Layer>(*layer->layer);
+  SetPolicy(policy, applied.get());
+  layer->layer = std::move(applied);
 }
 
 }  // namespace
 
 void Graph::SetDTypePolicy(DTypePolicy policy) {
-  const auto set = [policy](Layer* layer) {
-    if (layer->kind != Layer::Kind::kInput) layer->dtype = policy;
-  };
-  for (GraphLayer& layer : layers_) set(&layer.layer);
-  for (GraphNode& node : nodes_) set(&node.layer);
+  for (GraphLayer& layer : layers_) SetPolicy(policy, &layer.layer);
+  for (GraphNode& node : nodes_) SetPolicy(policy, &node.layer);
 }
 
 // By root: the outputs of the model, and what leads to a layer that
@@ -53,7 +54,7 @@ void Graph::ChooseBFloat16() {
   const std::vector<bool> stays = FindFloat32Outputs();
   for (int i = num_inputs_; i < size(); ++i) {
     GraphNode& node = nodes_[i];
-    const bool may = HasPolicy(node.layer) && node.root == i && !stays[i] &&
+    const bool may = IsMixed(node.layer) && node.root == i && !stays[i] &&
                      node.layer.kind != Layer::Kind::kMask;
     node.rounds_output = may && !node.op->exact_results().y;
     node.is_bfloat16 = may;

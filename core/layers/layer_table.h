@@ -284,6 +284,11 @@ constexpr bool IsRecurrent(Layer::Kind kind) {
 inline const Layer& StepLayer(const Layer& layer) {
   return layer.kind == Layer::Kind::kTimeDistributed ? *layer.layer : layer;
 }
+// True if the layer, or one that it applies, has the policy mixed_bfloat16.
+inline bool IsMixed(const Layer& layer) {
+  return layer.dtype == DTypePolicy::kMixedBFloat16 ||
+         (layer.layer != nullptr && IsMixed(*layer.layer));
+}
 // The samples of a second of a layer's sound. Zero allows any number.
 inline int64_t SamplingRateOf(const Layer& layer) {
   const Layer& step = StepLayer(layer);

@@ -2,6 +2,7 @@
 
 #include "../base/text.h"
 #include "../layers/layer_kind.h"
+#include "../layers/layer_table.h"
 #include "model_impl.h"
 
 namespace ringlet {
@@ -67,6 +68,7 @@ struct SummaryRow {
   const GraphLayer* layer = nullptr;
   Shape output;  // the shape of the last call, as in Keras
   int64_t parameters = 0, trainable = 0;
+  bool is_mixed = false;
 };
 
 // Returns a row for each of the graph's own layers, including all layers in it.
@@ -85,6 +87,7 @@ std::vector<SummaryRow> SummaryRows(const Graph& graph) {
     if (node.layer.kind == Layer::Kind::kMask) continue;
     SummaryRow& row = rows[row_of[node.layer_index]];
     row.output = node.output;
+    row.is_mixed |= IsMixed(node.layer);
     for (int v = 0; node.call_index == 0 && v < node.num_variables; ++v) {
       const Variable& variable = graph.variables()[node.first_variable + v];
       row.parameters += variable.size();
@@ -108,7 +111,7 @@ std::string Model::Summary() const {
   int mixed = 0;
   for (const SummaryRow& row : SummaryRows(graph)) {
     const Layer& layer = row.layer->layer;
-    mixed += layer.dtype == DTypePolicy::kMixedBFloat16 ? 1 : 0;
+    mixed += row.is_mixed ? 1 : 0;
     trainable += row.trainable;
     // The table of a Sequential begins after its Input, as in Keras.
     const bool is_input = layer.kind == Layer::Kind::kInput;

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "../../core/base/state_names.h"
 #include "../../core/data/element_types.h"
+#include "../../core/model/model_parts.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
 #include "../readers/arrays/array_path.h"
@@ -78,14 +80,18 @@ std::string DescribeText(const Metadata& metadata) {
          " numbers for each text";
 }
 
-// Describes the model in a file's metadata. Returns the first error, and still
-// describes the rest.
-Status DescribeModel(const Metadata& metadata, ModelDescription* description) {
+// Describes the model in a file's metadata, with `policy` if set. Returns the
+// first error, and still describes the rest.
+Status DescribeModel(const Metadata& metadata, ModelDescription* description,
+                     std::optional<DTypePolicy> policy = {}) {
   Status first;
   const auto model = metadata.find(kModelKey);
   if (model != metadata.end()) {
     std::unique_ptr<Model> new_model;
     first = ModelFromJson(model->second, &new_model);
+    if (first.ok() && policy) {
+      ModelParts(new_model.get()).mutable_graph()->SetDTypePolicy(*policy);
+    }
     if (first.ok()) description->summary = new_model->Summary();
   }
   const auto compile = metadata.find(kCompileKey);
@@ -265,7 +271,8 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
 }
 
 Status SummarizeModelFile(const std::string& path, std::string* summary,
-                          std::string* compiled, FileSystem* files) {
+                          std::string* compiled, FileSystem* files,
+                          std::optional<DTypePolicy> policy) {
   SafetensorsReader file;
   RINGLET_RETURN_IF_ERROR(WrongKindError(
       files, path, {FileKind::Format::kSafetensors}, file.Open(files, path)));
@@ -276,8 +283,8 @@ Status SummarizeModelFile(const std::string& path, std::string* summary,
         path.c_str());
   }
   ModelDescription model;
-  RINGLET_RETURN_IF_ERROR(
-      DescribeModel(file.metadata(), &model).Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(DescribeModel(file.metadata(), &model, policy)
+                              .Annotate("%s", path.c_str()));
   *summary = model.summary;
   *compiled = model.compiled;
   return Status();

@@ -10,11 +10,13 @@
 #define RINGLET_IO_CHECKPOINT_INSPECT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "../files/file_system.h"
 #include "../weights/safetensors.h"
+#include "ringlet/layers.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
 
@@ -68,10 +70,11 @@ std::string ToText(const FileInfo& info);
 std::string ToJson(const FileInfo& info);
 
 // Sets FileInfo's `summary` and `compiled` of a saved model. Reads its header
-// only.
+// only. If set, `policy` is that of all layers.
 Status SummarizeModelFile(const std::string& path, std::string* summary,
                           std::string* compiled,
-                          FileSystem* files = PosixFiles());
+                          FileSystem* files = PosixFiles(),
+                          std::optional<DTypePolicy> policy = {});
 
 struct FileDifference {
   enum class Kind : uint8_t {

@@ -52,7 +52,7 @@ std::string DescribeLayer(const Model& model, int node) {
     text += value;
   }
   if (IsFrozen(model, layer)) text += " frozen";
-  if (layer.dtype == DTypePolicy::kMixedBFloat16) text += " mixed_bfloat16";
+  if (IsMixed(layer)) text += " mixed_bfloat16";
   const int first = model.first_call(node);
   if (first != node) text += " again layer " + std::to_string(first);
   for (int k = 0; k < model.num_outputs() && model.num_outputs() > 1; ++k) {

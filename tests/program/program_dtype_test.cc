@@ -81,6 +81,27 @@ TEST_F(ProgramDTypeTest, Evaluate_SavedModel_HasTheLossOfTheValidation) {
   EXPECT_TRUE(Contains(out_, "mixed_bfloat16: 9")) << out_;
 }
 
+// The policy of "fit" is that of the layers of a RUN.json, and of the model's
+// file that it names.
+TEST_F(ProgramDTypeTest, Summary_RunJson_HasThePolicyOfFit) {
+  ASSERT_EQ(Run({"summary", "run.json"}), 0) << err_;
+  EXPECT_FALSE(Contains(out_, "mixed_bfloat16")) << out_;
+  ASSERT_EQ(Run({"summary", "mixed.json"}), 0) << err_;
+  EXPECT_TRUE(Contains(out_, "mixed_bfloat16: 9")) << out_;
+  const std::string of_run = out_;
+  ASSERT_EQ(Run({"train", "mixed.json", "--save", "m.safetensors"}), 0) << err_;
+  for (const char* policy : {"float32", "mixed_bfloat16"}) {
+    const std::string fit = std::string(R"(, "dtype_policy": ")") + policy;
+    std::string run = RunOf(fit + '"');
+    const size_t model = run.find("\"model\": ") + 9;
+    run.replace(model, run.find("\"compile\"") - model, "\"m.safetensors\", ");
+    WriteWhole(folder_ / "again.json", run);
+    ASSERT_EQ(Run({"summary", "again.json"}), 0) << err_;
+    EXPECT_EQ(Contains(out_, "mixed_bfloat16"), out_ == of_run) << out_;
+    EXPECT_EQ(out_ == of_run, policy[0] == 'm');
+  }
+}
+
 TEST_F(ProgramDTypeTest, Train_BackupOfAnotherPolicy_IsRefused) {
   ASSERT_EQ(Run({"train", "mixed.json", "--no-save"}), 0) << err_;
   EXPECT_EQ(Run({"train", "mixed.json", "--no-save", "--epochs", "2"}), 0)

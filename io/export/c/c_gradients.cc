@@ -9,6 +9,7 @@
 
 #include "../../../core/base/text.h"
 #include "../../../core/layers/layer_kind.h"
+#include "../../../core/model/model_parts.h"
 #include "c_helpers.h"
 #include "c_model.h"
 #include "c_training_texts.h"
@@ -338,9 +339,9 @@ std::string CModel::ExactnessComment() const {
         p.layer->kind != Layer::Kind::kActivation) {
       add(*p.layer, "is left out");
     }
-    if (p.layer->dtype == DTypePolicy::kMixedBFloat16) {
-      add(*p.layer, "is not rounded to bfloat16");
-    }
+  }
+  for (const GraphNode& node : ModelParts(&model_).graph().nodes()) {
+    if (node.is_bfloat16) add(node.layer, "is not rounded to bfloat16");
   }
   if (inexact_ != nullptr) add(*inexact_, "is computed in another order");
   if (others.empty()) {

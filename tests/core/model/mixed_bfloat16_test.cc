@@ -269,6 +269,24 @@ TEST(MixedBFloat16Test, TimeDistributed_PolicyOfItsLayer_IsItsOwn) {
   EXPECT_NE(of_inner, predict(Dense(3), DTypePolicy::kFloat32));
 }
 
+// A Dense, and a model, of which one layer has the policy.
+TEST(MixedBFloat16Test, Summary_PolicyWithinALayer_CountsTheLayer) {
+  const Layer mixed = Dense(3).DType(DTypePolicy::kMixedBFloat16);
+  Sequential inner({Input({2}), Dense(2), mixed});
+  Sequential model({Input({4, 2}), TimeDistributed(mixed), Dense(2),
+                    TimeDistributed(inner.AsLayer()), Flatten(), Dense(1)});
+  EXPECT_OK(model.status());
+  EXPECT_NE(model.Summary().find("Layers with mixed_bfloat16: 2"),
+            std::string::npos)
+      << model.Summary();
+  CompileOptions options;
+  options.dtype_policy = DTypePolicy::kFloat32;
+  model.Compile(SGD(), MeanSquaredError(), {}, options);
+  EXPECT_OK(model.status());
+  EXPECT_EQ(model.Summary().find("mixed_bfloat16"), std::string::npos);
+  EXPECT_EQ(model.PlanMemory(64).packed, 0);
+}
+
 TEST(MixedBFloat16Test, Workers_OtherPolicy_IsNamed) {
   RunRanks(2, [&](Collective* collective) {
     Sequential model({Input({2}), Dense(2), Dense(1)});

@@ -597,5 +597,27 @@ TEST(CTrainingFileTest, Comment_LayersWithOtherBits_AreNamed) {
   EXPECT_TRUE(Contains(text, "layer 'memory' (LSTM) is computed"));
 }
 
+TEST(CTrainingFileTest, Comment_LayersOfMixedBFloat16_AreNamedOnce) {
+  TempFolder folder;
+  const auto mixed = DTypePolicy::kMixedBFloat16;
+  Sequential model(
+      {Input({5, 4}),
+       TimeDistributed(Dense(3).DType(mixed)).Name("a").Trainable(false),
+       TimeDistributed(Dense(3)).DType(mixed).Name("b").Trainable(false),
+       TimeDistributed(Dense(3)).Name("c").Trainable(false),
+       Flatten().DType(mixed), Dense(3).DType(mixed).Name("output")});
+  model.Compile(SGD(), MeanSquaredError());
+  ExportCOptions options;
+  options.train_batch = 1;
+  ASSERT_OK(ExportC(&model, folder / "model.c", options));
+  const std::string text = ReadWhole(folder / "model.c");
+  EXPECT_TRUE(Contains(
+      text,
+      "Not with the bits of `ringlet train`:\n"
+      "     layer 'a' (TimeDistributed) is not rounded to bfloat16\n"
+      "     layer 'b' (TimeDistributed) is not rounded to bfloat16\n\n"))
+      << text.substr(0, 2000);
+}
+
 }  // namespace
 }  // namespace ringlet

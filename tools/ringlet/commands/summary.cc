@@ -6,6 +6,7 @@
 #include "../config/run_config.h"
 #include "../run/run.h"
 #include "commands.h"
+#include "core/model/model_parts.h"
 #include "file_summaries.h"
 #include "io/checkpoint/inspect.h"
 #include "io/files/atomic_file.h"
@@ -26,9 +27,15 @@ Status SummarizeRun(const std::string& path, std::string* summary,
   }
   if (config.model == nullptr) {
     RINGLET_RETURN_IF_ERROR(SummarizeModelFile(config.saved_model, summary,
-                                               compiled, config.disk.get())
+                                               compiled, config.disk.get(),
+                                               config.fit.dtype_policy)
                                 .Annotate("%s: model", path.c_str()));
   } else {
+    if (config.fit.dtype_policy) {
+      ModelParts(config.model.get())
+          .mutable_graph()
+          ->SetDTypePolicy(*config.fit.dtype_policy);
+    }
     *summary = config.model->Summary();
   }
   if (config.has_compile) {
