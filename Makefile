@@ -171,11 +171,16 @@ deb: dist ## dist/ringlet_VERSION_ARCH.deb; without ARCH also libringlet-dev
 LOSSES ?= 30
 KILLS ?= 8
 COUNT ?= 2000
+BOARDS ?= 100
 TABLES ?= 60
 SEED ?= 1
 # The accuracy that local updates cost, by SETTINGS; hours. tools/studies/local_accuracy.py
 LONG_accuracy = tools/studies/local_accuracy.py $(BUILD) --data $(FASHION_MNIST) \
   --csv $(BUILD)/local_accuracy.csv --jobs $(JOBS) $(SETTINGS)
+# BOARDS random C files that train, and the samples, on qemu's Cortex-M. The exit
+# code is 77 without the tools.
+LONG_boards = tests/boards.py $(BUILD) --seed $(SEED) \
+  $(if $(CASE),--case $(CASE),--count $(BOARDS)) $(if $(KEEP),--keep $(KEEP))
 # 100,000 simulated power cuts, and an ext4 shut down 50 times.
 LONG_crash = RINGLET_CRASH_SEEDS=10000 $(BUILD)/tests/io_checkpoint_test --gtest_filter='*CheckpointCrashTest.*' && \
   RINGLET_SHUTDOWNS=50 $(BUILD)/tests/io_files_test --gtest_filter='RealDiskTest.*'
@@ -237,7 +242,7 @@ LONG_soak = tests/soak.py $(BUILD) 100000 300
 # 100,000 strangers in each of four ways at the ports of a job with a key.
 LONG_strangers = tests/strangers.py $(BUILD) --count 100000
 
-long: build tests ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|fashion|features|functions|install|kills|losses|mixed|nightly|release|result|rules|slow|soak|states|strangers|tables: see Makefile
+long: build tests ## RUN=accuracy|boards|churn|crash|deploy|differential|dist|elastic|fashion|features|functions|install|kills|losses|mixed|nightly|release|result|rules|slow|soak|states|strangers|tables: see Makefile
 	@$(or $(LONG_$(RUN)),$(error RUN=$(RUN): there is no such long run))
 
 FUZZ_RUNS ?= 1000000

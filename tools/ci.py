@@ -79,6 +79,7 @@ NIGHTLY = [
     *[(f"cross-{arch}", f"cross {arch}", ["make", "cross", f"ARCH={arch}"])
       for arch in ("arm64", "armhf", "s390x")],
     ("fuzz", "fuzz", ["make", "fuzz", "FUZZ_RUNS=100000"]),
+    ("boards", "boards", ["make", "long", "RUN=boards"]),
     ("features", "static", ["make", "long", "RUN=features"]),
     ("crash", "", ["make", "long", "RUN=crash"]),
     ("install", "", ["make", "long", "RUN=install"]),

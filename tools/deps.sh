@@ -9,6 +9,7 @@
 #   tools/deps.sh coverage also gcovr
 #   tools/deps.sh mpi      also Open MPI
 #   tools/deps.sh fuzz     also clang and libFuzzer
+#   tools/deps.sh boards   also a compiler and an emulator for Cortex-M
 #   tools/deps.sh static   also what `make static` links
 #   tools/deps.sh cross ARCH  also a compiler, libraries and an emulator for
 #                          Debian's architecture ARCH (arm64, armhf, s390x)
@@ -36,6 +37,8 @@ case "${1:-}" in
   coverage) packages="$packages gcovr" ;;
   mpi) packages="$packages libopenmpi-dev openmpi-bin" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
+  boards)
+    packages="$packages gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm" ;;
   static)
     packages="$packages gcc dpkg-dev patch file git"
     wanted="$wanted qemu-user-static" ;; # a CPU without AVX2
