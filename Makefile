@@ -177,9 +177,9 @@ SEED ?= 1
 # The accuracy that local updates cost, by SETTINGS; hours. tools/studies/local_accuracy.py
 LONG_accuracy = tools/studies/local_accuracy.py $(BUILD) --data $(FASHION_MNIST) \
   --csv $(BUILD)/local_accuracy.csv --jobs $(JOBS) $(SETTINGS)
-# BOARDS random C files that train, and the samples, on qemu's Cortex-M. The exit
-# code is 77 without the tools.
-LONG_boards = tests/boards.py $(BUILD) --seed $(SEED) \
+# The samples, and BOARDS random C files that train, on qemu's Cortex-M. The exit code
+# is 77 without the tools.
+LONG_boards = tests/boards.py $(BUILD) --samples && tests/boards.py $(BUILD) --seed $(SEED) \
   $(if $(CASE),--case $(CASE),--count $(BOARDS)) $(if $(KEEP),--keep $(KEEP))
 # 100,000 simulated power cuts, and an ext4 shut down 50 times.
 LONG_crash = RINGLET_CRASH_SEEDS=10000 $(BUILD)/tests/io_checkpoint_test --gtest_filter='*CheckpointCrashTest.*' && \

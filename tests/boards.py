@@ -2,16 +2,22 @@
 """C files that train have the bits of `ringlet train` on a Cortex-M.
 
     boards.py BUILD [--count N] [--seed S] [--case I] [--keep DIR]
+    boards.py BUILD --samples
 
 Random models are trained in steps of random sizes by `ringlet train`, by the C
 file on this machine, and by the same file on qemu's boards: a Cortex-M4F, a
 Cortex-M3, and the code for a Cortex-M0+ on the M4. The saved states and the
 losses must be equal. samples/board/ has the boards' start file. Case I of seed S
 is the same on every machine.
+
+With --samples the commands of samples/board/README.md are run. The programs must
+learn what it says within the RAM that it says, also on the emulated M4F where the
+tools are there.
 """
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -20,6 +26,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import random_cases  # noqa: E402
+from docs_test import blocks  # noqa: E402
 from made_runs import ENVIRONMENT, SOURCE, layer, sequential  # noqa: E402
 
 try:
@@ -68,6 +75,10 @@ int main(void) {
   return fclose(to) == 0 ? 0 : 8;
 }
 """
+
+# The samples, their RAM, and the least numbers that they print, in their order.
+SAMPLES = {"keyword": ("64K", [0, 108]), "machine": ("32K", [0, 0, 115, 0]),
+           "gesture": ("64K", [0, 105])}
 
 
 def pick(rng, *values):
@@ -163,6 +174,7 @@ def run(folder, *command):
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, f"{' '.join(map(str, command))}: {done.stdout[-2000:]}"
+    return done.stdout
 
 
 def tensors_of(data):
@@ -187,7 +199,7 @@ def check(program, case, folder):
     for cpu, (flags, machine) in {"this machine": ([], None), **CPUS}.items():
         (folder / "result").unlink(missing_ok=True)
         if machine is None:
-            run(folder, "cc", *STRICT, *sources)
+            run(folder, "gcc", *STRICT, *sources)
             run(folder, folder / "program")
         else:
             run(folder, *ARM, *flags, *sources)
@@ -202,17 +214,54 @@ def check(program, case, folder):
     assert any(name.startswith("model/") for name in state)
 
 
+def has_board_tools():
+    return all(map(shutil.which, (ARM[0], QEMU[0])))
+
+
+def check_samples(program, folder):
+    """Raises an AssertionError that says which sample does what."""
+    for name in BOARD.iterdir():
+        shutil.copy(name, folder)
+    script = "\n".join(text for info, text, _ in blocks(BOARD / "README.md") if info == "sh")
+    script = script.replace("mkdir -p board\ncd board\ncp ../samples/board/* .\n", "")
+    run(folder, "bash", "-ec", f"PATH={program.parent}:$PATH\n{script}")
+    for name, (ram, least) in SAMPLES.items():
+        (folder / f"{name}.state").unlink(missing_ok=True)
+        printed = run(folder, folder / name)
+        print(printed, end="")
+        counts = [int(each) for each in re.findall(r"(\d+) of", printed)]
+        assert len(counts) == len(least), printed
+        assert all(map(int.__ge__, counts, least)), printed
+        comment = (folder / f"{name}_model.c").read_text()
+        bytes_needed = int(re.search(r"RAM: +(\d+) bytes", comment)[1])
+        assert bytes_needed <= 1024 * int(ram[:-1]), f"{name}: {bytes_needed} bytes of RAM"
+        if not has_board_tools():
+            continue
+        (folder / f"{name}.state").unlink(missing_ok=True)
+        flags, machine = CPUS["Cortex-M4F"]
+        run(folder, *ARM, *flags, f"-Wl,--defsym=RAM={ram}", f"{name}_model.c",
+            f"{name}.c", "-o", "program")
+        size = run(folder, "arm-none-eabi-size", "program").split("\n")[1].split()
+        print(f"{name}: {ram} of RAM; code and constants {size[0]}, RAM by size "
+              f"{int(size[1]) + int(size[2])} bytes, by the comment {bytes_needed}")
+        on_board = run(folder, *QEMU, "-M", machine, "-kernel", "program")
+        assert on_board == printed, f"{name} prints on the board: {on_board}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build")
     random_cases.add_arguments(parser)
     parser.add_argument("--keep", help="keeps the files of failed cases here")
+    parser.add_argument("--samples", action="store_true")
     options = parser.parse_args()
-    for tool in ("cc", ARM[0], QEMU[0]):
-        if not shutil.which(tool):
-            print(f"skipped: needs {tool}; see tools/deps.sh boards")
-            sys.exit(77)
     program = pathlib.Path(options.build).resolve() / "tools/ringlet/ringlet"
+    if not shutil.which("gcc") or not (options.samples or has_board_tools()):
+        print(f"skipped: needs gcc, {ARM[0]} and {QEMU[0]}; see tools/deps.sh boards")
+        sys.exit(77)
+    if options.samples:
+        with tempfile.TemporaryDirectory(prefix="ringlet-board-") as folder:
+            return check_samples(program, pathlib.Path(folder))
     passed = failed = 0
     for seed, number in random_cases.cases(options, 4):
         case = Case(seed, number)

@@ -136,4 +136,5 @@ def main():
     sys.exit("no kill came in time")
 
 
-main()
+if __name__ == "__main__":
+    main()

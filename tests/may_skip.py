@@ -289,6 +289,7 @@ MAY_SKIP = [
     ("Widths/FunctionLoopsTest.*", "a CPU without AVX2 or AVX-512", no_avx512),
     ("TrainingTest.Fit_KerasTutorialOnMnist_LearnsAsInPyTorch",
      "no MNIST in ../shared/data/mnist", no_mnist),
+    ("ringlet.board_samples", "no compiler", no_compiler),
     ("ringlet.install_cmake", "no cmake", no_cmake),
     ("ringlet.install_static", "no static cJSON", no_static_cjson),
     ("ringlet.report_browser", "no chromium", no_chromium),

@@ -108,6 +108,8 @@ def check_schema():
         samples = sorted(set(copy.rglob("*.json")) -
                          {copy / "photos/model.json"})
         subprocess.run([sys.executable, copy / "photos/make.py"], check=True)
+        subprocess.run([sys.executable, copy / "board/make_data.py",
+                        copy / "board"], check=True)
         assert len(samples) >= 8
         for sample in samples:
             text = json.loads(sample.read_text())

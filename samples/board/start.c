@@ -1,10 +1,10 @@
-/* Starts main() on a Cortex-M of qemu. The start file of a board's SDK takes its
-   place. */
+/* Starts main() on a Cortex-M of qemu. The start file of a board's SDK takes
+   its place. */
 #include <stdint.h>
 #include <stdlib.h>
 
-extern char stack_top[];                        /* board.ld */
-extern void initialise_monitor_handles(void);   /* newlib: printf, fopen */
+extern char stack_top[];                      /* board.ld */
+extern void initialise_monitor_handles(void); /* newlib: printf, fopen */
 extern int main(void);
 
 void _init(void) {}
@@ -20,5 +20,4 @@ static void reset(void) {
 static void fault(void) { _Exit(99); }
 
 __attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
-    (uintptr_t)stack_top, (uintptr_t)reset, (uintptr_t)fault,
-    (uintptr_t)fault};
+    (uintptr_t)stack_top, (uintptr_t)reset, (uintptr_t)fault, (uintptr_t)fault};
