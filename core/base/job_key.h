@@ -1,7 +1,8 @@
 // JobKeys: the secret that the workers of a job share.
 //
-// Links and sealed files use it. The reader of the keys puts them into memory
-// that is wiped at the end; all others have shared pointers to this one copy.
+// Links and sealed files use it. The reader of a key file puts the keys into
+// memory that is wiped at the end. All users of the keys have shared pointers
+// to this one copy.
 
 #ifndef RINGLET_CORE_BASE_JOB_KEY_H_
 #define RINGLET_CORE_BASE_JOB_KEY_H_

@@ -22,9 +22,9 @@ using JobKeysPtr = std::shared_ptr<const JobKeys>;
 // memory of the keys is neither swapped nor dumped. It is wiped at the end.
 Status ReadKeyFile(const std::string& path, JobKeysPtr* keys);
 
-// Reads the keys of `path`, else of the file that RINGLET_KEY_FILE names, else
-// of ringlet.key among systemd's credentials ($CREDENTIALS_DIRECTORY). OK and
-// null if there are none.
+// Reads the keys of the first of these files that is given: `path`, the file
+// that RINGLET_KEY_FILE names, or ringlet.key among systemd's credentials
+// ($CREDENTIALS_DIRECTORY). If none is given, *keys is null.
 Status FindKeys(const std::string& path, JobKeysPtr* keys);
 
 // The key that a launcher made for this job only; null if there is none.

@@ -19,8 +19,8 @@ struct LongWait {
 // Any thread may call it.
 void ReportLongWait(const LongWait& wait);
 
-// Sets the listener; null for none. After the return the former one is not
-// called.
+// Sets the listener; null removes it. After the return the previous listener is
+// not called.
 void SetLongWaitListener(std::function<void(const LongWait&)> listener);
 
 }  // namespace ringlet

@@ -170,7 +170,8 @@ bool ReadExponent(std::string_view text, Decimal* number) {
 }
 
 // Whether the float nearest to a double is the same if the double is off by
-// less than 8 of its last places. A float's last place is 2^29 of them.
+// less than 8 of its last places. The last place of a float is 2^29 last places
+// of a double.
 bool HasOneFloat(double value) {
   if (!(value > 2 * FLT_MIN && value < FLT_MAX / 2)) return false;
   uint64_t bits;

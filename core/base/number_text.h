@@ -1,6 +1,6 @@
 // Numbers as text: the same on every machine and in every locale.
 //
-// The shortest texts equal std::to_chars's, and texts are read as by
+// The shortest texts equal the texts of std::to_chars, and texts are read as by
 // std::from_chars. The tables of these functions need 111 kB and 31 kB of a
 // static program. So this code reads back printf's digits instead, and leaves
 // to strtod what one operation does not read exactly.

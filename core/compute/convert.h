@@ -11,8 +11,8 @@ namespace ringlet {
 void BytesToFloats(const unsigned char* from, int64_t n, float factor,
                    float offset, float* to);
 
-// BytesToFloats for float32 numbers at any address. False if one of `to` is not
-// finite.
+// Like BytesToFloats, for float32 numbers at any address. Returns false if a
+// result is not finite.
 bool ScaleFloats(const void* from, int64_t n, float factor, float offset,
                  float* to);
 

@@ -205,12 +205,12 @@ __attribute__((noinline)) void AddRows(const Lanes* sums, int64_t rows,
   }
 }
 
-// The places of the taps of a tile: anywhere, neighbouring, or those of each
-// filter in its own channel.
+// The places of the taps of a tile: anywhere, next to each other, or for each
+// filter in the filter's own channel.
 enum class Taps { kAnywhere, kSideBySide, kOfEach };
 
-// Positions with their sums. These are added to the sums of earlier blocks, if
-// any.
+// A range of positions. If `adds`, its sums are added to the sums of earlier
+// blocks.
 struct Block {
   int64_t begin, end;
   bool adds;
@@ -297,8 +297,8 @@ inline int64_t RunFrom(const ConvWindows& in, int64_t k) {
   return n;
 }
 
-// Computes some of the `left` taps from k on, at any places, with the fewest
-// tiles. Returns their number.
+// Computes some of the `remaining` taps from k on, at any places, with the
+// fewest tiles. Returns their number.
 template <int kWide>
 int64_t GradientOfAny(const ConvGradient& c, const Block& block, int64_t k,
                       int64_t f, int64_t remaining) {

@@ -32,7 +32,7 @@ struct ConvWindows {
   // the last one are zeros, which add nothing, so they are omitted.
   int64_t first_tap = 0;
 
-  // Taps up to the end of the first block of the chain.
+  // Returns the number of taps up to the end of the chain's first block.
   int64_t first_block() const { return kConvBlock - first_tap % kConvBlock; }
 };
 

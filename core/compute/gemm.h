@@ -85,10 +85,11 @@ bool UsesFusedMultiplyAdd();
 // All machines of one class compute the same bits.
 const char* ArithmeticClassName();
 
-// The chosen set of kernels: by RINGLET_KERNELS, or else by the CPU's features.
-// A set has products, convolutions (direct_conv.h), rows (row_loops.h), maxima
-// (pool_loops.h), exact sums (exact_loops.h) and functions (function_loops.h).
-// "unfused" is the best set with the numbers of machines that cannot fuse.
+// Returns the name of the chosen set of kernels. RINGLET_KERNELS chooses it;
+// without this variable the CPU's features do. A set has products, convolutions
+// (direct_conv.h), rows (row_loops.h), maxima (pool_loops.h), exact sums
+// (exact_loops.h) and functions (function_loops.h). "unfused" is the best set
+// with the numbers of machines that cannot fuse.
 const char* ChosenKernelSetName();
 // The sets that this CPU can run, as "skx, haswell, generic".
 std::string KernelSetNamesOfCpu();

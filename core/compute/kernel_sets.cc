@@ -34,7 +34,7 @@ bool Always() { return true; }
 
 #if defined(RINGLET_BLIS) && (defined(__x86_64__) || defined(__aarch64__))
 // A micro-kernel of BLIS for tiles of kRows rows. If the kernel works by
-// columns (kAcross), the tile is one of C^T = B^T * A^T.
+// columns (kAcross), it computes a tile of C^T = B^T * A^T.
 template <auto kKernel, int kRows, int kCols, bool kAcross>
 void Tile(int64_t k, const float* a, const float* b, bool add, float* c,
           int64_t row_stride, const float* next) {

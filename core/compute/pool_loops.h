@@ -22,8 +22,8 @@ constexpr int kNoIndex = 255;
 struct PoolLoops {
   // y(p, c) = the maximum of window p; NaN wins.
   void (*maxima)(const PoolWindows& w, const float* x, float* y);
-  // Gives the gradient dy(p, c) to the first pixel that has y(p, c), and 0 to
-  // the others. For windows that share no pixel.
+  // Gives the gradient dy(p, c) to the first pixel of the window that has y(p,
+  // c), and 0 to the other pixels. For windows that do not overlap.
   void (*gradient)(const PoolWindows& w, const float* x, const float* y,
                    const float* dy, float* dx);
   // Maxima, and the index of the first pixel of each window that has the

@@ -44,7 +44,7 @@ struct RowLoops {
   void (*add)(const float* from, int64_t n, float* to);
   // y = max(x, 0); NaN and -0 are kept; y may be x.
   void (*relu)(const float* x, int64_t n, float* y);
-  // to = y > 0 ? dy : 0; `to` may be one of them.
+  // to = y > 0 ? dy : 0. `to` may be y or dy.
   void (*relu_gradient)(const float* y, const float* dy, int64_t n, float* to);
 
   // Rounds to the nearest numbers of bfloat16, as float16.h. Writes them to

@@ -1,7 +1,8 @@
 // BatchCursor: the position of a BatchLoader, which moves to the next part of a
 // step, or of a round of steps. Pure.
 //
-// A round has first all its steps for one part, then those for the next part.
+// The order in a round: all steps for one part, then all steps for the next
+// part.
 
 #ifndef RINGLET_CORE_DATA_BATCH_CURSOR_H_
 #define RINGLET_CORE_DATA_BATCH_CURSOR_H_
@@ -28,8 +29,8 @@ class BatchCursor {
   BatchCursor(const DataPosition& start, const Options& options);
 
   const DataPosition& at() const { return at_; }
-  // True if all `steps` are behind it. Without a number of steps: if the last
-  // batch is. Later parts need not be read.
+  // True if the position is after all `steps` or, without a number of steps,
+  // after the last batch. Later parts need not be read.
   bool at_end() const { return at_end_; }
   // The part at this position.
   BatchPlan Plan(const Dataset& dataset) const;

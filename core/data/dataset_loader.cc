@@ -1,10 +1,9 @@
 // A thread or the caller reads a part, and the caller then converts it into the
 // only buffer. While a batch is wanted_ the thread owns the read data (cursor_,
-// read_cursor_, plan_, indices_, raw_x_, raw_y_, has_rewound_,
-// skipped_, result_), else the
-// caller does. The mutex is held only to hand them over. After an error no
-// batch is wanted. buffer_ and ahead_ always belong to the thread, if there is
-// one.
+// read_cursor_, plan_, indices_, raw_x_, raw_y_, has_rewound_, skipped_,
+// result_). Otherwise the caller owns them. The mutex is held only to hand them
+// over. After an error no batch is wanted. buffer_ and ahead_ always belong to
+// the thread, if there is one.
 
 #include "dataset_loader.h"
 

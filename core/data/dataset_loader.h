@@ -32,8 +32,8 @@ class DatasetLoader final : public BatchLoader {
   struct Options {
     Dataset dataset;
     DataPosition start;
-    // The loader reads `parts` of the `world` parts of each global batch, from
-    // part `rank` on.
+    // The loader reads cursor.parts of the cursor.world parts of each global
+    // batch, from part cursor.rank on.
     BatchCursor::Options cursor;
     // Memory for LargestPart(replicas) examples of x (floats) and of the
     // targets (4 bytes each). Outlives the loader.

@@ -1,4 +1,5 @@
-// DatasetParts: what a Dataset was made with, and its plans of batches.
+// DatasetParts: the source and the settings of a Dataset, and its plans of
+// batches.
 
 #ifndef RINGLET_CORE_DATA_DATASET_PARTS_H_
 #define RINGLET_CORE_DATA_DATASET_PARTS_H_

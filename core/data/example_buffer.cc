@@ -139,8 +139,8 @@ bool ExampleBuffer::ReadAhead() {
   if (free_.size() < count && group != &present_) return false;
   const size_t skipped = group->used - std::min(group->used, group->read);
   if (threads_ != nullptr && skipped == 0) {
-    // Each thread gets several, so that a large picture does not make the
-    // others wait.
+    // Each thread gets several examples, so that a large picture does not make
+    // the other threads wait.
     constexpr size_t kOfThread = 4;
     const size_t at_once = kOfThread * static_cast<size_t>(options_.threads);
     error_ = ReadInParallel(group, std::min({group->index.size() - group->read,

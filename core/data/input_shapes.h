@@ -12,8 +12,9 @@
 namespace ringlet {
 
 // Returns an error if the source does not have inputs of the shapes of a model.
-// One of two shapes may have an additional last axis of 1. A source without
-// several inputs may have their values in one row.
+// A shape of the source or of the model may have an additional last axis of 1.
+// If the source has one input and the model several, x may have the values of
+// all inputs in one row.
 Status CheckInputShapes(const Source& source, const std::vector<Shape>& shapes);
 
 }  // namespace ringlet

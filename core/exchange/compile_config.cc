@@ -246,7 +246,7 @@ Status CompileConfig::ResolveMetrics(const Graph& graph) {
     if (with_loss[k]) add(losses[k].output + "_loss", 1);
   }
   first_metric = metric_names.size();
-  // As in Keras, weighted metrics are after the others.
+  // As in Keras, weighted metrics come after the metrics without weights.
   for (const bool weighted : {false, true}) {
     for (size_t k = 0; k < outputs.size(); ++k) {
       const Shape& output = graph.node(outputs[k].node).output;

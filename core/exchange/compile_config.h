@@ -87,11 +87,12 @@ struct CompileConfig {
   }
 
   Optimizer optimizer;
-  // One for each output; their metrics are resolved.
+  // The loss of each output, with resolved metrics.
   std::vector<OutputLoss> losses;
   std::vector<Output> outputs;
   bool takes_logits = false;  // a step_loss takes logits
-  // The metrics of all outputs, the weighted ones last, and each one's output.
+  // The metrics of all outputs, with the weighted metrics last, and the output
+  // of each metric.
   std::vector<Metric> metrics;
   std::vector<int> metric_outputs;
   // "loss" first, then the losses of the outputs if several have one, then the

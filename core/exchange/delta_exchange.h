@@ -26,7 +26,7 @@ struct DeltaSpans {
   // The changes of the replica that has just ended.
   float* contribution = nullptr;
   float* words = nullptr;  // has the length of `contribution`
-  // Contributions of all but one of this worker's replicas.
+  // The contributions of this worker's replicas, except the last replica.
   float* earlier = nullptr;
   int64_t stride = 0;  // the distance between two contributions
 };

@@ -71,8 +71,8 @@ class ExactExchange final : public RankExchange {
   float* const sums_;  // integers from the start of a sum to its end
   uint8_t* const scales_;
   const int64_t count_;  // the gradients, in front of the state changes
-  // The exponents of this worker's contributions; after GatherExponents those
-  // of all workers.
+  // The exponents of this worker's contributions. After GatherExponents: the
+  // exponents of all workers.
   std::vector<uint8_t> exponents_;
   std::vector<uint8_t> gathered_;
   std::vector<uint32_t> greatest_;  // the greatest sum so far, in units

@@ -46,8 +46,8 @@ class NoExchange final : public GradientExchange {
 // Adds the gradients of a worker's replicas, as floats in their order.
 class ReplicaSums {
  public:
-  // `sums` is as long as `gradients`. Both outlive the ReplicaSums. Null for a
-  // worker with one replica, which has nothing to add.
+  // `sums` is as long as `gradients`. Both spans outlive the ReplicaSums.
+  // `sums` may be null for a worker with one replica, which has nothing to add.
   ReplicaSums(float* gradients, float* sums)
       : gradients_(gradients), sums_(sums) {}
 

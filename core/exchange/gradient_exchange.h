@@ -44,15 +44,16 @@ class GradientExchange {
   virtual void OnGradientsFinal(int64_t begin) = 0;
   virtual bool failed() const = 0;
   // Waits until gradients and state changes are sums over all replicas. If
-  // *must_repeat becomes true, on every rank, they are not: all passes of the
-  // step must run once more. After an error their content is undefined, and
-  // Finish returns the error until Drop.
+  // *must_repeat becomes true, on every rank, they are not yet sums: all passes
+  // of the step must run once more. After an error their content is undefined,
+  // and Finish returns the error until Drop.
   virtual Status Finish(bool* must_repeat) = 0;
   // values[0 … count) become sums over all ranks, before it returns. A layer
   // calls it within a pass. The sums are not rounded on the wire.
   virtual Status Sum(float* values, int64_t count) = 0;
-  // Ends or cancels the step. Waits for the operations that have started. Their
-  // error is not lost: the next call of the collective returns it.
+  // Ends or cancels the step. Waits for the operations that have started. An
+  // error of these operations is not lost: the next call of the collective
+  // returns it.
   virtual void Drop() = 0;
 
   // Gathers the reports: reports[r * bytes …] becomes report[0 … bytes) of

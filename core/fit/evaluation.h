@@ -37,8 +37,8 @@ struct Evaluation {
 };
 
 // The metrics over all ranks go to `logs`; `done` becomes the number of steps.
-// If `step_ended` stops it, there are no logs. `assignment` is the assignment
-// of the training.
+// If `step_ended` stops the evaluation, there are no logs. `assignment` is the
+// assignment of the training.
 Status RunEvaluation(Model* model, const ReplicaAssignment& assignment,
                      const Dataset& dataset, const Evaluation& evaluation,
                      Logs* logs, int64_t* done);

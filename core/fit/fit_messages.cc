@@ -123,8 +123,8 @@ namespace {
 
 constexpr double kLargeInput = 100;
 
-// Returns the greatest magnitude in the data if the source knows it, else in
-// the batch.
+// Returns the greatest magnitude in the data or, if the source does not know
+// it, in the batch.
 double LargestInput(const Dataset& dataset, const Batch& batch,
                     int64_t elements) {
   double ends[2] = {};

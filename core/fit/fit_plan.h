@@ -43,7 +43,8 @@ class FitPlan {
   // True if the data end before this step. With steps_per_epoch, a dataset with
   // an end is read once over all epochs.
   bool IsDataExhausted(int64_t epoch, int64_t step) const;
-  // Steps from this one to the end of the epoch or of the data.
+  // Returns the number of steps from `step` to the end of the epoch or of the
+  // data.
   int64_t StepsLeft(int64_t epoch, int64_t step) const;
 
  private:

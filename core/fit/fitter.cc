@@ -252,8 +252,9 @@ Status Fitter::End() {
   // last epoch's end does: both have the same boundary.
   recovery_.OnBoundary();
   RINGLET_RETURN_IF_ERROR(CheckReplicas());
-  // After a loss from here on the fit returns to the trained weights. Their
-  // averages are the result of the fit, and not a state to continue from.
+  // After a loss from here on the fit returns to the trained weights. The
+  // averages of the weights are the result of the fit, and not a state to
+  // continue from.
   recovery_.CopyWeights();
   parts_.updater().UseAveragedWeights();
   // No further round uses the state of the rounds.

@@ -47,8 +47,8 @@ class Fitter {
   bool HasStep() const {
     return !epoch_ends_early_ && fit_.step < fit_.steps_per_epoch;
   }
-  // Trains one step, or a round of steps. Or all ranks leave the epoch here:
-  // they stop, or form a new view. `progress` may be null.
+  // Trains one step, or a round of steps, unless all ranks leave the epoch
+  // here, to stop or to form a new view. `progress` may be null.
   Status StepOrLeaveEpoch(Progress* progress);
   // Call it when an epoch has no more steps. The model's memory can then be
   // used otherwise.
@@ -108,7 +108,7 @@ class Fitter {
     return options_.check_replicas_every == kCheckByTime &&
            recovery_.verifies();
   }
-  // If checks do not follow time.
+  // Returns the steps between two checks, if checks_by_time() is false.
   int64_t StepsBetweenChecks() const;
   Status ChooseCheckPace();
   void RecordCheck(const Status& status);

@@ -51,8 +51,8 @@ Status Fitter::CheckReplicas() {
   return checks_by_time() ? ChooseCheckPace() : Status();
 }
 
-// Checks may come with every step: of the checks that agreed, one in 10 s is
-// recorded.
+// A check may come with every step. Of the checks that agreed, at most one in
+// 10 s is recorded.
 void Fitter::RecordCheck(const Status& status) {
   const bool agreed = status.ok();
   if (g_events == nullptr || alone()) return;

@@ -19,7 +19,8 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 // causing call fails instead.
 constexpr int kFailures[] = {SIGPIPE, SIGXFSZ};
 
-// These are global, since a signal handler has no argument of ours.
+// These variables are global, since a signal handler gets no other argument
+// than the signal.
 std::atomic<int> g_signal{0};
 std::atomic<bool> g_prints{false};
 static_assert(std::atomic<int>::is_always_lock_free);

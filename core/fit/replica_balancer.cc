@@ -89,7 +89,7 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
   return Status();
 }
 
-// Of the assignments within a view, one in 10 s is recorded.
+// Records at most one assignment in 10 s, of the assignments within a view.
 void ReplicaBalancer::RecordReplicas(bool enters) {
   const int workers = reported_.workers();
   const int64_t now = Clock::System()->MonotonicNanos();
