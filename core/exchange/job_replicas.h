@@ -30,8 +30,7 @@ class JobReplicas {
   // An elastic job assigns replicas by these times. A rank without a time gets
   // its time from an earlier view, or without one the median of the known
   // times. If a rank has passed no time, needs_measurement() is true on every
-  // rank.
-  // Without any known time the assignment is even.
+  // rank. Without any known time the assignment is even.
   Status Agree(Collective* collective, const JoiningMembers& joining,
                bool owned, int requested, int64_t nanos);
   // Changes the assignment. Every rank makes the same change.

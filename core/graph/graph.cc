@@ -101,8 +101,8 @@ Status Graph::CheckTensors(const std::vector<int>& inputs) const {
   return Status();
 }
 
-// Completes a RecurrentOutput. These are after their layer in order, so that a
-// model from JSON has the same order of nodes.
+// Completes a RecurrentOutput. The RecurrentOutputs of a layer follow it in
+// their order, so that a model from JSON has the same order of nodes.
 Status Graph::CompleteRecurrentOutput(const std::vector<int>& inputs,
                                       const Layer& new_layer,
                                       Layer* layer) const {

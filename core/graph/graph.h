@@ -22,8 +22,8 @@
 
 namespace ringlet {
 
-// A layer, listed once however often it is called. A nested model and the Input
-// of one are GraphLayers too, without a node.
+// A layer, listed once however often it is called. A nested model and its Input
+// are GraphLayers too, without a node.
 struct GraphLayer {
   Layer layer;  // it has its final name and its own `trainable`
   // The name with the names of the models around it, such as "body/conv1".
@@ -54,11 +54,12 @@ struct GraphNode {
   }
   // The node has trained weights, or follows a node that has.
   bool needs_gradient = false;
-  // Set by Complete: the only node that reads this root's buffer, if that node
-  // writes its gradient over it; else -1.
+  // Set by Complete. If only one node reads the buffer of this root, and writes
+  // its gradient over it: that node. Otherwise -1.
   int overwriting_reader = -1;
   // Set by Complete: the output and its gradient have only bfloat16's numbers.
-  // They are rounded to them, unless they have them without.
+  // The output and the gradient are rounded, unless they have such numbers
+  // without rounding.
   bool is_bfloat16 = false, rounds_output = false, rounds_gradient = false;
   int first_variable = 0;
   int num_variables = 0;
@@ -198,7 +199,7 @@ class Graph {
   void TakeState(GraphNode* node) const;
   Status MakeOp(GraphNode* node);
   bool MakesMask(const GraphNode& node) const;
-  // True if its layer is one of a TimeDistributed's model.
+  // True if the node's layer is in a model that a TimeDistributed applies.
   bool IsInTimeDistributed(const GraphNode& node) const;
   Status RefuseMask(int maker, const Layer& layer) const;
   void LeaveTimeDistributed(int layer, int input, int output);

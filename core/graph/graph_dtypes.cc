@@ -1,9 +1,10 @@
 // Which outputs are rounded to bfloat16 (DTypePolicy).
 //
-// All outputs of layers with the policy are, with their gradients, except those
-// of the model, masks, and what an Embedding, a Masking or a spectrogram reads.
-// A layer that selects numbers keeps them as they are: its gradient compares a
-// maximum with the numbers that it is one of.
+// The outputs of layers with the policy are rounded, and their gradients too.
+// Not rounded are the outputs of the model, masks, and the inputs of an
+// Embedding, a Masking or a spectrogram. A layer that selects numbers keeps
+// them as they are: its gradient compares a maximum with the numbers from which
+// it was chosen.
 
 #include "../layers/layer_kind.h"
 #include "../layers/layer_table.h"

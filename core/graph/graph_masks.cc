@@ -202,7 +202,7 @@ void Graph::PassMask(GraphNode* node) const {
 }
 
 // Gives the output of a TimeDistributed of a model the mask of its input. A
-// model within this one is no TimeDistributed, though its layers are.
+// model within this model is not a TimeDistributed itself, but its layers are.
 void Graph::LeaveTimeDistributed(int layer, int input, int output) {
   const GraphLayer& called = layers_[layer];
   if (!IsExpandedTimeDistributed(called.layer) || input == output) return;

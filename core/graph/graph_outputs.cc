@@ -84,8 +84,8 @@ Status Graph::CheckWhole() const {
       outputs_set_ ? "one of the model's" : "the last layer");
 }
 
-// A layer with as many outputs as inputs keeps the samples of a second. Others,
-// such as a pool, may change them.
+// A layer with as many outputs as inputs keeps the number of samples in a
+// second. Any other layer, such as a pool, may change it.
 Status Graph::CheckSamplingRates() const {
   std::vector<size_t> source(nodes_.size());  // the source of a node's samples
   std::vector<const GraphNode*> taker(nodes_.size());

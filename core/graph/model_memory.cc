@@ -194,9 +194,9 @@ Status ModelMemory::CheckCountable(int64_t batch, bool training) const {
 // The placement of buffers depends on their relative sizes, so a step with more
 // examples, or with training, may need less memory. Memory for a larger step
 // suffices for a smaller one. If only a larger step fits, *batch and *training
-// become those of that step. The bytes that live at one time grow with the
-// batch, except for the choice of recomputed outputs. If they are well above
-// the limit, no larger batch fits.
+// become the values of the larger step. The bytes that live at one time grow
+// with the batch, except for the choice of recomputed outputs. If they are well
+// above the limit, no larger batch fits.
 Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
   const uint64_t step_bytes = StepBytes(*batch, *training);
   const Status fits = CheckLimit(options_, persistent_bytes_ + step_bytes,
@@ -322,8 +322,8 @@ void ModelMemory::BindStep(const StepPlan& plan) {
   BindInputs();
 }
 
-// All parts keep the inputs, the outputs, and the values in the same memory as
-// an output.
+// Marks what all parts keep: the inputs, the outputs, and the values that share
+// the memory of an output.
 void ModelMemory::MarkWhatAllPartsKeep(const StepPlan& plan) {
   const auto keeps = [&](int root) {
     bool found = root < graph_.num_inputs();

@@ -53,7 +53,8 @@ struct PersistentSpans {
 // of exact sums.
 GridLayout GridOf(const Graph& graph);
 
-// The addresses of a step, except those of the planned buffers.
+// The addresses of a step's memory, except the addresses of the planned
+// buffers.
 struct StepSpans {
   float* x = nullptr;  // the inputs of this step's batch
   void* y = nullptr;

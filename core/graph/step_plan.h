@@ -37,8 +37,8 @@ class StepPlan {
   struct NodeBuffers {
     int y = -1;       // the output in the forward pass
     int packed = -1;  // the output as bfloat16
-    // What passes after the loss read; what they do not read is -1. A repeated
-    // forward pass writes y_for_backward.
+    // The buffers that passes after the loss read; -1 for a buffer that they do
+    // not read. A repeated forward pass writes y_for_backward.
     int y_for_backward = -1;
     std::vector<int> x_for_backward, x_for_recompute;
     int dy = -1;
@@ -119,8 +119,8 @@ class StepPlan {
 
 // Chooses the outputs that a step drops and computes again for its backward
 // pass: cheap ones where this saves memory. With Options::recompute it
-// considers the others too. Of the others, those of bfloat16 are packed where
-// this saves memory.
+// considers costly outputs too. Outputs of bfloat16 that are not dropped are
+// packed where this saves memory.
 StepPlan::Choice ChooseForStep(const Graph& graph,
                                const StepPlan::Options& options);
 

@@ -3,8 +3,8 @@
 // A value is an output, the gradient of an output, or a part of such a gradient
 // before it is added. Outputs are the values of the forward pass, packed
 // values, and values that are computed again or unpacked for the backward pass.
-// Values that share memory have the same home: it lives from the first use of
-// its first value to the last use of its last.
+// Values that share memory have the same home: the home lives from the first
+// use of its first value to the last use of its last value.
 
 #ifndef RINGLET_CORE_GRAPH_STEP_VALUES_H_
 #define RINGLET_CORE_GRAPH_STEP_VALUES_H_
@@ -27,7 +27,7 @@ struct StepValue {
 
 class StepValues {
  public:
-  // If `in_place`, a value overwrites another one where this is permitted.
+  // If `in_place`, a value overwrites another value where this is permitted.
   // Without `training` there are only the values of the forward pass.
   StepValues(const Graph& graph, const StepSchedule& schedule, bool training,
              bool in_place);

@@ -43,7 +43,7 @@ struct OnlyNumber {
 };
 struct OnlyText {
   const char* value;
-  bool or_null = true;  // null means it too
+  bool or_null = true;  // null means this value too
 };
 struct OnlyFalse {};
 struct AnyValue {};  // ignored
@@ -203,7 +203,8 @@ struct LayerField {
 // value without effect (linear, true, no regularizer), for an initializer, and
 // for a field with one value only.
 std::string ValueText(const LayerField& field, const Layer& layer);
-// What a FloatRange's field takes: "a number in [-1, 1], or [lower, upper]".
+// Returns the text of the values that a field of type FloatRange takes: "a
+// number in [-1, 1], or [lower, upper]".
 std::string TakenRanges(const LayerField& field);
 bool Takes(const LayerField& field, const FloatRange& range);
 // An error for a number that a field of the layer does not take.
@@ -238,7 +239,7 @@ enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny, kQuery, kStates };
 enum class MaskRule : uint8_t {
   kLoses,
   kPasses,   // the mask of its input, or the one that all inputs have
-  kTakes,    // it leaves out masked steps
+  kTakes,    // the layer leaves out masked steps
   kAttends,  // it takes those of query, value and key, and passes the first
   kRefuses,
 };
@@ -266,7 +267,8 @@ struct LayerClass {
   int axes = 0;
 };
 
-// All rows. If a kind has several rows, the first is the one that is written.
+// All rows. If a kind has several rows, models are written with the first of
+// them.
 struct LayerTable {
   const LayerClass* begin() const { return first; }
   const LayerClass* end() const { return first + count; }

@@ -82,9 +82,10 @@ struct OpCall {
   // step makes. It does not write the state itself, since a step may be given
   // up. Null for other weights, and for all if changes are not recorded.
   float* const* layer_state_changes = nullptr;
-  // Leaves out the activation. Both passes of the last activation do, if the
-  // loss takes its input (see Model). The backward pass does if dy already
-  // includes its gradient. Only for an op with fused_activation().
+  // Leaves out the activation. Both passes leave out the last activation if the
+  // loss takes its input (see Model). The backward pass leaves out an
+  // activation if dy already includes its gradient. Only for an op with
+  // fused_activation().
   bool without_activation = false;
   uint64_t seed = 0;     // the seed of this op's random numbers
   uint64_t counter = 0;  // the counter of this step
@@ -93,9 +94,9 @@ struct OpCall {
   Status* status = nullptr;       // gets an error of the op
 
   // Backward only. dy may be overwritten. Entries of dx that are not needed are
-  // null; others are written, not added to. If dx_may_overwrite_x(), dx[0] may
-  // be x[0], the output of `x_activation`; dx then has the gradient of that
-  // activation as a factor.
+  // null. The other entries are written, not added to. If dx_may_overwrite_x(),
+  // dx[0] may be x[0], the output of `x_activation`; dx then has the gradient
+  // of that activation as a factor.
   float* dy = nullptr;
   float* const* dx = nullptr;
   Activation x_activation = kLinear;
@@ -154,8 +155,8 @@ class Op {
   virtual bool dx_may_overwrite_dy(size_t /*input*/) const { return false; }
   virtual Recompute recompute() const { return Recompute::kNever; }
   // `y` is true if each number of y is a number of an input, is 0, or is
-  // another number of bfloat16. `dx` is true if each number of dx is one of dy,
-  // is its negative, or is 0.
+  // another number of bfloat16. `dx` is true if each number of dx is a number
+  // of dy, the negative of a number of dy, or 0.
   struct ExactResults {
     bool y = false, dx = false;
   };

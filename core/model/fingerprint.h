@@ -68,7 +68,7 @@ void AddLoss(const Loss& loss, const std::string& suffix,
 std::string DescribeMetric(const Metric& metric);
 
 // kInvalidArgument on every rank if a rank's fingerprint differs from the
-// fingerprint of most ranks, or from the chief's if there is no majority. The
+// fingerprint of most ranks or, if there is no majority, of the chief. The
 // message names the first such rank and its first field. `subject` is "model
 // 'sequential'". Equal fingerprints cost one small all-gather. If ranks join a
 // run (`joining`), their fingerprints must equal the run's.

@@ -57,7 +57,8 @@ struct Model::Impl {
   void ApplyReplicaAssignment();
   // Compiles with the settings in `config`.
   Status Compile(const std::vector<OutputLoss>& losses);
-  // Compiles, and makes the ranks' models equal. `model` is this one.
+  // Compiles, and makes the ranks' models equal. `model` is the Model that owns
+  // this Impl.
   Status CompileTogether(const std::vector<OutputLoss>& losses, Model* model);
   // Calls CompileOptions::restore.
   Status Restore(Model* model);

@@ -28,23 +28,24 @@ struct LossScale {
 };
 LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count);
 
-// The steps of each example that count, 1 or else 0. A step has one row of the
-// output, or several.
+// The steps of each example that count: 1 for a step that counts, otherwise 0.
+// A step has one row of the output, or several.
 struct StepMask {
   const float* values = nullptr;  // null if all steps count
   int64_t steps = 1;
 };
 
 // per_example[i] = the loss of example i, times its weights. Rows of the loss's
-// ignore_class, and of masked steps, count as 0, and the others as Keras weighs
-// them: with reduction kSumOverBatchSize the mean of per_example is the mean of
-// the other rows. If d_predictions is not null, it becomes scale * d(sum of
-// per_example) / d(predictions). Class numbers are in [0, output.back()) or
-// ignore_class: the caller has checked them. Probabilities are clipped to
-// [1e-7, 1 - 1e-7], and the gradient of a clipped one is 0. Crossentropy and
-// its gradient are exact to a few roundings of float32, however large the
-// logits and however small the loss. If the largest logit is not finite, both
-// are NaN. Only a custom loss returns an error.
+// ignore_class, and of masked steps, count as 0. The remaining rows are
+// weighted as in Keras: with reduction kSumOverBatchSize the mean of
+// per_example is the mean of the remaining rows. If d_predictions is not null,
+// it becomes scale * d(sum of per_example) / d(predictions). Class numbers are
+// in [0, output.back()) or ignore_class: the caller has checked them.
+// Probabilities are clipped to [1e-7, 1 - 1e-7], and the gradient of a clipped
+// probability is 0. Crossentropy and its gradient are exact to a few roundings
+// of float32, however large the logits and however small the loss. If the
+// largest logit is not finite, both are NaN. Only a custom loss returns an
+// error.
 Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
                    const float* predictions, const void* targets, float scale,
                    float* per_example, float* d_predictions,

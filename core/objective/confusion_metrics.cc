@@ -1,4 +1,5 @@
-// Metrics with several sums in their states, which are not means over rows.
+// Metrics that are not means over rows: counts of right and wrong predictions,
+// ratios of these, areas under a curve, and R2.
 //
 // States are added over steps and ranks, number by number, so they hold only
 // sums over examples. MetricClass::result computes the value from the total. A

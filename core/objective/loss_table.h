@@ -17,7 +17,8 @@
 namespace ringlet {
 
 // One row of `width` predictions and its targets: `label` for a loss that takes
-// classes, else `t`. If `d` is not null it gets the gradient, times `scale`.
+// classes, otherwise `t`. If `d` is not null, the gradient times `scale` is
+// written to it.
 struct LossRow {
   int64_t width;
   const float* p;

@@ -2,9 +2,9 @@
 //
 // To add a metric, add its Kind, its factory and its members to metrics.h, and
 // its row to metric_table.cc. Its formula belongs to metrics.cc (a mean over
-// rows) or confusion_metrics.cc (more than two sums). JSON in both directions,
-// docs/reference.md, the fingerprint that ranks compare and the checks of its
-// settings follow from the row.
+// rows) or confusion_metrics.cc (counts of right and wrong predictions, areas,
+// R2). JSON in both directions, docs/reference.md, the fingerprint that ranks
+// compare and the checks of its settings follow from the row.
 
 #ifndef RINGLET_CORE_OBJECTIVE_METRIC_TABLE_H_
 #define RINGLET_CORE_OBJECTIVE_METRIC_TABLE_H_

@@ -1,5 +1,5 @@
-// Losses of values, of margins and of directions. The rules for changes are
-// those of crossentropies.cc.
+// Losses of values, of margins and of directions. The rules for changes are at
+// the head of crossentropies.cc.
 
 #include <algorithm>
 #include <cmath>

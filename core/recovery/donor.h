@@ -1,7 +1,8 @@
-// Chooses the member of a view that sends its state to the others.
+// Chooses the donor: the member of a view that sends its state to the other
+// members.
 //
 // Pure functions of the summaries that all members exchange, so every rank gets
-// the same result. Any valid state would be correct. The one with the most
+// the same result. Any valid state would be correct. The state with the most
 // progress is chosen, to repeat the fewest steps.
 
 #ifndef RINGLET_CORE_RECOVERY_DONOR_H_

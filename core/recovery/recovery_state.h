@@ -44,8 +44,8 @@ class RecoveryState {
   // Call it at a step boundary. If the state was changing, all members of the
   // view have contributed.
   void ReachBoundary(int64_t step);
-  // Call it when a transfer into this worker is complete: the state is
-  // the donor's.
+  // Call it when a transfer into this worker is complete. The worker then has
+  // the donor's state.
   void EndTransfer(const StateProgress& donors);
 
   // Call it when a view has formed of the workers in the mask `members`, after

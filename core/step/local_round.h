@@ -29,7 +29,7 @@ class LocalRound {
         updater_(*updater) {}
 
   void Begin();
-  // `start` has the replica's first weights; null means those at Begin.
+  // `start` has the replica's first weights; null means the weights at Begin.
   void BeginReplica(const float* start);
   // Writes the replica's changes, times `fraction`, to the spans of gradients
   // and state changes. With overlap it writes the state itself. `fraction` is

@@ -1,8 +1,8 @@
 // A round becomes the state only if no rank has an error or a request to stop,
 // which all ranks learn from the same reports (Receive). Whatever ends a round
 // earlier calls Undo. A rank with no replica in the round still makes every
-// call of the exchange. Times decide only which replicas are late, never a
-// number of the others.
+// call of the exchange. Times decide only which replicas are late. They never
+// change a number of the other replicas.
 
 #include "local_trainer.h"
 
@@ -116,8 +116,8 @@ void LocalTrainer::Abandon() {
   stepper_.CancelStep();
 }
 
-// Each replica's part is weighted by its fraction of all examples, also those
-// of replicas that do not count.
+// Each replica's part is weighted by its fraction of all examples. All examples
+// include the examples of replicas that do not count.
 void LocalTrainer::FinishRound() {
   const double counted = stepper_.report().sums()[0].count;
   const auto job_examples = static_cast<double>(job_examples_);

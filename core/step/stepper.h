@@ -56,10 +56,12 @@ class Stepper final : private GradientSink, private WorkerSums {
   // layers that other ranks wait for. Only with several ranks.
   Status GiveUp(unsigned char request);
   Status Test(const Batch& batch);
-  // A step of one of this rank's replicas, without sums over the others.
+  // Trains one replica of this rank for a step, without sums over other
+  // replicas.
   Status TrainReplicaAlone(int replica, const Batch& batch);
-  // Forward, loss and backward of such a step: computes the gradients and
-  // *report, without an update. Drops a step under way.
+  // Runs the forward pass, the loss and the backward pass of one replica, which
+  // computes the gradients and *report, without an update. Drops a step under
+  // way.
   Status ComputePassAlone(int replica, const Batch& batch, StepReport* report);
   // Sends the number of the step to the other workers.
   void BeginStep();

@@ -89,7 +89,8 @@ class Attend {
   MatrixView<T> ValueRows(T* span, int64_t pair, int64_t size) const {
     return HeadRows(span, pair, sizes_.values, size);
   }
-  // The number of values that a query attends to; the weights of others are 0.
+  // Returns the number of values that a query attends to. The weights of later
+  // values are 0.
   int64_t ValuesSeen(const Block& block, int64_t query) const;
   // With masks. Sets the scores that the query does not see to -1e9, so that
   // softmax makes them 0. If the query sees none, sets all scores to 0. Applied
@@ -109,7 +110,7 @@ class Attend {
   // The floats of scratch that additive scores need, at the end of a thread's
   // scratch.
   int64_t RowFloats() const { return additive_ ? sizes_.key_dim : 0; }
-  // Sets the dropped weights to 0, and scales the others.
+  // Sets the dropped weights to 0, and scales the remaining weights.
   void Drop(const OpCall& call, const Block& block, float* draws,
             float* weights) const;
   // Replaces the gradients of the weights by the gradients of the scores.

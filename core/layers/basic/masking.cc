@@ -56,7 +56,7 @@ class MaskingOp final : public Op {
   }
 
  private:
-  // Copies the rows of the steps that count, and zeros for the others.
+  // Copies the rows of the steps that count, and writes zeros for masked steps.
   void CopyCounted(const OpCall& call, const float* from, float* to) const {
     const int64_t width = rows_.width;
     ForEachPart(call, call.batch * output_.elements() / width, 1, [&](Range r) {

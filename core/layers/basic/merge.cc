@@ -52,9 +52,9 @@ class Broadcast {
 
 using Kind = Layer::Kind;
 
-// Inputs of one shape are spans of numbers, cut anywhere. Others are processed
-// in rows of the output. One thread computes an example, so that the sums over
-// a repeated input have a fixed order.
+// Inputs of the same shape are spans of numbers, cut anywhere. Inputs of
+// different shapes are processed in rows of the output. One thread computes an
+// example, so that the sums over a repeated input have a fixed order.
 class MergeOp final : public Op {
  public:
   MergeOp(Kind kind, const Shape& output, const std::vector<Shape>& inputs)

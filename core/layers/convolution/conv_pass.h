@@ -30,9 +30,9 @@ struct ConvSource {
   ConvBorder height, width;
   int64_t channels;
   bool copied;
-  // The copy has planes: each row has the row of one channel after another. A
-  // channel's row has every `stride`-th pixel from the first one on, then from
-  // the second, and so on.
+  // If true, a row of the copy has the rows of all channels, one after another.
+  // A channel's row has every `stride`-th pixel from the first pixel on, then
+  // every `stride`-th pixel from the second on, and so on.
   bool planes = false;
   int64_t stride = 1;
 

@@ -65,7 +65,7 @@ struct ExampleBlocks {
       : batch(examples),
         size((examples + max_count - 1) / max_count),
         count((examples + size - 1) / size) {}
-  // A number of blocks that suffices for every batch up to this one.
+  // Returns the most blocks that a batch of up to `batch` examples has.
   static int64_t Most(int64_t batch) { return batch < kMax ? batch : kMax; }
   Range operator[](int64_t block) const {
     const int64_t begin = block * size;

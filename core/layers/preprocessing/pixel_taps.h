@@ -17,7 +17,8 @@ struct Tap {
   float weight;
 };
 
-// Reads the pixels of images of one shape. A pixel outside has a fill value.
+// Reads the pixels of images of one shape. A pixel outside of the image has the
+// fill value.
 class PixelReader {
  public:
   PixelReader(const Shape& image, float fill_value)

@@ -34,8 +34,8 @@ double Place(double a, double b, int64_t i, int64_t count) {
   return a + (b - a) * static_cast<double>(i) / static_cast<double>(count - 1);
 }
 
-// The triangles are over mels with HTK's scale, else over frequencies and of
-// equal area.
+// With HTK's scale the triangles are over mels. With Slaney's scale they are
+// over frequencies, and have equal areas.
 void AddMelBins(const Layer& layer, double max_freq, SpectrogramPlan* plan) {
   const bool htk = layer.kind == Layer::Kind::kMelSpectrogram || layer.htk;
   const int64_t bins = layer.num_mel_bins, count = plan->frequencies();
@@ -123,7 +123,8 @@ Status CheckFrequencies(const Layer& layer, double max_freq) {
 Status SetLengths(const Layer& layer, const Shape& input,
                   SpectrogramPlan* plan) {
   const bool mfcc = layer.kind == Layer::Kind::kMFCC;
-  // If only one of the two is given, the other is equal, or follows from it.
+  // Without a sequence_length it equals fft_length. Without an fft_length, an
+  // MFCC takes the next power of 2.
   const bool is_transform = !mfcc && layer.sequence_length == 0;
   const int64_t length =
       is_transform ? layer.fft_length : layer.sequence_length;

@@ -29,7 +29,8 @@ struct SpectrogramPlan : FramePlan {
   float least = 0, log_offset = 0, log_factor = 1, log_of_reference = 0;
   bool has_range = false;
   float range = 0;
-  // Rows of the cosine transform, one for each coefficient; empty if none.
+  // The rows of the cosine transform: a row for each coefficient. Empty without
+  // the transform.
   std::vector<double> dct;
   int64_t num_mfcc = 0;
   bool frames_last = false;  // y is (mel bins, frames)

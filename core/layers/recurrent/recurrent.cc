@@ -182,7 +182,8 @@ int64_t RecurrentOp::OutputRow(int64_t example, int64_t s) const {
   return first + (backwards_ && keeps_order_ ? steps_ - 1 - s : s);
 }
 
-// Returns the row of a last state. These follow the steps.
+// Returns the row of a last state. The rows of the last states follow the rows
+// of the steps.
 int64_t RecurrentOp::StateRow(int64_t example, int state) const {
   return (example + 1) * output_[0] - kind_.states + state;
 }
