@@ -23,7 +23,7 @@ int SavedReplicas(const Metadata& saved);
 // True if the file was saved by this run, as far as the metadata show.
 bool IsSameRun(const Metadata& saved, const FitState& fit);
 
-// True if the file names another optimizer than the model's.
+// True if the file names a different optimizer from the optimizer of the model.
 bool IsOfAnotherOptimizer(const Metadata& saved, const Model& model);
 
 // Differences between a backup and the run that the user allows.

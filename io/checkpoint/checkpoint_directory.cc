@@ -163,8 +163,9 @@ void CheckpointDirectory::Keep(int64_t number) {
   kept_.push_back({number, std::max(Now(), last_preserved_)});
 }
 
-// Chooses the files to remove, writes the list of the others, then removes. A
-// crash in between leaves a file too many, never one too few.
+// Chooses the files to remove, writes the list of the remaining files, and then
+// removes the chosen files. A crash in between leaves a file too many, never a
+// file too few.
 void CheckpointDirectory::Prune() {
   std::vector<Kept> swept;
   const size_t max_kept = static_cast<size_t>(options_.max_to_keep);

@@ -24,8 +24,8 @@ namespace ringlet {
 struct CheckpointDirectoryOptions {
   std::string checkpoint_name = "ckpt";
   int max_to_keep = 0;  // zero means all
-  // Keeps one checkpoint of each such interval forever, beside max_to_keep; 0:
-  // none.
+  // Keeps one checkpoint of each such interval forever, beside max_to_keep;
+  // zero means none.
   double keep_checkpoint_every_n_hours = 0;
   Storage weights = Storage::kF32;
   FileSystem* files = PosixFiles();
@@ -88,7 +88,7 @@ class CheckpointDirectory {
   const std::string directory_;
   CheckpointDirectoryOptions options_;
   std::unique_ptr<HeldLock> lock_;
-  std::vector<Kept> kept_;  // the kept ones, in the order of saving
+  std::vector<Kept> kept_;  // the kept checkpoints, in the order of saving
   int64_t latest_ = 0;
   int64_t last_number_ = 0;  // the highest ever seen
   double last_preserved_ = 0;

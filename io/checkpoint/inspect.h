@@ -31,7 +31,7 @@ struct TensorInfo {
   double min = 0, max = 0, mean = 0;
   int64_t not_finite = 0;  // how many are NaN or infinite
   // The meaning of a special value: "the schedule CosineDecay" for a learning
-  // rate of -1; else "".
+  // rate of -1. Empty if the value has no special meaning.
   std::string note;
 };
 

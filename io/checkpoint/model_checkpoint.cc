@@ -214,8 +214,8 @@ class ModelCheckpointCallback final : public Callback {
   }
 
   // The logs of the failed save, as far as filepath_ has fields for them. False
-  // if a value of a field is not known. The path of the worker that noted them
-  // may have different fields.
+  // if a value of a field is not known. The path of the worker that recorded
+  // them may have different fields.
   bool UnsavedLogs(Logs* logs) const {
     bool has_all = true;
     for (const std::string& name : PathFieldNames(filepath_)) {

@@ -50,7 +50,8 @@ struct FileKind {
     kEmpty,
   };
   Format format = Format::kUnknown;
-  // The format of a gzip file's content, else `format`.
+  // The format of the content of a gzip file. For other files it equals
+  // `format`.
   Format content = Format::kUnknown;
   std::string what;    // "a model of Keras 3 (.keras)"; empty if unknown
   std::string advice;  // what to do with it, or ""

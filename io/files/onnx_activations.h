@@ -1,5 +1,5 @@
-// The activations of ONNX's operators RNN, LSTM and GRU, and those of
-// Keras with the same formula.
+// The activations of ONNX's operators RNN, LSTM and GRU, with the Keras
+// activations of the same formulas.
 
 #ifndef RINGLET_IO_FILES_ONNX_ACTIVATIONS_H_
 #define RINGLET_IO_FILES_ONNX_ACTIVATIONS_H_

@@ -40,8 +40,8 @@ inline bool IsFile(const std::string& path) {
 }
 
 // The file `name` in the folder of `path`, or below it. Empty if the name leads
-// out of this folder: an absolute one, or one with "..". It may be a link:
-// download caches have links to files elsewhere.
+// out of this folder: an absolute one, or one with "..". The file may be a
+// link: download caches have links to files elsewhere.
 inline std::string PathBeside(const std::string& path,
                               const std::string& name) {
   const bool outside =

@@ -4,9 +4,9 @@
 //
 // The calls of a layer are counted from 0, but the calls of a nested model from
 // 1, since Keras counts its construction as call 0. For a nested Sequential
-// only Keras 2 does so. The file does not store which of the two it is. Every
-// call is an input of some layer, so the largest number of a call decides
-// (CountFrom).
+// only Keras 2 does so. The file does not store whether the calls of a layer
+// are counted from 0 or from 1. Every call is an input of some layer, so the
+// largest number of a call decides (CountFrom).
 
 #include "functional_json.h"
 
@@ -47,8 +47,7 @@ Status NameEntries(LayerGraph* graph) {
 }
 
 // Makes `reference` refer to a RecurrentOutput, if its layer gives several
-// tensors. `output_names` are these references, and the names of their new
-// layers.
+// tensors. `output_names` has the name of the new layer for each such tensor.
 Status ReferToOutput(const LayerGraph& graph, const std::string& path,
                      std::map<TensorOf, std::string>* output_names,
                      CallReference* reference) {
@@ -185,8 +184,9 @@ Status LinkCalls(LayerGraph* graph) {
 
 // Sorts the calls so that each comes after its inputs, and the calls of a layer
 // are in order of their numbers. If several orders are possible, it takes the
-// given name, or the name in the file. A RecurrentOutput is directly after its
-// layer. `first` are the calls of the model's inputs.
+// order of LayerEntry::call_order, or without one the order in the file. A
+// RecurrentOutput is directly after its layer. `first` are the calls of the
+// model's inputs.
 Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
                  std::vector<int>* order) {
   using Place = std::pair<int64_t, int>;  // priority, and the call

@@ -78,8 +78,8 @@ bool AreEqual(const Initializer& a, const Initializer& b) {
          a.distribution == b.distribution;
 }
 
-// Returns the row of the first equal initializer without a config, else of one
-// of this kind with a config.
+// Returns the row of the first equal initializer without a config or, without
+// such a row, the row of this kind that has a config.
 const Named<Maker>& RowOf(const Initializer& i) {
   const Named<Maker>* row = nullptr;
   for (const auto& entry : kInitializers) {

@@ -89,7 +89,7 @@ Status ResolveMasks(std::vector<LayerEntry>* entries) {
 
 Status CheckMask(const LayerEntry& entry, const MaskReference& mask,
                  const Model& model, int node, int from) {
-  // Without its own mask, a TimeDistributed passes one on.
+  // A TimeDistributed without its own mask passes on the mask of its input.
   if (entry.layer.kind == Layer::Kind::kTimeDistributed) return Status();
   const int receiver = entry.layer.kind == Layer::Kind::kBidirectional
                            ? node + 1 - NodesOfBidirectional(entry.layer)

@@ -1,6 +1,7 @@
-// Fields of one class come from its row in core/objective/optimizer_table.cc;
-// those that all classes have are here. Reading checks what Optimizer::Check
-// checks, too, so that an error names the field of the JSON.
+// The fields of a single class are in its row of
+// core/objective/optimizer_table.cc. The fields that all classes have are here.
+// Reading checks what Optimizer::Check checks, too, so that an error names the
+// field of the JSON.
 
 #include <limits>
 

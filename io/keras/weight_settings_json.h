@@ -9,8 +9,9 @@
 
 namespace ringlet {
 
-// Each reads the field `key`, and keeps the value if it is absent. Null is an
-// error for an initializer, and keeps the value of the others.
+// Each function reads the field `key`, and keeps the value if the field is
+// absent. Null is an error for an initializer. For a regularizer or a
+// constraint, null keeps the value.
 void ReadInitializer(const char* key, FieldReader* fields,
                      Initializer* initializer);
 void ReadRegularizer(const char* key, FieldReader* fields,

@@ -87,8 +87,8 @@ std::vector<Incident> IncidentsOf(const std::vector<EventLogContent>& logs) {
   return out;
 }
 
-// Returns the record nearest to the cause: the record of the worker that gave
-// up, or else of the first worker that saw a loss.
+// Returns the record nearest to the cause: the record of a worker that aborted.
+// Without an abort: the record of the first worker that saw a loss itself.
 const ViewEnd& CauseOf(const Incident& incident) {
   for (const ViewEnd& end : incident.ends) {
     if (end.record->is("abort")) return end;
@@ -109,8 +109,8 @@ std::string WaitText(const ViewEnd& end) {
          std::to_string(event.operation) + ")";
 }
 
-// Each worker's record, if they disagree on the lost worker: each partition
-// loses the other. "": they agree.
+// Returns each worker's record if the workers disagree on the lost worker, as
+// in a partition. Returns "" if they agree.
 std::string DisputeText(const Incident& incident) {
   const EventRecord* first = nullptr;
   bool differ = false;

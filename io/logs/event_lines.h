@@ -17,15 +17,16 @@ namespace ringlet {
 constexpr size_t kMaxEventLine = 4096;  // the bytes of a line with its newline
 
 // Writes a line and its newline to `out`, which has room for kMaxEventLine
-// bytes, and returns its length. `fields` are those of an Event. `nanos` have
-// passed since the log was opened. For signal handlers too.
+// bytes, and returns its length. `fields` are the fields of an Event. `nanos`
+// is the time since the log was opened. Signal handlers may call it.
 size_t MakeEventLine(int64_t wall, int64_t nanos, int worker,
                      const char* fields, size_t bytes, char* out);
 
 constexpr size_t kEventLogHeadBytes = 9;
 // True if a file that begins with `head` is an event log.
 bool IsEventLog(const std::string& head);
-// True for the binary format of earlier versions.
+// True if a file that begins with `head` is a binary event log of an earlier
+// version.
 bool IsOldEventLog(const std::string& head);
 
 // False if `line` is not an event of a log. *fields becomes its object, and

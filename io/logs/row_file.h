@@ -27,9 +27,9 @@ class RowFile {
           FileSystem* files = PosixFiles())
       : callback_(callback), filename_(filename), writer_(callback, files) {}
 
-  // Prepares a fit: closes the file and drops the restored state. `after_loss`:
-  // it is the same fit after a loss, and may continue from before its first
-  // row.
+  // Prepares a fit: closes the file and drops the restored state. `after_loss`
+  // is true if the same fit continues after a loss. It may then continue from
+  // before its first row.
   void Reset(bool after_loss = false) {
     Close(after_loss);
     offset_ = last_at_ = -1;
@@ -46,7 +46,7 @@ class RowFile {
   // writer, which locks it from Open to Close. A link to a file is an error,
   // since its target may not be a log.
   //
-  // What happens to the file:
+  // The file is treated as follows:
   //   - No state was restored: it is emptied.
   //   - The same with `append`: rows follow its end, in a new line if its last
   //     row is torn.
@@ -100,14 +100,14 @@ class RowFile {
   // counts. Its file may also be on a disk that no other rank can read.
   void AppendLiveState(std::vector<StateSpan>* spans);
   Status StateLoaded();
-  // Bytes of all rows of rank 0's file, the kept and the dropped ones too; -1:
-  // not open yet.
+  // The bytes of all rows of rank 0's file, including rows that are kept for
+  // later or dropped. -1 if the file was not opened yet.
   int64_t offset() const { return offset_; }
 
  private:
   // The limit of the state that a snapshot of a fit copies at every step.
   static constexpr size_t kLongestRow = StepSnapshot::kMaxSmallBytes;
-  // A row; empty if it is longer than that, or not known.
+  // A row. Empty if the row is longer than kLongestRow, or is not known.
   struct Row {
     char text[kLongestRow] = {};
     int64_t bytes = 0;

@@ -17,7 +17,7 @@ namespace ringlet {
 Status DecodePng(std::string_view file, bool size_only, Picture* picture);
 Status DecodeBmp(std::string_view file, bool size_only, Picture* picture);
 Status DecodePnm(std::string_view file, bool size_only, Picture* picture);
-// Gray if `gray`, else RGB.
+// The pixels are gray if `gray` is true, otherwise RGB.
 Status DecodeJpeg(std::string_view file, bool size_only, bool gray,
                   Picture* picture);
 

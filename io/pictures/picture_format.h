@@ -26,8 +26,8 @@ PictureFormat PictureFormatOf(std::string_view bytes);
 // .gif, .jpeg, .jpg, .pbm, .pgm, .png, .pnm, .ppm, in any case.
 bool HasPictureName(const std::string& path);
 
-// True if the file begins as one of a format that this build reads, or could
-// read.
+// True if the file begins as a picture of a PictureFormat, also of one that
+// ringlet cannot decode.
 bool LooksLikePicture(std::string_view bytes);
 
 }  // namespace ringlet

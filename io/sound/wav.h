@@ -34,14 +34,14 @@ bool LooksLikeWav(std::string_view bytes);
 // True for a name that ends in .wav, in any case: Keras reads these.
 bool HasSoundName(const std::string& path);
 
-// Reads the header. kCorruption for a damaged file, kInvalidArgument for one of
-// another format. A length of 0, or of more than a file can have, comes from a
-// recorder which could not write it: the samples then end with the file.
+// Reads the header. kCorruption for a damaged file, kInvalidArgument for a file
+// of another format. A length of 0, or of more than a file can have, comes from
+// a recorder which could not write it: the samples then end with the file.
 Status ReadWavFormat(File* file, WavFormat* format);
 
 // Reads the first `frames` as (frames, channels). The frames beyond the end of
-// the file are zeros. With channels = 1 several channels become their mean;
-// else the file must have as many.
+// the file are zeros. With channels = 1, several channels become their mean.
+// Otherwise the file must have this number of channels.
 Status ReadWavSamples(File* file, const WavFormat& format, int64_t channels,
                       int64_t frames, float* samples);
 

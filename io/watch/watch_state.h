@@ -57,7 +57,7 @@ struct WatchState {
 
 Status SaveWatchState(FileSystem* files, const std::string& path,
                       WatchState* state);
-// state->settings must be set: a file with others is kInvalidArgument.
+// state->settings must be set: a file with other settings is kInvalidArgument.
 // kNotFound if there is no file, kCorruption for a damaged one. The file is not
 // trusted.
 Status LoadWatchState(FileSystem* files, const std::string& path,

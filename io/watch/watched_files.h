@@ -40,7 +40,8 @@ struct WatchedFile {
   std::string path;  // below the folder; begins with the folder of its class
   int32_t label = 0;
   int64_t bytes = 0;
-  // Compared with themselves only: the clock may be wrong.
+  // These times are only compared with earlier times of the same file, since
+  // the clock may be wrong.
   int64_t written_ns = 0;
   int64_t changed_ns = 0;  // the last change, also of its permissions
 
@@ -55,10 +56,10 @@ struct OrderedFile {
   bool operator<(const OrderedFile& other) const;
 };
 
-// What the scans of a process have found, beside the durable state.
+// The results of a process's scans that are not in the durable state.
 struct KnownFiles {
-  // Stamps of the new files of the last scan, ascending. A file that has the
-  // same in two scans is complete.
+  // Stamps of the new files of the last scan, ascending. A file with the same
+  // stamp in two scans is complete.
   std::vector<uint64_t> last_scan;
   std::set<uint64_t> damaged;  // stamps of complete files that are not examples
   bool IsDamaged(const WatchedFile& file) const;

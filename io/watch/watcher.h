@@ -71,8 +71,8 @@ class Watcher {
           const std::string& installed, WatchEnvironment* environment);
 
   // Does the next step. *wait_seconds: how long the caller waits before the
-  // next call. An error ends the watch: a full disk, a missing folder or a file
-  // that is gone are none; they are noted, and the step is tried again.
+  // next call. An error ends the watch. A full disk, a missing folder or a file
+  // that is gone is no error: it is noted, and the step is tried again.
   Status Step(double* wait_seconds);
 
   const WatchState& state() const { return state_; }
@@ -99,7 +99,8 @@ class Watcher {
   // them are left out from now on.
   bool FindDamaged();
   void NoteDamaged(const WatchedFile& file, const Status& status);
-  // The model is decided. The line tells how.
+  // Closes the round after the decision between both models. Logs `line`, which
+  // has the decision.
   void CloseRound(const std::string& line);
   std::string ScoresLine() const;
   // Moves on after success. Notes a problem that may pass, once, and waits.

@@ -8,7 +8,7 @@
 //    0      8   kFooterMagic
 //    8      8   bytes of the whole file
 //   16      4   CRC32C of all before the first tensor's bytes
-//   20    4 * n CRC32C of each tensor but this one, in the order of their bytes
+//   20    4 * n CRC32C of each other tensor, in the order of their bytes
 
 #ifndef RINGLET_IO_WEIGHTS_FOOTER_H_
 #define RINGLET_IO_WEIGHTS_FOOTER_H_

@@ -1,8 +1,8 @@
-// Keras does not keep the order in which layers were made. It sorts those of a
-// functional model by their depth: the number of calls on the longest path to
-// an output. All calls of a shared layer have the depth of the deepest one.
-// Layers of one depth are in the order in which a search from the outputs
-// finds them.
+// Keras does not keep the order in which layers were made. It sorts the layers
+// of a functional model by their depth: the number of calls on the longest path
+// to an output. All calls of a shared layer have the depth of the deepest one.
+// Layers of one depth are in the order in which a search from the outputs finds
+// them.
 
 #include "keras_order.h"
 

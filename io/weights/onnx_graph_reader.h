@@ -24,7 +24,8 @@ enum class OnnxElements : uint8_t {
 };
 
 struct OnnxTensor : StoredTensor {
-  // The file with the elements, as the model names it. Empty if the model's.
+  // The name of the file with the elements, as in the model. Empty if the
+  // elements are in the model's file.
   std::string location;
   OnnxElements elements = OnnxElements::kInOnePiece;
 };

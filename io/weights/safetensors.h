@@ -76,8 +76,8 @@ class SafetensorsWriter {
     return Plan(spans, std::move(metadata), Options());
   }
   int64_t file_bytes() const { return file_bytes_; }
-  // The bytes before the tensors, and those of the footer before the tensors'
-  // checksums.
+  // header() has the bytes before the tensors. FooterStart() returns the bytes
+  // of the footer before the checksums.
   const std::string& header() const { return header_; }
   std::string FooterStart() const;
   // Writes the whole file sequentially, in large pieces.

@@ -29,7 +29,8 @@ struct TorchWeight {
   // The tensor is `parts` blocks of this weight's size, one after another, and
   // block `part` is the weight.
   int64_t parts = 1, part = 0;
-  // A recurrent layer's other bias: it is added, or follows the first.
+  // The second bias of a recurrent layer. It is added to the first bias, or
+  // follows it (second_follows).
   const StoredTensor* second = nullptr;
   bool second_follows = false;
 };

@@ -24,8 +24,9 @@ struct NpyLayout {
   bool reversed = false;  // not in the machine's byte order
   bool fortran = false;   // the first index varies fastest
   Shape shape;
-  // For a field of a structured array: the bytes of a record, those before the
-  // field, and its elements in a record. `record` is zero without records.
+  // For a field of a structured array: the bytes of a record, the bytes before
+  // the field, and the field's elements in a record. `record` is zero without
+  // records.
   int64_t record = 0, before = 0, per_record = 1;
   std::string unread;  // the type, if its elements cannot be read: "'|O'"
 
@@ -55,8 +56,8 @@ Status CheckNpyStart(const std::string& where, const unsigned char* start,
                      size_t* length_bytes);
 Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
                        size_t length_bytes, size_t* length);
-// The header's text in UTF-8. `start` is CheckNpyStart's. Before version 3 the
-// header is in Latin-1.
+// The text of the header in UTF-8. `start` is as for CheckNpyStart. Before
+// version 3 a header is in Latin-1.
 std::string NpyHeaderText(const unsigned char* start,
                           const std::string& header);
 // At most `most_left` bytes can follow the header. `field` is the array's name

@@ -38,8 +38,8 @@ class CsvHeader {
   void set_silent() { is_silent_ = true; }
   bool is_silent() const { return is_silent_; }
 
-  // Call it first, with the first record. An error if the record may be both,
-  // and no option tells which.
+  // Call it first, with the first record. Returns an error if the record may be
+  // a header or a row, and no option decides it.
   Status Begin(const Fields& first, int64_t line);
   bool HasNames(const Fields& first, const Assigned& assigned) const;
   // True if the first record, so far a row, has names after all: its label is a

@@ -44,8 +44,8 @@ RecordReader::RecordReader(const std::string& path, Read read,
       read_to_(begin),
       lines_(begin > 0 ? 1 : 0) {}
 
-// Appends the next line without its end to record_. *more is false if there is
-// none.
+// Appends the next line without its end to record_. *has_line is false if no
+// line is left.
 Status RecordReader::AppendLine(bool* has_line) {
   *has_line = false;
   for (;;) {

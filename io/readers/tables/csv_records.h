@@ -41,15 +41,16 @@ class RecordReader {
                size_t piece, int64_t begin);
 
   // Reads the fields of the next record, without their quotes, and without
-  // blanks around them. They are valid until the next call. *more is false at
-  // the end of the file.
+  // blanks around them. The fields are valid until the next call. *has_record
+  // is false at the end of the file.
   Status Next(Fields* fields, bool* has_record);
   // The line on which the record starts; the first is 1.
   int64_t line() const { return line_; }
-  // The offset at which a reader must begin to read this record next: that of
-  // the record, or of the LF before it.
+  // The offset at which another reader must begin to read this record: the
+  // offset of the record, or of the LF before the record.
   int64_t begin() const { return begin_; }
-  // Has the separator of a first line "sep=;", if there is one.
+  // Returns the dialect, with the separator of a first line "sep=;" if there is
+  // one.
   const CsvDialect& dialect() const { return dialect_; }
 
   // Reads *separator from a first line such as "sep=;". False for other lines.

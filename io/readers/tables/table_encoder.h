@@ -98,8 +98,8 @@ class TableEncoder {
   const CsvOptions& options_;
   const CsvColumns& columns_;
   TableEncoding encoding_;
-  // All texts that mean a missing value, the texts that the options name, and
-  // the numbers among the latter.
+  // na_values_: all texts that mean a missing value. given_: the texts that the
+  // options name. na_numbers_: the numbers among given_.
   std::set<std::string, std::less<>> na_values_, given_;
   std::set<float> na_numbers_;
   std::vector<Rule> rules_;       // the rule of each place

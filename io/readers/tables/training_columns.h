@@ -39,7 +39,8 @@ class TrainingColumns {
   const TableColumn& operator[](int64_t column) const {
     return columns_[static_cast<size_t>(column)];
   }
-  // A column by its name or else its number; -1 if there is none.
+  // Finds a column by its name or, if no column has this name, by its number.
+  // Returns -1 if there is none.
   int64_t Find(const std::string& key) const;
   // The first column of this role; -1 if there is none.
   int64_t IndexOfRole(Role role) const;
