@@ -280,7 +280,8 @@ void LoweringBuilder::MatMul(Primitive* p, int) {
   p->activation = p->layer->activation;
 }
 
-// The product of a matrix with the summed axis last, and one with it first.
+// The product of two matrices. The summed axis is the last axis of the first
+// matrix, and the first axis of the second.
 void LoweringBuilder::Dot(Primitive* p, int) {
   Primitive product = *p;
   product.kind = Kind::kMatMul;

@@ -126,8 +126,8 @@ struct Primitive {
   bool backwards = false;  // begins with the last step
   bool reversed = false;   // the output begins with the last step
   bool all_steps = false;  // if false, the output has only one row
-  int last_states = 0;     // rows after those of the steps
-  int64_t tensor = 0;      // 0: the rows of the steps; others: a last state
+  int last_states = 0;     // rows after the rows of the steps
+  int64_t tensor = 0;      // 0: the rows of the steps; from 1: a last state
   int64_t heads = 1;
   float factor = 1;
   bool causal = false;  // a query attends to no value after its place

@@ -25,8 +25,8 @@ class CHelpers {
   std::string names_ = " ";
 };
 
-// The operation of a PReLU in merge(). Its other operations are those of Merge,
-// except for kAverage.
+// The operation of a PReLU in merge(). merge() also has the operations of
+// Merge, except kAverage.
 constexpr int kCMergePRelu = 5;
 static_assert(kCMergePRelu == static_cast<int>(Merge::kAverage));
 

@@ -1,4 +1,4 @@
-// CInterface: what a program uses of a model in C.
+// CInterface: the functions and names of a model in C that a program uses.
 //
 // The parts of the file that do not depend on the kind of its arithmetic:
 // declarations, the names of the classes, the scale of raw values, and the
@@ -51,7 +51,7 @@ struct CInterface {
     return table ? sizeof(float) * static_cast<size_t>(in().elements()) : 0;
   }
   ReconstructionError anomaly_score = ReconstructionError::kNone;
-  // Of a file that trains; 0 if it does not.
+  // The most examples of a step. 0 if the file does not train.
   int64_t batch = 0;
   int64_t targets = 0, state_bytes = 0;
   bool takes_classes = false;
@@ -67,7 +67,7 @@ std::string UpperName(const std::string& name);
 std::string CLabel(const std::string& name);
 // "float* out".
 std::string COutputs(const CInterface& c);
-// "const float* in", and "in".
+// CInputs returns "const float* in", and CNames of the inputs "in".
 std::string CInputs(const CInterface& c);
 std::string CNames(const std::vector<CArgument>& arguments);
 // The function that trains, without a body.

@@ -135,7 +135,8 @@ class CModel {
   const Primitive& At(int index) const {
     return lowering_.primitives[static_cast<size_t>(index)];
   }
-  // The output of a primitive, or its present step `t`.
+  // Returns the C expression for the output of a primitive. In a loop over
+  // steps: for its row of step t.
   std::string OutputOf(int index) const;
   std::string X(size_t i = 0) const { return OutputOf(p_->inputs[i]); }
   std::string Y() const { return OutputOf(index_); }

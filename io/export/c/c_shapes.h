@@ -23,7 +23,8 @@ Shape ImageOf(const Shape& x);
 struct CWindow {
   Shape from, to;
   Primitive::Window window;
-  int64_t last;  // conv(): the number of groups; pool(): 1 for maxima, else 0
+  // conv(): the number of groups; pool(): 1 for maxima, 0 for means.
+  int64_t last;
   CInts Numbers() const;  // the arguments of conv() and pool()
 };
 // The window of a kConv, kPool or kMatMul over x.

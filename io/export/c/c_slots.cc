@@ -1,5 +1,5 @@
 // `last` of an output is the last primitive that reads it, also through views.
-// After that one its slot is free.
+// After that primitive the slot of the output is free.
 
 #include "c_slots.h"
 

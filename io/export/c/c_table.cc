@@ -20,7 +20,8 @@ namespace {
 
 using Column = TableEncoding::Column;
 
-// The value in place of a missing one; none: the row is refused.
+// Returns the value in place of a missing value. Without a value the row is
+// refused.
 std::optional<float> FillOf(const Column& column) {
   if (column.drop) return std::nullopt;
   if (column.categories.empty()) return column.fill;

@@ -1,6 +1,6 @@
-// Functions with integer sums and floats between them. Their floats are those
-// of any compiler without fused operations, except for the last bits of expf
-// and tanhf.
+// Functions with integer sums and floats between them. Every compiler without
+// fused operations gives the same floats, except for the last bits of expf and
+// tanhf.
 //
 // The state of a recurrence is float. Before each product its largest number
 // gives the step of int16 numbers, so that no range of examples limits it.

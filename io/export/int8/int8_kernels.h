@@ -42,11 +42,12 @@ constexpr uint32_t StepBit(Cell cell) {
 // The text of the functions of these bits that use integers, and of the
 // function that converts to floats.
 std::string KernelText(uint32_t needed);
-// The functions of these bits with floats between integer sums. They call
-// quantize(), and expf() or root().
+// The text of the functions of these bits that use floats between integer sums.
+// These functions call quantize(), and expf() or root().
 std::string FloatKernelText(uint32_t needed);
-// The step of a recurrence, and its name. It calls add_state(c, h, first, z,
-// n), which adds n sums of the state, from `first` on, to z.
+// The text and the name of the function for a step of a recurrence. The
+// function calls add_state(c, h, first, z, n), which adds n sums of the state,
+// from sum number `first` on, to z.
 const char* StepText(Cell cell);
 const char* StepName(Cell cell);
 

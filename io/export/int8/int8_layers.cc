@@ -76,8 +76,8 @@ const Int8Model::Row& Int8Model::RowOf(Kind kind) {
                        [&](const Row& row) { return row.kind == kind; });
 }
 
-// A maximum keeps the quantization, since it is one of the input's numbers. A
-// mean does not.
+// A pool of maxima keeps the quantization, since a maximum is a number of the
+// input. A pool of means does not.
 bool Int8Model::KeepsQuantization(const Primitive& p) {
   return RowOf(p.kind).keeps_quantization ||
          (p.kind == Kind::kPool && p.is_max);

@@ -60,7 +60,8 @@ class Int8Model {
   int num_inputs() const { return static_cast<int>(plain_.inputs.size()); }
   int num_outputs() const { return static_cast<int>(plain_.outputs.size()); }
   const Shape& input(int i) const { return plain_.model.output_shape(i); }
-  // What the caller gives for input i: samples, if a front end reads it.
+  // Returns the shape of what the caller passes for input i: samples of sound,
+  // if a front end reads the input.
   const Shape& given(int i) const {
     const PlainModel::FrontEnd* const front_end = FrontEndOf(i);
     return front_end == nullptr ? input(i) : front_end->samples;

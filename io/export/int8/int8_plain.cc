@@ -1,5 +1,5 @@
-// A primitive of the model becomes a node of the plain model, or several, of
-// which the last is in `nodes_`. A primitive that computes nothing has the node
+// A primitive of the model becomes one node of the plain model, or several.
+// nodes_ has the last of them. A primitive that computes nothing has the node
 // of its input (int8_plain_graph.h). Weights are kept by node until all are
 // known, so that a normalization can be multiplied into them. A new kind of
 // primitive needs a row in kRows; without one the model is refused.
@@ -61,7 +61,7 @@ class PlainModelBuilder {
   void AddOutputs();
   Status SetWeights();
   const Primitive& At(int index) const { return graph_.At(index); }
-  // The primitive with the node of the present one's first input.
+  // The primitive that has the node of the present primitive's first input.
   int InputWithNode() const { return graph_.WithNode(primitive_->inputs[0]); }
   std::vector<int> InputNodes() const;
   bool IsProjectionOfHeads() const;
@@ -410,7 +410,8 @@ float ShiftAt(const Affine& affine, size_t c) {
                                 NumberAt(affine.scale, c));
 }
 
-// True if the primitive is the only one that reads an input of the model.
+// True if the present primitive reads an input of the model, and no other
+// primitive reads this input.
 bool PlainModelBuilder::AloneReadsInput() const {
   const int input = InputWithNode();
   return At(input).kind == Kind::kInput && graph_.Reads(input) == 1;

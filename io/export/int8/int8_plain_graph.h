@@ -35,7 +35,8 @@ class PlainGraph {
     const auto node = static_cast<size_t>(model_->output_node(k));
     return WithNode(lowering_.of_node[node]);
   }
-  // The primitive that computed the numbers of this one.
+  // The primitive that computed the numbers of this primitive, which may be a
+  // view.
   int BehindViews(int index) const;
   // How many primitives and outputs of the model read this primitive's node.
   int Reads(int index) const { return reads_[static_cast<size_t>(index)]; }

@@ -2,10 +2,10 @@
 //
 // Keras has (batch, height, width, channels); ONNX's convolutions and pools
 // have (batch, channels, height, width). A value is made in one order, and
-// transposed once if a layer needs the other. Layers that work in any order use
-// the existing one. So a chain of convolutions has one Transpose at each end. A
-// Flatten of channels first keeps that order, and the kernel of the Dense after
-// it is reordered.
+// transposed once if a layer needs the other order. Layers that work in any
+// order use the existing value. So a chain of convolutions has one Transpose at
+// each end. A Flatten of channels first keeps that order, and the kernel of the
+// Dense after it is reordered.
 
 #ifndef RINGLET_IO_EXPORT_ONNX_ONNX_BUILDER_H_
 #define RINGLET_IO_EXPORT_ONNX_ONNX_BUILDER_H_
@@ -24,8 +24,8 @@ enum class AxisOrder : uint8_t { kChannelsLast, kChannelsFirst };
 
 struct OnnxValue {
   Shape shape;  // the shape in Keras, without the batch
-  // The number of channels if the value was flattened from channels first; else
-  // 0.
+  // The number of channels, if the value was flattened with its channels first.
+  // Otherwise 0.
   int64_t flattened = 0;
   int last = -1, first = -1;  // tensors; -1 for a missing order
 

@@ -152,7 +152,7 @@ class OnnxConverter {
   // A setting that ONNX's operators lack: "the activation 'elu'".
   std::string unsupported_;
 
-  const Primitive* p_ = nullptr;  // the present one
+  const Primitive* p_ = nullptr;  // the present primitive
 };
 
 }  // namespace ringlet

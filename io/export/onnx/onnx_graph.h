@@ -85,9 +85,9 @@ class OnnxGraph {
   int AddInput(const std::string& name, const Shape& shape);
   // A tensor may be several outputs; an input may be an output too.
   void AddOutput(const std::string& name, const Shape& shape, int tensor);
-  // Returns the node's output number `output`; the others have no name. `layer`
-  // is the prefix of its name. Omits inputs of -1 at the end, and attributes
-  // without values.
+  // Adds a node and returns its output number `output`. The other outputs have
+  // no name. The name of the node begins with `layer`. Omits inputs of -1 at
+  // the end, and attributes without values.
   int AddNode(const char* op, const int* inputs, size_t count,
               OnnxAttributes attributes, const std::string& layer,
               int output = 0);

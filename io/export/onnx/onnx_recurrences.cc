@@ -72,8 +72,8 @@ int OnnxConverter::TransposedGates(const char* name, const Variable* weight,
                            values.data(), width * all);
 }
 
-// Returns the bias of the inputs' product, then that of the state's product, or
-// zeros.
+// Returns the bias of the product of the inputs, then the bias of the product
+// of the state, or zeros.
 int OnnxConverter::GateBiases() {
   if (p_->bias == nullptr) return -1;
   const float* const from = floats_ + p_->bias->offset;
@@ -97,7 +97,8 @@ int OnnxConverter::InitialState(size_t input) {
   return builder_.Node("Unsqueeze", {builder_.Last(&x(input)), axis});
 }
 
-// Adds the node. Returns its first output: Y for all steps, else Y_h.
+// Adds the node. Returns Y, the outputs of all steps, if all steps are needed
+// or there is a mask. Otherwise returns Y_h, the last state.
 int OnnxConverter::AddRecurrence(int x, bool keeps_carry) {
   const auto& cell = kCells[static_cast<size_t>(p_->cell)];
   Functions functions;
