@@ -41,7 +41,7 @@ enum class DoctorMessage : uint32_t {
 constexpr size_t kFactsBytes = 1024;
 constexpr size_t kSettingsBytes = 64 << 10;
 
-// What a doctor has found about another worker.
+// A doctor's observations of another worker.
 struct PeerReport {
   enum class Reach : uint8_t {
     kNone,     // no connection; `reason` has the last error
@@ -94,7 +94,7 @@ class DoctorExchange final : private FramedLink::Owner {
   void OnAccepted(StreamPtr stream, int64_t now);
   // Dials, and ends what takes too long. Call it every kTickNanos.
   void Tick(int64_t now);
-  // Nothing is left to do or to wait for.
+  // True if nothing is left to do or to wait for.
   bool done() const;
   // Closes all connections.
   void Close();

@@ -42,7 +42,7 @@ uint64_t AvailableMemory() {
          1024;
 }
 
-// What RLIMIT_AS leaves of this process's address space.
+// Returns the bytes of address space that RLIMIT_AS leaves this process.
 uint64_t AddressSpaceLeft() {
   rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {

@@ -61,7 +61,7 @@ class Supervisor {
     bool waiting = false;  // it waits for its restart
     bool done = false;
     bool reported_end = false;  // it has reported that its work is done
-    bool given_up = false;      // the others continue without it
+    bool given_up = false;      // the other workers continue without it
     bool restarted = false;     // it was restarted at least once
     // Restarts since the last healthy run (launcher.h).
     int restarts = 0;

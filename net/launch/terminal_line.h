@@ -1,5 +1,6 @@
 // TerminalLine: the line that a worker has begun and not ended, such as a
-// progress bar, on a terminal that others write lines to.
+// progress bar, on a terminal to which other workers and the launcher write
+// lines.
 //
 // Pure. Text that a carriage return makes obsolete is dropped, so a bar that is
 // drawn thousands of times is one line. The line is the last on the terminal:

@@ -9,9 +9,9 @@
 // member is suspected if it was silent for longer than T, or its connection
 // ended without a goodbye. It is also suspected if the operation has moved no
 // byte for 1.5 T. A slow member that sends heartbeats and has not begun the
-// operation is not suspected. A member that hears none of two or more others
-// assumes that it is isolated. If the other workers still hear it, it reports
-// that before they look for the cause of the standstill.
+// operation is not suspected. A member that hears none of two or more other
+// members assumes that it is isolated. If the other workers still hear it, it
+// reports that before they look for the cause of the standstill.
 
 #ifndef RINGLET_NET_MEMBERSHIP_FAILURE_DETECTOR_H_
 #define RINGLET_NET_MEMBERSHIP_FAILURE_DETECTOR_H_
@@ -100,9 +100,10 @@ class FailureDetector {
   // for each other. The chain begins with the worker that this one waits for.
   ChainEnd EndOfChain(int64_t now) const;
 
-  // A wait of a second, or half of a shorter timeout, for the last worker of
-  // the workers that wait in turn. Without such a wait `workers` is empty.
-  // `goes_on` is true if the last call returned a wait.
+  // Returns the present wait, once it has lasted a second, or T/2 if that is
+  // shorter. LongWait::workers then has the last worker of the chain of waiting
+  // workers; otherwise it is empty. `goes_on` is true if the last call returned
+  // a wait.
   LongWait CurrentLongWait(int64_t now, bool goes_on) const;
 
   // The time at which this worker last moved a byte or began an operation.
@@ -141,8 +142,8 @@ class FailureDetector {
                ? -1
                : awaited;
   }
-  // The worker at the end of the chain of waiting ones, if nothing has changed
-  // along the chain for too long; in a large ring only a neighbour.
+  // The worker at the end of the chain of waiting workers, if nothing has
+  // changed along the chain for too long; in a large ring only a neighbour.
   Suspect FindStalled(int64_t now) const;
   Suspect FindStalledNeighbour(int64_t now) const;
   AwaitedWorker ReportOf(int peer, int64_t now) const;

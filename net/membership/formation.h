@@ -26,10 +26,10 @@ namespace ringlet {
 //   L + 1        if also rank - 2^(L-1) has reported level L or higher.
 // At level L the 2^(L-1) ranks up to this one have all their links, so at the
 // highest level all ranks are connected. Each rank sends its level to the ranks
-// + 2^k, which need it. A rank that loses a link falls back to 0, and so do the
-// ranks that relied on it. A circle of ranks cannot keep its levels, since each
-// level needs a lower one. If a rank with a formed ring falls back, its ring
-// has ended.
+// `rank + 2^k`, which need it. A rank that loses a link falls back to 0, and so
+// do the ranks that relied on it. A circle of ranks cannot keep its levels,
+// since each level needs a lower one. If a rank with a formed ring falls back,
+// its ring has ended.
 class FormationBarrier {
  public:
   FormationBarrier(int rank, int size, uint32_t proposal);
@@ -60,8 +60,8 @@ class FormationBarrier {
 
 // Formation: how a ring that is not elastic forms.
 //
-// It owns the FormationBarrier, and the last report that others have of this
-// rank. The Session passes links and reports to it, and after each calls
+// It owns the FormationBarrier, and the last report that other ranks have of
+// this rank. The Session passes links and reports to it, and after each calls
 // Update, which returns whether all ranks are connected. The ranks that need
 // this rank's report get each change of it.
 class Formation {

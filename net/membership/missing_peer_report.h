@@ -32,7 +32,7 @@ class MissingPeerReport {
   MissingPeerReport(int worker, std::vector<std::string> addresses,
                     double deadline_seconds, int enough = 0);
 
-  // Begins the wait: all workers that this one links with are missing.
+  // Begins the wait. All workers to which this worker connects are missing.
   void Begin(int64_t now);
   void MarkConnected(int peer) { peers_[peer].missing = false; }
   // The worker was connected, and is missing again.
@@ -46,8 +46,8 @@ class MissingPeerReport {
   // Sets the reason why the peer is missing, as far as it is known.
   void SetReason(int peer, const std::string& why) { peers_[peer].why = why; }
 
-  // The line that is due; empty if there is none. Unless `gives_up`, this
-  // worker waits on while others compute.
+  // The line that is due; empty if there is none. `gives_up` is false if this
+  // worker waits without a limit, until the computing workers form a view.
   std::string DueLine(int64_t now, bool gives_up = true);
   // Call it when all workers are connected. Returns a line if DueLine has
   // returned one before, otherwise "".

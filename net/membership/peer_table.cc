@@ -1,7 +1,7 @@
 // A link is in one place: peers_, unauthenticated_ or dropped_. A link that is
 // dropped in its own event goes to dropped_, and is deleted later. The number
-// of unauthenticated links has a limit: a new one displaces the oldest that is
-// not open yet, or else the oldest.
+// of unauthenticated links has a limit: a new link displaces the oldest link
+// that is not open yet. If all are open, it displaces the oldest.
 
 #include "peer_table.h"
 
@@ -14,7 +14,7 @@
 namespace ringlet {
 namespace {
 
-// In a large ring all others may connect at the same time.
+// In a large ring all other workers may connect at the same time.
 constexpr size_t kMaxUnauthenticated = 16;
 constexpr int kMaxStuckTicks = 12;  // a tick is T/8
 

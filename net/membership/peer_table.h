@@ -18,8 +18,8 @@ namespace ringlet {
 
 class PeerTable {
  public:
-  // `linked` has the workers that this one has links with, in ascending order.
-  // `owner` gets the events of all links.
+  // `linked` has the workers that this worker has links with, in ascending
+  // order. `owner` gets the events of all links.
   PeerTable(int worker, int size, std::vector<int> linked,
             FramedLink::Owner* owner);
 

@@ -47,7 +47,7 @@
 
 namespace ringlet {
 
-// What this worker says of itself in a hello.
+// Returns the identity that this worker sends in a hello.
 Identity IdentityOf(const RingOptions& options, uint64_t incarnation);
 
 class Session final : private FramedLink::Owner,
@@ -160,18 +160,19 @@ class Session final : private FramedLink::Owner,
   void OnJoined(int peer, uint32_t proposal) override;
   void OnCannotForm(const Status& why, int withdrawn) override;
 
-  // Reports it, if it is another wait than before.
+  // Reports `wait`, unless the last reported wait was for the same workers.
   void SetLongWait(const LongWait& wait);
   void TickStart(const FailureDetector::Suspect& suspect);
   void HandleSuspect(const FailureDetector::Suspect& suspect, int stuck);
-  // `lowered` is null, or says why fewer workers may be connected than before.
+  // `lowered` is null, or the reason why fewer workers may be connected than
+  // before.
   void CheckFormed(const AbortNotice* lowered = nullptr);
   void Advance();
   Status OnFormationReport(FramedLink* link, const FrameHeader& header,
                            const uint8_t* payload);
   void OnGoodbye(FramedLink* link, uint64_t completed);
   void OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes);
-  // What the end of a connection concerns.
+  // The kind of connection that has ended.
   enum class DownKind : uint8_t {
     kProbe,
     kVersionOfStranger,   // no worker yet; it sends frames of another version

@@ -1,8 +1,8 @@
 // SessionEvents: the events of a session for the worker's event log.
 //
-// Pure. It owns what the log has already of the present wait and silences. The
-// Session calls it for each event and tick. Events name workers by their
-// numbers in the list, also where ranks differ.
+// Pure. It owns the record of the present wait and silences that the log
+// already has. The Session calls it for each event and tick. Events name
+// workers by their numbers in the list, also where ranks differ.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SESSION_EVENTS_H_
 #define RINGLET_NET_MEMBERSHIP_SESSION_EVENTS_H_
@@ -41,8 +41,8 @@ class SessionEvents {
   // Records that this worker gives up.
   void RecordAbort(const char* reason);
   // Records the cause of the session's end: a loss that this worker has
-  // detected, or a report of another one. Both events include what this worker
-  // waited for.
+  // detected, or a failure that another worker has reported. Both events
+  // include what this worker waited for.
   void RecordLost(const FailureDetector::Suspect& suspect, const char* detail,
                   const FailureDetector& detector, int64_t now);
   void RecordReported(int reporter, const AbortNotice& notice,

@@ -133,7 +133,8 @@ void Strangers::SendProbe(FramedLink* link, uint32_t generation) {
   links_->Send(link, header, EncodeIdentity(probe));
 }
 
-// Closes the connection if the lists are the same, else rejects it.
+// Closes the connection if the lists of workers are the same. Otherwise rejects
+// it.
 void Strangers::AnswerProbe(FramedLink* link, const Identity& peer,
                             int64_t now) {
   const Status same = CheckMember(identity_, peer);

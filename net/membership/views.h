@@ -61,8 +61,8 @@ class Views : private SessionParts {
   Status OnFrame(int peer, const FrameHeader& header, const uint8_t* payload,
                  int64_t now);
   void Tick(int64_t now);
-  // Call it when the view has ended by a loss. Joining workers get the
-  // announcement that this one computes, and will form the next view.
+  // Call it when the view has ended by a loss. Announces to joining workers
+  // that this worker still computes, and that it will form the next view.
   void Linger(int64_t now);
 
   // An error if this worker has waited long enough for a view.
@@ -73,7 +73,7 @@ class Views : private SessionParts {
   uint32_t proposal() const {
     return active() ? agreement_->next_count() : proposal_;
   }
-  // An error if the proposed generation cannot be one of this job.
+  // An error if the proposed generation cannot be a generation of this job.
   Status CheckProposal(uint32_t generation) const;
 
  private:

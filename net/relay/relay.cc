@@ -40,7 +40,8 @@ struct RelayConnection final : TcpServer<RelayConnection>::Accepted {
   uv_shutdown_t shutdown;
 };
 
-// The seconds in its state, or after the end of the other side.
+// Returns the seconds since the side connected, sent its hello or ended,
+// whichever is the last.
 double SecondsWaited(const RelayConnection& side, int64_t now) {
   return static_cast<double>(now - side.since) * 1e-9;
 }
@@ -164,7 +165,8 @@ void RelayServer::OnSent(RelayConnection* to, int status) {
   Read(to->other);
 }
 
-// All bytes of this side were passed to the other, so its end is passed on too.
+// All bytes of this side were passed to the other side, so its end is passed on
+// too.
 void RelayServer::OnEnded(RelayConnection* side) {
   RelayConnection* const other = side->other;
   uv_read_stop(side->stream());

@@ -61,7 +61,8 @@ Status Ring::StartAllGather(const void* in, size_t bytes, void* out,
   return Submit({FrameType::kAllGather, to, bytes, 0}, ticket);
 }
 
-// Adds in the arithmetic mode of the loop's thread, not in the caller's.
+// Adds in the arithmetic mode of the loop's thread, not in the mode of the
+// caller's thread.
 bool Ring::RunLoop(Ticket ticket) {
   if (!loop_->TryEnter()) return false;
   const IeeeArithmetic ieee;
@@ -89,7 +90,8 @@ Status Ring::RunAndWait(const Call& call) {
   return Wait(ticket);
 }
 
-// Times of 1 ms or more without progress are waits, the others transfers.
+// Periods of 1 ms or more without progress count as waiting. The rest of the
+// time counts as transfer.
 Status Ring::Wait(Ticket ticket) {
   if (g_events == nullptr || size() == 1 || node_ == nullptr) {
     return WaitUntimed(ticket);

@@ -25,10 +25,10 @@ namespace {
 constexpr int64_t kPollNanos = 50000;
 // A program that reaches the port can connect so often that the worker does
 // nothing else. So the number of accepted connections is limited: in each turn
-// of the loop while a ring forms, and in each tick later. Others wait in the
-// kernel's queue; while that is full they get no answer. Session::OnAccepted
-// relies on it: the connections of one turn are read before the connections of
-// the turn after the next can displace them.
+// of the loop while a ring forms, and in each tick later. Further connections
+// wait in the kernel's queue. While the queue is full, they get no answer.
+// Session::OnAccepted relies on it: the connections of one turn are read before
+// the connections of the turn after the next can displace them.
 constexpr int kAdmitsAtOnce = 8;
 
 uint64_t RandomIncarnation() {

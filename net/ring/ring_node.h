@@ -2,7 +2,7 @@
 //
 // Owns what the session needs of the system: listeners, the timer of its ticks,
 // name lookups and streams. All methods are called on the loop's thread, and so
-// are the owner's.
+// are the methods of the owner.
 
 #ifndef RINGLET_NET_RING_RING_NODE_H_
 #define RINGLET_NET_RING_RING_NODE_H_

@@ -1,5 +1,5 @@
-// Withdrawal: reports to the other workers of a job that this one cannot take
-// part.
+// Withdrawal: reports to the other workers of a job that this worker cannot
+// take part.
 //
 // While it exists it tries to reach every other worker and sends the reason.
 // Workers that wait for this worker then end immediately with that reason. A

@@ -31,9 +31,9 @@
 namespace ringlet {
 namespace {
 
-// All workers must have the same size. It is small enough for several at the
-// same time during the backward pass, and large enough for the links' full
-// speed.
+// The bytes of a piece of gradients, the same on all workers. Small enough that
+// several pieces are under way during the backward pass, and large enough for
+// the full speed of the links.
 constexpr int64_t kDefaultPack = 1 << 20;
 
 bool IsElastic(const StrategyOptions& options) {

@@ -51,7 +51,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   static constexpr uint32_t kTurnBytes = 2 * kSegmentBytes;
 
   // `phase` is kConnecting for the side that connects, and kAwaitHello for the
-  // other.
+  // other side.
   FramedLink(StreamPtr stream, LinkPhase phase, Owner* owner);
   FramedLink(const FramedLink&) = delete;
   FramedLink& operator=(const FramedLink&) = delete;

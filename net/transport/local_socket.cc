@@ -56,8 +56,8 @@ Status Open(const std::string& name,
 
 #ifdef SO_PEERCRED
 
-// A user without a number in this process's user namespace has this one. In a
-// namespace with a number for each user it means the real user 65534.
+// The number of a user that has none in this process's user namespace. In a
+// namespace with a number for each user, 65534 is a real user.
 constexpr uid_t kNobody = 65534;
 
 bool AllHaveNumbers() {

@@ -44,9 +44,9 @@ class FrameReader {
  public:
   class Sink {
    public:
-    // A header that decoded well. An error ends the stream, as does a payload
-    // beyond kEagerBytes for kBuffer, or one with a part of a number for
-    // kReduce.
+    // Called for a valid header. An error ends the stream. So does a payload of
+    // more than kEagerBytes for kBuffer, and a payload with a part of a number
+    // for kReduce.
     virtual Status OnHeader(const FrameHeader& header,
                             ReceiveTarget* receive_target) = 0;
     // The whole payload is where it should be and its checksum is right.

@@ -26,9 +26,9 @@ struct Activity {
   }
 };
 
-// In a large ring a worker does not hear all others. So the heartbeat has the
-// end of the chain of workers that wait for one another, by the reports that
-// the sender has.
+// In a large ring a worker does not hear all other workers. So a heartbeat
+// includes the end of the chain of workers that wait for one another, as far as
+// the sender knows it.
 struct ChainEnd {
   int worker = -1;  // -1 if the sender waits for no worker
   Activity activity;

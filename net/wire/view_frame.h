@@ -14,13 +14,13 @@
 
 namespace ringlet {
 
-// The workers of a list, at most 64, as bits.
+// Returns a mask with a bit for each of `size` workers, from 1 to 64.
 inline uint64_t AllWorkersMask(int size) { return ~uint64_t{0} >> (64 - size); }
 
 // Values are part of the format.
 enum class ViewMessage : uint8_t {
-  kHears = 1,  // the workers that the sender hears; with a generation: it does
-               // not take part in that one
+  kHears = 1,    // the workers that the sender hears; with a generation: the
+                 // sender does not take part in this proposal
   kPropose = 2,  // a view
   kAck = 3,      // the sender takes part in it
   kStart = 4,    // all of its members do
