@@ -139,8 +139,8 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
   return file.Commit();
 }
 
-// Replaces the weights that the file of --init has, such as those that a C file
-// has trained.
+// Replaces the weights that are in the file of --init, such as weights that a C
+// file has trained.
 Status LoadSomeWeights(const InitFlags& init, Model* model) {
   if (!init.layout.empty() || init.by_name || init.skip_mismatch) {
     return InvalidArgument(
@@ -196,7 +196,8 @@ void PrintReport(const Int8Report& report) {
   if (!text.empty()) Notice("int8: %s", text.c_str());
 }
 
-// Calibrates with the data of a RUN.json, the model's own or another one.
+// Calibrates with the data of a RUN.json: the RUN.json of the model, or another
+// one.
 Status ExportInt8(const std::string& run, const std::string& to,
                   ExportCOptions options, std::unique_ptr<Model> model) {
   RunConfig config;

@@ -75,7 +75,7 @@ TrainSettingsForLaunch LineOf(const std::vector<std::string>& command,
   return ReadTrainSettings({command.begin() + 2, command.end()}, workers);
 }
 
-// The others continue while a worker is started again.
+// The other workers continue while a worker is started again.
 void AddShrink(std::vector<std::string>* command) {
   const char* const shrink = "--shrink";
   if (!IsTrain(*command)) return;

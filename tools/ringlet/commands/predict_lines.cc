@@ -28,8 +28,8 @@ constexpr char kName[] = "stdin";
 // waited for: the next byte may come late.
 class LineReader {
  public:
-  // *more is false at the end. A line that is too long is cut, to one byte more
-  // than CsvLines takes.
+  // *has_line is false at the end of stdin. A line that is too long is cut to
+  // one byte more than CsvLines takes.
   Status Next(std::string* line, bool* has_line) {
     line->clear();
     for (*has_line = false;;) {
@@ -54,8 +54,8 @@ class LineReader {
   Status Fill() {
     at_ = end_ = 0;
     ssize_t got = 0;
-    // Another program may have made its end of the pipe, and so this one,
-    // return without a wait.
+    // Another program may have made its end of the pipe nonblocking, and with
+    // it this end.
     pollfd readable = {STDIN_FILENO, POLLIN, 0};
     do {
       poll(&readable, 1, /*timeout=*/-1);

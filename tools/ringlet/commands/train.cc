@@ -159,7 +159,7 @@ Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
 
 // Records the final place of the model, and whether this worker is then the
 // chief: in an elastic job the chief may change. It is the first callback,
-// since the OnFitReturn of others may take long.
+// since OnFitReturn of other callbacks may take long.
 class SavedModelRecorder final : public Callback {
  public:
   const char* name() const override { return "saved_model_recorder"; }
@@ -186,8 +186,8 @@ class SavedModelRecorder final : public Callback {
     }
   }
   const std::string& path() const { return path_; }
-  // ModelCheckpoint's newest file, if the fit ended with another model; else
-  // "".
+  // ModelCheckpoint's newest file, if the fit ended with another model;
+  // otherwise "".
   std::string checkpoint() const { return differs_ ? checkpoint_ : ""; }
   bool finite() const { return finite_; }
   bool chief() const { return chief_; }

@@ -21,7 +21,8 @@ std::string ColumnTakes();
 // Reads a field that is one of these, or null; `takes` is for the log.
 void ReadColumnField(const char* key, const std::string& takes,
                      FieldReader* fields, std::string* column);
-// A list of them, which may be null. If the field is given, it is not empty.
+// Reads a list of columns, which may be null. A list that is given must not be
+// empty.
 void ReadColumns(const char* key, FieldReader* fields,
                  std::vector<std::string>* columns);
 

@@ -289,7 +289,7 @@ void DivideTraining(const std::string& key, const std::string& makes,
   *validation = train;
 }
 
-// As with Keras's subset "both".
+// The data are split as by Keras's subset "both".
 void SplitPictures(FieldReader* fields, DataConfig* train,
                    DataConfig* validation) {
   DivideTraining("validation_split", "makes", fields, *train, validation);

@@ -66,7 +66,7 @@ void ReadSplit(FieldReader* fields, ImageOptions* options) {
   }
 }
 
-// What training changes in sound.
+// Reads the fields of the changes that training makes in sound.
 void ReadChanges(const std::string& folder, FieldReader* fields,
                  PictureConfig* config) {
   AudioOptions* const changes = &config->changes;
@@ -100,7 +100,8 @@ void ReadPathColumn(const char* key, const char* noun, bool is_table,
   }
 }
 
-// The size and the colours that are given, or else what the model takes.
+// Sets the size and the colours that are given. Without them, sets what the
+// model takes.
 Status SetForm(const Model& model, const PictureConfig& config,
                ImageOptions* options) {
   const Shape& taken = model.input_shape();

@@ -8,7 +8,8 @@
 
 namespace ringlet {
 
-// Of a file of weights too, which IDX and NPY have.
+// The values that "sample_weight" takes. With IDX and NPY it is a file of
+// weights.
 constexpr char kSampleWeightTakes[] =
     "a file's path (NPY), or for a CSV a column's name or number";
 

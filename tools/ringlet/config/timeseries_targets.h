@@ -19,8 +19,8 @@ Status ResolveTargetsAndGroups(const Source& rows,
                                const std::string& csv, const CsvOptions& table,
                                TimeseriesOptions* options);
 
-// The name, or else the number, of the groups' column of a table; empty if
-// there is none.
+// Returns the name of the column with the groups of a table or, if the column
+// has no name, its number. Empty without groups.
 std::string GroupColumn(const TimeseriesConfig& config, const Source& rows);
 
 }  // namespace ringlet

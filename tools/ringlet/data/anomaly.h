@@ -29,7 +29,7 @@ Status ReadScore(const std::string& name, ReconstructionError* error);
 struct Anomalies {
   std::vector<float> scores;
   std::optional<double> threshold;
-  // A score of NaN is one.
+  // An example with a score of NaN is an anomaly.
   bool IsAnomaly(size_t i) const { return !(double{scores[i]} <= *threshold); }
 };
 
@@ -52,7 +52,8 @@ class AnomalyFlags {
   double threshold_ = NAN, quantile_ = NAN;  // NAN: not given
 };
 
-// As CSV, NPY or NPZ by the end of `out`, or as CSV on stdout if `out` is "".
+// Writes the scores to `out` as CSV, NPY or NPZ, by the end of its name. If
+// `out` is "", writes CSV on stdout.
 Status WriteAnomalies(const Anomalies& anomalies, const std::string& out);
 
 }  // namespace ringlet

@@ -31,7 +31,8 @@ class ModelAndDataFlags {
               std::unique_ptr<Model>* model, Dataset* batches) const;
   // --csv -: the examples are lines of stdin.
   bool reads_lines() const { return !labels_ && data_.csv == "-"; }
-  // Instead of Open, for these. *data has the options of the lines.
+  // Call it instead of Open if reads_lines() is true. *data gets the options of
+  // the lines.
   Status OpenForLines(const std::string& model_path,
                       std::unique_ptr<Model>* model, DataConfig* data) const;
   // After Open: the examples of `file`, of the kind and with the flags of

@@ -1,7 +1,8 @@
-// EventHistory: what the event logs of a job's workers (docs/events.md) have.
+// EventHistory: the events of a job, from the event logs of its workers
+// (docs/events.md).
 //
 // The lines are hostile: their length, nesting and all counts are bounded, and
-// a line that is no JSON object is left out and counted. A field of another
+// a line that is not a JSON object is left out and counted. A field of another
 // kind than the documented one counts as missing.
 
 #ifndef RINGLET_TOOLS_RINGLET_REPORT_EVENT_HISTORY_H_

@@ -34,8 +34,8 @@ struct LogTable {
   int64_t skipped_rows = 0;  // rows with different fields from the header
   int64_t more_columns = 0;  // columns beyond kMaxColumns
   std::vector<Column> columns;
-  // The place of each row in the log, then its fields, while they are at most
-  // kMaxShownRows; else empty.
+  // The place of each row in the log, then its fields, if there are at most
+  // kMaxShownRows rows. Otherwise empty.
   std::vector<std::vector<std::string>> shown;
 };
 

@@ -1,4 +1,5 @@
-// ModelFiles: the safetensors files of a folder, in the order of their writing.
+// Finds the safetensors files of a folder, in the order in which they were
+// written.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_MODEL_FILES_H_
 #define RINGLET_TOOLS_RINGLET_RUN_MODEL_FILES_H_

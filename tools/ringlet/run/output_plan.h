@@ -28,8 +28,8 @@ struct OutputPlan {
   bool writes = false;  // this worker saves when training has ended
   SaveWhenTrainedOptions options;
   std::string start_message;
-  // Held until the end: no `train --watch` replaces the same file. Null if none
-  // ever did.
+  // Held until the end, so that no `train --watch` replaces the same file. Null
+  // if no `train --watch` has ever replaced it.
   std::shared_ptr<HeldLock> watch_lock;
 };
 

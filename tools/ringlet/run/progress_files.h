@@ -1,9 +1,10 @@
-// ProgressFiles: a small file for each running training of this user, which
-// `ringlet top` reads.
+// ProgressFile: a small file for each running training of this user. `ringlet
+// top` reads these files.
 //
 // The folder is $XDG_RUNTIME_DIR/ringlet, or ringlet-<user's number> in /tmp,
-// and belongs to this user alone. A file is <process>.json, one line. Its
-// process holds its lock; a file without one was left by a killed process.
+// and belongs to this user alone. A file is <process>.json, one line. The
+// process of the training holds a lock of the file; a file without a lock was
+// left by a killed process.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_PROGRESS_FILES_H_
 #define RINGLET_TOOLS_RINGLET_RUN_PROGRESS_FILES_H_

@@ -19,8 +19,8 @@ struct FitFlags {
   int64_t epochs = -1, steps_per_epoch = -1, batch_size = -1, seed = -1,
           threads = -1;
   bool no_shuffle = false, recompute = false, mixed_bfloat16 = false;
-  // Adds the flags for one training step, those for the seed and the order of
-  // the data, or all flags.
+  // AddStep adds the flags for one training step. AddOrder adds the flags for
+  // the seed and the order of the data. AddAll adds all flags.
   void AddStep(CommandLine* flags);
   void AddOrder(CommandLine* flags);
   void AddAll(CommandLine* flags);
@@ -82,7 +82,7 @@ struct RunData {
 // and the bounds of their values are not known.
 Status OpenRunData(const RunConfig& config, int replicas, RunData* data);
 // fit.validation_split: the last `share` of *train becomes *validation, and
-// *train keeps the others.
+// *train keeps the other examples.
 Status Split(double share, Dataset* train, Dataset* validation);
 
 // The options of a fit that RUN.json gives, with callbacks that report its

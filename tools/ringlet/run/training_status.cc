@@ -105,8 +105,9 @@ std::string Page(const LiveProgress& p, const std::string& report) {
                   "<meta http-equiv=\"refresh\" content=\"5\"/>\n");
 }
 
-// The answers, for the server's thread. They are made again after kAnswerNanos,
-// a large number of requests costs little and rarely takes the recorder's lock.
+// The answers, for the server's thread. An answer is made again only after
+// kAnswerNanos. So many requests cost little, and rarely take the recorder's
+// lock.
 class Pages {
  public:
   Pages(const ProgressRecorder* recorder, const std::string& events)

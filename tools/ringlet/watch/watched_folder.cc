@@ -85,7 +85,7 @@ Status WatchedFolder::List(
   const MediaKind& kind = data_.is_sound ? kSoundFiles : kPictureFiles;
   for (size_t i = 0; i < classes().size(); ++i) {
     const std::string folder = path() + "/" + classes()[i];
-    // Its name may be no folder's: "..".
+    // The name of a class may not be the name of a folder, such as "..".
     if (classes()[i].find('/') != std::string::npos || classes()[i] == ".." ||
         !IsFolder(folder)) {
       continue;

@@ -22,9 +22,9 @@ namespace ringlet {
 
 class WatchedModel {
  public:
-  // Takes the content of RUN.json, and makes the model of the file `path` if
-  // there is one, otherwise RUN.json's. An error if the two have different
-  // layers.
+  // Takes the content of RUN.json, and makes the model of the file `path`.
+  // Without this file it makes the model of RUN.json. An error if the two have
+  // different layers.
   Status Open(const std::string& path, const InitFlags& init,
               std::unique_ptr<RunConfig> config);
 
@@ -59,7 +59,8 @@ class WatchedModel {
   std::unique_ptr<Model> layers_;
   std::string
       configuration_;  // the model as RUN.json has it, "" if it is saved
-  // Of RUN.json; `config_` has the model file's, once there is one.
+  // saved_model of RUN.json. Once the model's file exists, config_ has the path
+  // of this file instead.
   std::string saved_model_;
   std::optional<LoraOptions> lora_;
   bool has_compile_ = false;
