@@ -1,6 +1,4 @@
-// Geometry g: input height, width, channels; output height, width, channels;
-// window, strides, dilation and padding, each of height and width; groups, or
-// in a pool 1 for maxima.
+// A geometry g has the numbers that int8::GeometryText names.
 
 #include "c_helpers.h"
 
@@ -73,37 +71,44 @@ static float root(float x) {
     {"fused", "", R"(
 #define fused(a, b, c) ((c) + (a) * (b))
 )"},
-    {"conv", "fused", R"(
+    {"conv", "fused geometry", R"(
 /* w: (window height, width, channels of a group, filters). A sum is one of
    128 terms at a time, of which those outside of the image are 0. */
 static void conv(const float* x, float* y, const float* w, const float* b,
                  const int* g) {
-  const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
-  int first, i, j, k, l, p, q;
-  for (p = 0; p < g[3]; ++p) {
-    for (q = 0; q < g[4]; ++q, y += f) {
-      for (first = 0; first < f;) {
-        const int left = fg - first % fg, n = left < 32 ? left : 32;
+  const int channels = g[X_CHANNELS], group_channels = channels / g[GROUPS];
+  const int filters = g[Y_CHANNELS], group_filters = filters / g[GROUPS];
+  int first, i, j, k, l, y_row, y_column;
+  for (y_row = 0; y_row < g[Y_HEIGHT]; ++y_row) {
+    for (y_column = 0; y_column < g[Y_WIDTH]; ++y_column, y += filters) {
+      for (first = 0; first < filters;) {
+        const int left = group_filters - first % group_filters;
+        const int n = left < 32 ? left : 32;
         float sum[32], part[32] = {0};
         int block = 0;
         for (l = 0; l < n; ++l) sum[l] = -0.0f;
-        for (i = 0; i < g[6]; ++i) {
-          const int row = p * g[8] + i * g[10] - g[12];
-          if (row < 0 || row >= g[0]) continue;
-          for (j = 0; j < g[7]; ++j) {
-            const int column = q * g[9] + j * g[11] - g[13];
-            const int term = (i * g[7] + j) * cg;
-            const float *u, *t;
-            if (column < 0 || column >= g[1]) continue;
-            u = x + (row * g[1] + column) * c + first / fg * cg;
-            t = w + term * f + first;
-            for (k = 0; k < cg; ++k, t += f) {
+        for (i = 0; i < g[WINDOW_HEIGHT]; ++i) {
+          const int x_row =
+              y_row * g[STRIDE_DOWN] + i * g[DILATION_DOWN] - g[PAD_TOP];
+          if (x_row < 0 || x_row >= g[X_HEIGHT]) continue;
+          for (j = 0; j < g[WINDOW_WIDTH]; ++j) {
+            const int x_column = y_column * g[STRIDE_RIGHT] +
+                                 j * g[DILATION_RIGHT] - g[PAD_LEFT];
+            const int term = (i * g[WINDOW_WIDTH] + j) * group_channels;
+            const float *pixel, *taps;
+            if (x_column < 0 || x_column >= g[X_WIDTH]) continue;
+            pixel = x + (x_row * g[X_WIDTH] + x_column) * channels +
+                    first / group_filters * group_channels;
+            taps = w + term * filters + first;
+            for (k = 0; k < group_channels; ++k, taps += filters) {
               for (l = 0; (term + k) / 128 > block && l < n; ++l) {
                 sum[l] += part[l];
                 part[l] = 0;
               }
               block = (term + k) / 128;
-              for (l = 0; l < n; ++l) part[l] = fused(u[k], t[l], part[l]);
+              for (l = 0; l < n; ++l) {
+                part[l] = fused(pixel[k], taps[l], part[l]);
+              }
             }
           }
         }
@@ -117,30 +122,33 @@ static void conv(const float* x, float* y, const float* w, const float* b,
   }
 }
 )"},
-    {"conv_transpose", "", R"(
+    {"conv_transpose", "geometry", R"(
 /* The reverse of conv() from y to x; w: (window height, width, channels of y,
    of x). The padding is that of y. */
 static void conv_transpose(const float* x, float* y, const float* w,
                            const float* b, const int* g) {
-  const int c = g[2], f = g[5];
-  int i, j, k, l, p, q;
-  for (p = 0; p < g[3]; ++p) {
-    for (q = 0; q < g[4]; ++q, y += f) {
-      for (l = 0; l < f; ++l) {
+  const int channels = g[X_CHANNELS], filters = g[Y_CHANNELS];
+  int i, j, k, l, y_row, y_column;
+  for (y_row = 0; y_row < g[Y_HEIGHT]; ++y_row) {
+    for (y_column = 0; y_column < g[Y_WIDTH]; ++y_column, y += filters) {
+      for (l = 0; l < filters; ++l) {
         float sum = 0, part = 0;
         int terms = 0;
-        for (i = 0; i < g[6]; ++i) {
-          const int row = p + g[12] - i * g[10];
-          if (row < 0 || row % g[8] != 0 || row / g[8] >= g[0]) continue;
-          for (j = 0; j < g[7]; ++j) {
-            const int column = q + g[13] - j * g[11];
-            const float *u, *t;
-            if (column < 0 || column % g[9] != 0) continue;
-            if (column / g[9] >= g[1]) continue;
-            u = x + (row / g[8] * g[1] + column / g[9]) * c;
-            t = w + ((i * g[7] + j) * f + l) * c;
-            for (k = 0; k < c; ++k) {
-              part += u[k] * t[k];
+        for (i = 0; i < g[WINDOW_HEIGHT]; ++i) {
+          const int down = y_row + g[PAD_TOP] - i * g[DILATION_DOWN];
+          const int x_row = down / g[STRIDE_DOWN];
+          if (down < 0 || down % g[STRIDE_DOWN] != 0) continue;
+          if (x_row >= g[X_HEIGHT]) continue;
+          for (j = 0; j < g[WINDOW_WIDTH]; ++j) {
+            const int right = y_column + g[PAD_LEFT] - j * g[DILATION_RIGHT];
+            const int x_column = right / g[STRIDE_RIGHT];
+            const float *pixel, *taps;
+            if (right < 0 || right % g[STRIDE_RIGHT] != 0) continue;
+            if (x_column >= g[X_WIDTH]) continue;
+            pixel = x + (x_row * g[X_WIDTH] + x_column) * channels;
+            taps = w + ((i * g[WINDOW_WIDTH] + j) * filters + l) * channels;
+            for (k = 0; k < channels; ++k) {
+              part += pixel[k] * taps[k];
               if (++terms % 128 != 0) continue;
               sum += part;
               part = 0;
@@ -153,30 +161,30 @@ static void conv_transpose(const float* x, float* y, const float* w,
   }
 }
 )"},
-    {"pool", "", R"(
+    {"pool", "geometry", R"(
 static void pool(const float* x, float* y, const int* g) {
-  const int c = g[2];
-  int i, j, k, p, q;
-  for (p = 0; p < g[3]; ++p) {
-    for (q = 0; q < g[4]; ++q, y += c) {
+  const int channels = g[X_CHANNELS];
+  int i, j, k, y_row, y_column;
+  for (y_row = 0; y_row < g[Y_HEIGHT]; ++y_row) {
+    for (y_column = 0; y_column < g[Y_WIDTH]; ++y_column, y += channels) {
       int count = 0;
-      for (k = 0; k < c; ++k) y[k] = 0;
-      for (i = 0; i < g[6]; ++i) {
-        const int row = p * g[8] + i - g[12];
-        if (row < 0 || row >= g[0]) continue;
-        for (j = 0; j < g[7]; ++j) {
-          const int column = q * g[9] + j - g[13];
-          const float* u;
-          if (column < 0 || column >= g[1]) continue;
-          u = x + (row * g[1] + column) * c;
-          for (k = 0; k < c; ++k) {
-            if (!g[14]) y[k] += u[k];
-            else if (!count || u[k] > y[k]) y[k] = u[k];
+      for (k = 0; k < channels; ++k) y[k] = 0;
+      for (i = 0; i < g[WINDOW_HEIGHT]; ++i) {
+        const int x_row = y_row * g[STRIDE_DOWN] + i - g[PAD_TOP];
+        if (x_row < 0 || x_row >= g[X_HEIGHT]) continue;
+        for (j = 0; j < g[WINDOW_WIDTH]; ++j) {
+          const int x_column = y_column * g[STRIDE_RIGHT] + j - g[PAD_LEFT];
+          const float* pixel;
+          if (x_column < 0 || x_column >= g[X_WIDTH]) continue;
+          pixel = x + (x_row * g[X_WIDTH] + x_column) * channels;
+          for (k = 0; k < channels; ++k) {
+            if (!g[IS_MAX]) y[k] += pixel[k];
+            else if (!count || pixel[k] > y[k]) y[k] = pixel[k];
           }
           ++count;
         }
       }
-      for (k = 0; !g[14] && k < c; ++k) y[k] *= 1.0f / (float)count;
+      for (k = 0; !g[IS_MAX] && k < channels; ++k) y[k] *= 1.0f / (float)count;
     }
   }
 }
@@ -185,11 +193,13 @@ static void pool(const float* x, float* y, const int* g) {
 /* g: input size; begin and size of a part of it; output size. A pixel outside
    of the input is -1. */
 static int pixel_in(int i, const int* g) {
-  i = g[1] + (i < 0 ? 0 : i < g[2] ? i : g[2] - 1);
-  return i < 0 || i >= g[0] ? -1 : i;
+  const int size = g[0], begin = g[1], count = g[2];
+  i = begin + (i < 0 ? 0 : i < count ? i : count - 1);
+  return i < 0 || i >= size ? -1 : i;
 }
 static float pixels_at(int at, int nearest, const int* g, int* pixels) {
-  const int whole = 2 * g[3], m = (2 * at + 1) * g[2] - (nearest ? 0 : g[3]);
+  const int count = g[2], outputs = g[3], whole = 2 * outputs;
+  const int m = (2 * at + 1) * count - (nearest ? 0 : outputs);
   const int first = m < 0 ? -1 : m / whole;
   pixels[0] = pixel_in(first, g);
   pixels[1] = nearest ? pixels[0] : pixel_in(first + 1, g);
@@ -197,17 +207,19 @@ static float pixels_at(int at, int nearest, const int* g, int* pixels) {
 }
 /* g: channels; 1 to copy pixels; rows and columns, as in pixel_in */
 static void resize(const float* x, float* y, const int* g, float fill) {
-  int p, q, k, rows[2], columns[2];
-  for (p = 0; p < g[5]; ++p) {
-    const float down = pixels_at(p, g[1], g + 2, rows);
-    for (q = 0; q < g[9]; ++q) {
-      const float right = pixels_at(q, g[1], g + 6, columns);
-      for (k = 0; k < g[0]; ++k) {
+  const int channels = g[0], nearest = g[1], x_width = g[6];
+  const int y_height = g[5], y_width = g[9];
+  int y_row, y_column, k, rows[2], columns[2];
+  for (y_row = 0; y_row < y_height; ++y_row) {
+    const float down = pixels_at(y_row, nearest, g + 2, rows);
+    for (y_column = 0; y_column < y_width; ++y_column) {
+      const float right = pixels_at(y_column, nearest, g + 6, columns);
+      for (k = 0; k < channels; ++k) {
         float u[4], above, below;
         int i;
         for (i = 0; i < 4; ++i) {
           const int row = rows[i / 2], column = columns[i % 2];
-          const int at = (row * g[6] + column) * g[0] + k;
+          const int at = (row * x_width + column) * channels + k;
           u[i] = row < 0 || column < 0 ? fill : x[at];
         }
         above = u[0] + (u[1] - u[0]) * right;
@@ -345,7 +357,7 @@ static void group_normalize(const float* x, float* y, int rows, int groups,
 )"},
     {"unit_normalize", "root", R"(
 static void unit_normalize(const float* x, float* y, int rows, int n,
-                           float least) {
+                           float min) {
   for (; rows > 0; --rows, x += n, y += n) {
     float square = 0, part = 0;
     int i;
@@ -355,7 +367,7 @@ static void unit_normalize(const float* x, float* y, int rows, int n,
       square += part;
       part = 0;
     }
-    square = 1 / root(square > least ? square : least);
+    square = 1 / root(square > min ? square : min);
     for (i = 0; i < n; ++i) y[i] = x[i] * square;
   }
 }
@@ -363,10 +375,10 @@ static void unit_normalize(const float* x, float* y, int rows, int n,
     {"softmax", "", R"(
 static void softmax(float* y, int rows, int n) {
   for (; rows > 0; --rows, y += n) {
-    float most = y[0], sum = 0;
+    float max = y[0], sum = 0;
     int i;
-    for (i = 1; i < n; ++i) most = y[i] > most ? y[i] : most;
-    for (i = 0; i < n; ++i) sum += y[i] = expf(y[i] - most);
+    for (i = 1; i < n; ++i) max = y[i] > max ? y[i] : max;
+    for (i = 0; i < n; ++i) sum += y[i] = expf(y[i] - max);
     for (i = 0; i < n; ++i) y[i] /= sum;
   }
 }
@@ -374,12 +386,12 @@ static void softmax(float* y, int rows, int n) {
     {"log_softmax", "log_of", R"(
 static void log_softmax(float* y, int rows, int n) {
   for (; rows > 0; --rows, y += n) {
-    float most = y[0], sum = 0;
+    float max = y[0], sum = 0;
     int i;
-    for (i = 1; i < n; ++i) most = y[i] > most ? y[i] : most;
-    for (i = 0; i < n; ++i) sum += expf(y[i] - most);
+    for (i = 1; i < n; ++i) max = y[i] > max ? y[i] : max;
+    for (i = 0; i < n; ++i) sum += expf(y[i] - max);
     sum = log_of(sum);
-    for (i = 0; i < n; ++i) y[i] = y[i] - most - sum;
+    for (i = 0; i < n; ++i) y[i] = y[i] - max - sum;
   }
 }
 )"},
@@ -402,32 +414,34 @@ static void gather(const float* x, float* y, int count, const float* w,
     {"attend", "softmax", R"(
 /* The scores of query t that do not count; all do if none does. */
 static void hide(const float* m, const int* g, int t, float* s) {
+  const int values = g[2], causal = g[5], row_step = g[6], step = g[7];
   int i, any = 0;
-  for (i = 0; i < g[2]; ++i) {
-    if (m[t * g[6] + i * g[7]] == 0 || (g[5] && i > t)) s[i] = -1e9f;
+  for (i = 0; i < values; ++i) {
+    if (m[t * row_step + i * step] == 0 || (causal && i > t)) s[i] = -1e9f;
     else any = 1;
   }
-  for (i = 0; !any && i < g[2]; ++i) s[i] = 0;
+  for (i = 0; !any && i < values; ++i) s[i] = 0;
 }
 
-/* g: heads, queries, values, numbers of a key and of a value in a head, 1 if no
-   value behind a query counts, steps of the mask m; s: a float for each
-   value. */
+/* Causal: no value behind a query counts. s: a float for each value. The end of
+   g: the steps of the mask m. */
 static void attend(const float* q, const float* k, const float* v,
                    const float* m, float* y, const int* g, float factor,
                    float* s) {
-  const int key = g[0] * g[3], value = g[0] * g[4];
+  const int heads = g[0], queries = g[1], values = g[2], causal = g[5];
+  const int key_size = g[3], value_size = g[4];
+  const int key = heads * key_size, value = heads * value_size;
   int h, t, i, j;
-  for (t = 0; t < g[1]; ++t) {
-    const int n = g[5] && !m && t + 1 < g[2] ? t + 1 : g[2];
-    for (h = 0; h < g[0]; ++h) {
-      const float *const u = q + t * key + h * g[3], *a = k + h * g[3];
-      float* const z = y + t * value + h * g[4];
+  for (t = 0; t < queries; ++t) {
+    const int n = causal && !m && t + 1 < values ? t + 1 : values;
+    for (h = 0; h < heads; ++h) {
+      const float *const u = q + t * key + h * key_size, *a = k + h * key_size;
+      float* const z = y + t * value + h * value_size;
       for (i = 0; i < n; ++i, a += key) {
         float sum = 0, part = 0;
-        for (j = 0; j < g[3]; ++j) {
+        for (j = 0; j < key_size; ++j) {
           part += u[j] * a[j];
-          if (j % 128 < 127 && j < g[3] - 1) continue;
+          if (j % 128 < 127 && j < key_size - 1) continue;
           sum += part;
           part = 0;
         }
@@ -435,10 +449,10 @@ static void attend(const float* q, const float* k, const float* v,
       }
       if (m) hide(m, g, t, s);
       softmax(s, 1, n);
-      for (j = 0; j < g[4]; ++j) {
+      for (j = 0; j < value_size; ++j) {
         float sum = 0, part = 0;
         for (i = 0; i < n; ++i) {
-          part += s[i] * v[i * value + h * g[4] + j];
+          part += s[i] * v[i * value + h * value_size + j];
           if (i % 128 < 127 && i < n - 1) continue;
           sum += part;
           part = 0;
@@ -515,75 +529,81 @@ static void fourier(float* x, float* p, float* q, int n, const float* c,
 }
 )"},
     {"spectrogram", "", R"(
-/* g: frames, their stride, samples, padding, window and its begin, length of
-   the transform, mel bins, coefficients, whether frames are last, logarithms,
-   a limited range. f: exponent, least, offset, factor, reference, range.
-   m: the first frequency and the number of each mel bin. */
+/* n: the length of the transform. m: the first frequency and the number of each
+   mel bin. coefficients: of an MFCC. */
 static void spectrogram(const float* x, float* y, const int* g, const float* f,
                         const float* window, const float* c, const int* m,
                         const float* w, const float* d, float* z) {
-  const int n = g[6], bins = n / 2 + 1, mels = g[7];
+  const int frames = g[0], stride = g[1], samples = g[2], padding = g[3];
+  const int window_size = g[4], begin = g[5], n = g[6], mels = g[7];
+  const int coefficients = g[8], frames_last = g[9], has_log = g[10];
+  const int has_range = g[11], bins = n / 2 + 1;
+  const float exponent = f[0], least = f[1], offset = f[2], factor = f[3];
+  const float reference = f[4], range = f[5];
   float *const p = z + n, *const v = p + bins;
-  const int width = g[8] > 0 ? g[8] : mels;
+  const int width = coefficients > 0 ? coefficients : mels;
   int t, i, k;
-  for (t = 0; t < g[0]; ++t) {
+  for (t = 0; t < frames; ++t) {
     const float* u = w;
     for (i = 0; i < n; ++i) z[i] = 0;
-    for (i = 0; i < g[4]; ++i) {
-      int at = t * g[1] + g[5] + i - g[3];
+    for (i = 0; i < window_size; ++i) {
+      int at = t * stride + begin + i - padding;
       if (at < 0) at = -at;
-      if (at >= g[2]) at = 2 * (g[2] - 1) - at;
-      z[g[5] + i] = window[i] * x[at];
+      if (at >= samples) at = 2 * (samples - 1) - at;
+      z[begin + i] = window[i] * x[at];
     }
-    fourier(z, p, 0, n, c, g[5], g[4]);
-    for (k = 0; k < bins && f[0] != 2; ++k) {
-      p[k] = f[0] == 1 ? sqrtf(p[k]) : p[k] > 0 ? powf(p[k], f[0] / 2) : 0;
+    fourier(z, p, 0, n, c, begin, window_size);
+    for (k = 0; k < bins && exponent != 2; ++k) {
+      p[k] = exponent == 1 ? sqrtf(p[k])
+             : p[k] > 0    ? powf(p[k], exponent / 2)
+                           : 0;
     }
     for (k = 0; k < mels; ++k) {
       float sum = 0;
       for (i = 0; i < m[2 * k + 1]; ++i) sum += *u++ * p[m[2 * k] + i];
-      if (g[10]) {
-        sum = logf((sum < f[1] ? f[1] : sum) + f[2]) * f[3] - f[4];
+      if (has_log) {
+        sum = logf((sum < least ? least : sum) + offset) * factor - reference;
       }
       v[k] = sum;
     }
     for (k = 0; k < width; ++k) {
       float sum = v[k];
-      if (g[8] > 0) {
+      if (coefficients > 0) {
         for (sum = 0, i = 0; i < mels; ++i) sum += d[k * mels + i] * v[i];
       }
-      y[g[9] ? k * g[0] + t : t * width + k] = sum;
+      y[frames_last ? k * frames + t : t * width + k] = sum;
     }
   }
-  if (g[11]) {
-    float most = y[0];
-    for (i = 1; i < g[0] * width; ++i) most = y[i] > most ? y[i] : most;
-    for (i = 0; i < g[0] * width; ++i) {
-      y[i] = y[i] < most - f[5] ? most - f[5] : y[i];
+  if (has_range) {
+    float max = y[0];
+    for (i = 1; i < frames * width; ++i) max = y[i] > max ? y[i] : max;
+    for (i = 0; i < frames * width; ++i) {
+      y[i] = y[i] < max - range ? max - range : y[i];
     }
   }
 }
 )"},
     {"stft_spectrogram", "", R"(
-/* The transform of each frame and channel. g: frames, their stride, samples,
-   padding, window, length of the transform, channels, mode, whether channels
-   are last. */
+/* The transform of each frame and channel. n: its length. */
 static void stft_spectrogram(const float* x, float* y, const int* g,
                              const float* window, const float* c, float* z) {
-  const int n = g[5], bins = n / 2 + 1, channels = g[6], mode = g[7];
-  const int width = mode == 6 ? 2 * bins : bins, step = g[8] ? channels : 1;
+  const int frames = g[0], stride = g[1], samples = g[2], padding = g[3];
+  const int window_size = g[4], n = g[5], channels = g[6], mode = g[7];
+  const int channels_last = g[8], bins = n / 2 + 1;
+  const int width = mode == 6 ? 2 * bins : bins;
+  const int step = channels_last ? channels : 1;
   float *const p = z + n, *const q = p + bins;
   int t, h, i, k;
-  for (t = 0; t < g[0]; ++t) {
+  for (t = 0; t < frames; ++t) {
     for (h = 0; h < channels; ++h) {
-      float* const to = g[8] ? y + t * width * channels + h
-                             : y + (t * channels + h) * width;
+      float* const to = y + (channels_last ? t * width * channels + h
+                                           : (t * channels + h) * width);
       for (i = 0; i < n; ++i) z[i] = 0;
-      for (i = 0; i < g[4]; ++i) {
-        const int at = t * g[1] + i - g[3];
-        if (at >= 0 && at < g[2]) z[i] = window[i] * x[at * channels + h];
+      for (i = 0; i < window_size; ++i) {
+        const int at = t * stride + i - padding;
+        if (at >= 0 && at < samples) z[i] = window[i] * x[at * channels + h];
       }
-      fourier(z, p, q, n, c, 0, g[4]);
+      fourier(z, p, q, n, c, 0, window_size);
       for (k = 0; k < bins; ++k) {
         float v = p[k] * p[k] + q[k] * q[k];
         if (mode == 2 && k > 0 && k < bins - 1) v *= 2;
@@ -647,31 +667,36 @@ static void add_state(const cell* c, const float* h, int first, float* z,
   add_product(h, c->units, c->r + first, c->gates * c->units, z, n);
 }
 
-/* g: steps, features, floats of the state and behind it, 1 from the last step
-   on, 1 for an output of all steps, 1 if that begins with the last step, last
-   states behind it, 1 for zeros at masked steps. h0 and c0: the initial states;
-   0: zeros. m: the mask; 0: all steps count. */
+/* backwards: from the last step on. reversed: an output of all steps begins
+   with the last step. last_states: behind the output. zero_masked: zeros at masked
+   steps. h0 and c0: the initial states; 0: zeros. m: the mask; 0: all steps
+   count. */
 static void recur(const float* x, float* y, const cell* c, step next,
                   const int* g, const float* h0, const float* c0,
                   const float* m, float* z) {
+  const int steps = g[0], features = g[1], state_floats = g[2];
+  const int backwards = g[3], all_steps = g[4], reversed = g[5];
+  const int last_states = g[6], zero_masked = g[7];
   const int n = c->gates * c->units;
   float *const h = z + n, *to = y;
   int i, t, has_output = 0;
-  for (i = 0; i < g[2]; ++i) h[i] = 0;
+  for (i = 0; i < state_floats; ++i) h[i] = 0;
   for (i = 0; h0 && i < c->units; ++i) h[i] = h0[i];
   for (i = 0; c0 && i < c->units; ++i) h[c->units + i] = c0[i];
-  for (t = 0; t < g[0]; ++t) {
-    const int row = g[3] ? g[0] - 1 - t : t, counts = !m || m[row] != 0;
+  for (t = 0; t < steps; ++t) {
+    const int row = backwards ? steps - 1 - t : t, counts = !m || m[row] != 0;
     for (i = 0; counts && i < n; ++i) z[i] = c->b ? c->b[i] : 0;
-    if (counts) add_product(x + row * g[1], g[1], c->w, n, z, n);
+    if (counts) add_product(x + row * features, features, c->w, n, z, n);
     if (counts) next(c, z, h);
-    has_output = counts || (has_output && !g[7]);
-    if (!g[4] && t < g[0] - 1) continue;
-    if (g[4]) to = y + (g[3] == g[5] ? t : g[0] - 1 - t) * c->units;
+    has_output = counts || (has_output && !zero_masked);
+    if (!all_steps && t < steps - 1) continue;
+    if (all_steps) {
+      to = y + (backwards == reversed ? t : steps - 1 - t) * c->units;
+    }
     for (i = 0; i < c->units; ++i) to[i] = has_output ? h[i] : 0;
   }
-  to = y + (g[4] ? g[0] : 1) * c->units;
-  for (i = 0; i < g[6] * c->units; ++i) to[i] = h[i];
+  to = y + (all_steps ? steps : 1) * c->units;
+  for (i = 0; i < last_states * c->units; ++i) to[i] = h[i];
 }
 )"},
 };
@@ -763,6 +788,7 @@ std::string CHelperTexts(const CHelpers& helpers, const CHelperTable& others) {
   CHelpers needed = helpers;
   PrependTexts({kHelpers, std::size(kHelpers)}, others, &needed, &text);
   PrependTexts(others, {}, &needed, &text);
+  if (needed.Has("geometry")) text.insert(0, int8::GeometryText());
   for (const Cell cell :
        {Cell::kSimple, Cell::kLstm, Cell::kGruAfter, Cell::kGruBefore}) {
     if (!needed.Has(int8::StepName(cell))) continue;

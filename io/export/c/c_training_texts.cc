@@ -1,7 +1,7 @@
 // The functions of a C file that trains. Each computes the bits of the trainer:
 // see docs/one_result.md for the order of sums, and core/compute/functions.h,
 // core/objective and core/layers for the formulas. A function here replaces the
-// function of the same name in c_helpers.cc. The head of c_helpers.cc lists the
+// function of the same name in c_helpers.cc. int8::GeometryText names the
 // numbers of a geometry g.
 //
 // To train another kind of layer, add its gradient here and a row to
@@ -155,45 +155,48 @@ static float lane_sum(const float* u, const float* v, int n) {
     {"softmax", "exp_of lane_sum", R"(
 static void softmax(float* y, int rows, int n) {
   for (; rows > 0; --rows, y += n) {
-    float most = y[0], sum;
+    float max = y[0], sum;
     int i;
-    for (i = 1; i < n; ++i) most = most < y[i] ? y[i] : most;
-    for (i = 0; i < n; ++i) y[i] = exp_of(y[i] - most);
+    for (i = 1; i < n; ++i) max = max < y[i] ? y[i] : max;
+    for (i = 0; i < n; ++i) y[i] = exp_of(y[i] - max);
     sum = lane_sum(y, 0, n);
     for (i = 0; i < n; ++i) y[i] /= sum;
   }
 }
 )"},
     {"softmax_gradient", "lane_sum", R"(
-static void softmax_gradient(const float* y, float* d, int rows, int n) {
-  for (; rows > 0; --rows, y += n, d += n) {
-    const float sum = lane_sum(d, y, n);
+static void softmax_gradient(const float* y, float* dy, int rows, int n) {
+  for (; rows > 0; --rows, y += n, dy += n) {
+    const float sum = lane_sum(dy, y, n);
     int i;
-    for (i = 0; i < n; ++i) d[i] = y[i] * (d[i] - sum);
+    for (i = 0; i < n; ++i) dy[i] = y[i] * (dy[i] - sum);
   }
 }
 )"},
-    {"pool_gradient", "", R"(
+    {"pool_gradient", "geometry", R"(
 /* The gradient of a maximum goes to the first pixel that has it. */
-static void pool_gradient(const float* x, const float* y, const float* d,
+static void pool_gradient(const float* x, const float* y, const float* dy,
                           float* dx, const int* g) {
-  const int c = g[2];
-  int i, j, k, p, q;
-  for (i = 0; i < g[0] * g[1] * c; ++i) dx[i] = 0;
-  for (p = 0; p < g[3]; ++p) {
-    for (q = 0; q < g[4]; ++q, y += c, d += c) {
-      const int top = p * g[8] - g[12], left = q * g[9] - g[13];
+  const int channels = g[X_CHANNELS];
+  int i, j, k, y_row, y_column;
+  for (i = 0; i < g[X_HEIGHT] * g[X_WIDTH] * channels; ++i) dx[i] = 0;
+  for (y_row = 0; y_row < g[Y_HEIGHT]; ++y_row) {
+    for (y_column = 0; y_column < g[Y_WIDTH];
+         ++y_column, y += channels, dy += channels) {
+      const int top = y_row * g[STRIDE_DOWN] - g[PAD_TOP];
+      const int left = y_column * g[STRIDE_RIGHT] - g[PAD_LEFT];
       const int row = top < 0 ? 0 : top, column = left < 0 ? 0 : left;
-      const int bottom = top + g[6] < g[0] ? top + g[6] : g[0];
-      const int right = left + g[7] < g[1] ? left + g[7] : g[1];
+      const int below = top + g[WINDOW_HEIGHT], after = left + g[WINDOW_WIDTH];
+      const int bottom = below < g[X_HEIGHT] ? below : g[X_HEIGHT];
+      const int right = after < g[X_WIDTH] ? after : g[X_WIDTH];
       const float share = 1.0f / (float)((bottom - row) * (right - column));
-      for (k = 0; k < c; ++k) {
+      for (k = 0; k < channels; ++k) {
         int found = 0;
         for (i = row; i < bottom; ++i) {
           for (j = column; j < right; ++j) {
-            const int at = (i * g[1] + j) * c + k;
-            if (!g[14]) dx[at] += d[k] * share;
-            else if (!found && x[at] == y[k]) found = 1, dx[at] += d[k];
+            const int pixel = (i * g[X_WIDTH] + j) * channels + k;
+            if (!g[IS_MAX]) dx[pixel] += dy[k] * share;
+            else if (!found && x[pixel] == y[k]) found = 1, dx[pixel] += dy[k];
           }
         }
       }
@@ -202,21 +205,22 @@ static void pool_gradient(const float* x, const float* y, const float* d,
 }
 )"},
     {"row_gradient", "fused", R"(
-/* w(k, j) = the sum of x(k) d(j) over the rows of a step, of which `at` came
-   before; without x, of d(j). A sum is one of `block` rows at a time; `sums` has
-   earlier blocks. */
-static void row_gradient(const float* x, const float* d, float* w, float* sums,
-                         int at, int rows, int n, int m, int block) {
-  for (; rows > 0; --rows, ++at, x = x ? x + n : x, d += m) {
+/* dw(k, j) = the sum of x(k) dy(j) over the rows of a step, of which `at` came
+   before; without x, of dy(j). A sum is one of `block` rows at a time; `sums`
+   has earlier blocks. */
+static void row_gradient(const float* x, const float* dy, float* dw,
+                         float* sums, int at, int rows, int n, int m,
+                         int block) {
+  for (; rows > 0; --rows, ++at, x = x ? x + n : x, dy += m) {
     int j, k;
     for (k = 0; k < n; ++k) {
       for (j = 0; j < m; ++j) {
-        float *const part = w + k * m + j, *const sum = sums + k * m + j;
+        float *const part = dw + k * m + j, *const sum = sums + k * m + j;
         if (at % block == 0) {
           if (at > 0) *sum = at == block ? *part : *sum + *part;
           *part = 0;
         }
-        *part = fused(x ? x[k] : 1, d[j], *part);
+        *part = fused(x ? x[k] : 1, dy[j], *part);
       }
     }
   }
@@ -224,69 +228,87 @@ static void row_gradient(const float* x, const float* d, float* w, float* sums,
 )"},
     {"end_sums", "", R"(
 /* Adds the last block of a step of so many rows. */
-static void end_sums(float* w, const float* sums, int n, int rows, int block) {
+static void end_sums(float* dw, const float* sums, int n, int rows, int block) {
   int i;
-  for (i = 0; rows > block && i < n; ++i) w[i] += sums[i];
+  for (i = 0; rows > block && i < n; ++i) dw[i] += sums[i];
 }
 )"},
-    {"conv_gradient", "fused", R"(
+    {"conv_gradient", "fused geometry", R"(
 /* The gradient of conv() by its kernel and bias, of 128 positions at a time. It
    is added to that of the examples before, if there are any. */
-static void conv_gradient(const float* x, const float* d, float* w, float* b,
+static void conv_gradient(const float* x, const float* dy, float* dw, float* db,
                           int before, const int* g) {
-  const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
-  const int positions = g[3] * g[4], taps = g[6] * g[7] * cg;
-  int k, l, p;
+  const int channels = g[X_CHANNELS], group_channels = channels / g[GROUPS];
+  const int filters = g[Y_CHANNELS], group_filters = filters / g[GROUPS];
+  const int positions = g[Y_HEIGHT] * g[Y_WIDTH];
+  const int taps = g[WINDOW_HEIGHT] * g[WINDOW_WIDTH] * group_channels;
+  int k, l, position;
   for (k = 0; k < taps; ++k) {
-    const int i = k / cg / g[7], j = k / cg % g[7];
-    for (l = 0; l < f; ++l, ++w) {
-      const float* const u = x + l / fg * cg + k % cg;
+    const int i = k / group_channels / g[WINDOW_WIDTH],
+              j = k / group_channels % g[WINDOW_WIDTH];
+    for (l = 0; l < filters; ++l, ++dw) {
+      const float* const pixel =
+          x + l / group_filters * group_channels + k % group_channels;
       float part = 0;
-      for (p = 0; p < positions; ++p) {
-        const int row = p / g[4] * g[8] + i * g[10] - g[12];
-        const int column = p % g[4] * g[9] + j * g[11] - g[13];
-        if (row >= 0 && row < g[0] && column >= 0 && column < g[1]) {
-          part = fused(u[(row * g[1] + column) * c], d[p * f + l], part);
+      for (position = 0; position < positions; ++position) {
+        const int x_row = position / g[Y_WIDTH] * g[STRIDE_DOWN] +
+                          i * g[DILATION_DOWN] - g[PAD_TOP];
+        const int x_column = position % g[Y_WIDTH] * g[STRIDE_RIGHT] +
+                             j * g[DILATION_RIGHT] - g[PAD_LEFT];
+        if (x_row >= 0 && x_row < g[X_HEIGHT] && x_column >= 0 &&
+            x_column < g[X_WIDTH]) {
+          part = fused(pixel[(x_row * g[X_WIDTH] + x_column) * channels],
+                       dy[position * filters + l], part);
         }
-        if (p % 128 < 127 && p < positions - 1) continue;
-        *w = before || p > 127 ? *w + part : part;
+        if (position % 128 < 127 && position < positions - 1) continue;
+        *dw = before || position > 127 ? *dw + part : part;
         part = 0;
       }
     }
   }
-  for (l = 0; b && l < f; ++l) {
+  for (l = 0; db && l < filters; ++l) {
     float sum = 0;
-    for (p = 0; p < positions; ++p) sum += d[p * f + l];
-    b[l] = (before ? b[l] : 0) + sum;
+    for (position = 0; position < positions; ++position) {
+      sum += dy[position * filters + l];
+    }
+    db[l] = (before ? db[l] : 0) + sum;
   }
 }
 )"},
-    {"depthwise_gradient", "fused", R"(
+    {"depthwise_gradient", "fused geometry", R"(
 /* The same of a conv() with a filter for each group. Examples are summed in 16
    blocks of a step at most; `sums` has the present block's. */
-static void depthwise_gradient(const float* x, const float* d, float* w,
-                               float* b, float* sums, int before, int count,
+static void depthwise_gradient(const float* x, const float* dy, float* dw,
+                               float* db, float* sums, int before, int count,
                                const int* g) {
-  const int c = g[2], f = g[5], fg = f / c, taps = g[6] * g[7];
-  const int positions = g[3] * g[4], size = (count + 15) / 16;
+  const int channels = g[X_CHANNELS], filters = g[Y_CHANNELS];
+  const int group_filters = filters / channels;
+  const int taps = g[WINDOW_HEIGHT] * g[WINDOW_WIDTH];
+  const int positions = g[Y_HEIGHT] * g[Y_WIDTH], size = (count + 15) / 16;
   const int begins = before % size == 0;
   const int ends = (before + 1) % size == 0 || before + 1 == count;
-  int k, l, p;
-  for (k = 0; k < (b ? taps + 1 : taps); ++k) {
-    const int i = k / g[7], j = k % g[7];
-    for (l = 0; l < f; ++l, ++sums) {
-      float* const to = k < taps ? w++ : b++;
+  int k, l, position;
+  for (k = 0; k < (db ? taps + 1 : taps); ++k) {
+    const int i = k / g[WINDOW_WIDTH], j = k % g[WINDOW_WIDTH];
+    for (l = 0; l < filters; ++l, ++sums) {
+      float* const to = k < taps ? dw++ : db++;
       float sum = begins ? 0 : *sums, part = 0;
-      for (p = 0; p < positions; ++p) {
-        const int row = p / g[4] * g[8] + i * g[10] - g[12];
-        const int column = p % g[4] * g[9] + j * g[11] - g[13];
+      for (position = 0; position < positions; ++position) {
+        const int x_row = position / g[Y_WIDTH] * g[STRIDE_DOWN] +
+                          i * g[DILATION_DOWN] - g[PAD_TOP];
+        const int x_column = position % g[Y_WIDTH] * g[STRIDE_RIGHT] +
+                             j * g[DILATION_RIGHT] - g[PAD_LEFT];
         if (k == taps) {
-          sum += d[p * f + l];
-        } else if (row >= 0 && row < g[0] && column >= 0 && column < g[1]) {
-          part = fused(x[(row * g[1] + column) * c + l / fg], d[p * f + l],
-                       part);
+          sum += dy[position * filters + l];
+        } else if (x_row >= 0 && x_row < g[X_HEIGHT] && x_column >= 0 &&
+                   x_column < g[X_WIDTH]) {
+          part = fused(
+              x[(x_row * g[X_WIDTH] + x_column) * channels + l / group_filters],
+              dy[position * filters + l], part);
         }
-        if (k == taps || (p % 128 < 127 && p < positions - 1)) continue;
+        if (k == taps || (position % 128 < 127 && position < positions - 1)) {
+          continue;
+        }
         sum += part;
         part = 0;
       }
@@ -296,31 +318,37 @@ static void depthwise_gradient(const float* x, const float* d, float* w,
   }
 }
 )"},
-    {"conv_input_gradient", "fused", R"(
-/* The gradient of conv() by x: the sum over the taps that read a pixel, from the
-   last to the first, in blocks of 128. */
-static void conv_input_gradient(const float* d, float* dx, const float* w,
+    {"conv_input_gradient", "fused geometry", R"(
+/* The gradient of conv() by x: the sum over the taps that read a pixel, from
+   the last to the first, in blocks of 128. */
+static void conv_input_gradient(const float* dy, float* dx, const float* w,
                                 const int* g) {
-  const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
-  int i, j, k, l, p, q;
-  for (p = 0; p < g[0]; ++p) {
-    for (q = 0; q < g[1]; ++q) {
-      for (k = 0; k < c; ++k) {
-        const int first = k / cg * fg;
+  const int channels = g[X_CHANNELS], group_channels = channels / g[GROUPS];
+  const int filters = g[Y_CHANNELS], group_filters = filters / g[GROUPS];
+  int i, j, k, l, x_row, x_column;
+  for (x_row = 0; x_row < g[X_HEIGHT]; ++x_row) {
+    for (x_column = 0; x_column < g[X_WIDTH]; ++x_column) {
+      for (k = 0; k < channels; ++k) {
+        const int first = k / group_channels * group_filters;
         float sum = 0, part = 0;
         int terms = 0;
-        for (i = g[6] - 1; i >= 0; --i) {
-          const int down = p + g[12] - i * g[10], row = down / g[8];
-          if (down % g[8] != 0) continue;
-          for (j = g[7] - 1; j >= 0; --j) {
-            const int right = q + g[13] - j * g[11], column = right / g[9];
-            const int in = down >= 0 && row < g[3] && right >= 0 &&
-                           column < g[4];
-            if (right % g[9] != 0) continue;
-            for (l = first; l < first + fg; ++l) {
+        for (i = g[WINDOW_HEIGHT] - 1; i >= 0; --i) {
+          const int down = x_row + g[PAD_TOP] - i * g[DILATION_DOWN];
+          const int y_row = down / g[STRIDE_DOWN];
+          if (down % g[STRIDE_DOWN] != 0) continue;
+          for (j = g[WINDOW_WIDTH] - 1; j >= 0; --j) {
+            const int right = x_column + g[PAD_LEFT] - j * g[DILATION_RIGHT];
+            const int y_column = right / g[STRIDE_RIGHT];
+            const int pixel = y_row * g[Y_WIDTH] + y_column;
+            const int tap = (i * g[WINDOW_WIDTH] + j) * group_channels +
+                            k % group_channels;
+            const int in = down >= 0 && y_row < g[Y_HEIGHT] && right >= 0 &&
+                           y_column < g[Y_WIDTH];
+            if (right % g[STRIDE_RIGHT] != 0) continue;
+            for (l = first; l < first + group_filters; ++l) {
               if (in) {
-                part = fused(d[(row * g[4] + column) * f + l],
-                             w[((i * g[7] + j) * cg + k % cg) * f + l], part);
+                part = fused(dy[pixel * filters + l], w[tap * filters + l],
+                             part);
               }
               if (++terms % 128 != 0) continue;
               sum = terms == 128 ? part : sum + part;
@@ -336,10 +364,10 @@ static void conv_input_gradient(const float* d, float* dx, const float* w,
 }
 )"},
     {"scale_gradient", "", R"(
-static void scale_gradient(float* d, int rows, int n, const float* scale) {
+static void scale_gradient(float* dy, int rows, int n, const float* scale) {
   int j;
-  for (; rows > 0; --rows, d += n) {
-    for (j = 0; j < n; ++j) d[j] = scale[j] * d[j];
+  for (; rows > 0; --rows, dy += n) {
+    for (j = 0; j < n; ++j) dy[j] = scale[j] * dy[j];
   }
 }
 )"},
@@ -442,7 +470,7 @@ static uint32_t get(const unsigned char* from) {
          (uint32_t)from[3] << 24;
 }
 )"},
-    // --- losses of one row; they write the gradient times `scale` to d -------
+    // --- losses of one row; z: logits, y: probabilities, t: targets ---------
     {"clip", "", R"(
 static double clip(double p) {
   const double low = 1e-7f, high = 1 - 1e-7f;
@@ -454,8 +482,8 @@ static int clipped(double p) { return !(p >= 1e-7f && p <= 1 - 1e-7f); }
 static double log1p_double(double x) { return (double)log1p_of((float)x); }
 )"},
     {"softmax_rest", "exp_of log1p_double", R"(
-/* d[j] = e^(z[j] - z[top]); returns their sum without that of the top. */
-static double softmax_rest(const float* z, float* d, int n, int* top) {
+/* gradient[j] = e^(z[j] - z[top]). Returns the sum for all j but top. */
+static double softmax_rest(const float* z, float* gradient, int n, int* top) {
   double rest = 0;
   int begin, j, k, t = 0;
   for (j = 1; j < n; ++j) t = z[t] < z[j] ? j : t;
@@ -467,7 +495,7 @@ static double softmax_rest(const float* z, float* d, int n, int* top) {
       const float rounded = (float)below;
       double e = (double)exp_of(rounded) * (1 + (below - (double)rounded));
       if (below < -110) e = 0;
-      d[begin + j] = (float)e;
+      gradient[begin + j] = (float)e;
       if (begin + j == t) e = 0;
       if (j < whole) lanes[j % 16] += e;
       else sum += e;
@@ -477,45 +505,46 @@ static double softmax_rest(const float* z, float* d, int n, int* top) {
     }
     rest += whole ? lanes[0] + sum : sum;
   }
-  d[t] = 1;
+  gradient[t] = 1;
   *top = t;
   return z[t] - z[t] == 0 ? rest : (double)(z[t] - z[t]);
 }
 )"},
     {"sparse_from_logits", "softmax_rest", R"(
-static double loss_of_row(const float* z, int label, float* d, int n,
+static double loss_of_row(const float* z, int label, float* gradient, int n,
                           double scale) {
   int j, top;
-  const double rest = softmax_rest(z, d, n, &top), sum = 1 + rest;
+  const double rest = softmax_rest(z, gradient, n, &top), sum = 1 + rest;
   for (j = 0; j < n; ++j) {
-    const double e = (double)d[j], others = j == top ? rest : 1 + (rest - e);
-    d[j] = (float)(scale * ((j == label ? -others : e) / sum));
+    const double e = (double)gradient[j];
+    const double others = j == top ? rest : 1 + (rest - e);
+    gradient[j] = (float)(scale * ((j == label ? -others : e) / sum));
   }
   return (double)z[top] - (double)z[label] + log1p_double(rest);
 }
 )"},
     {"sparse_from_probabilities", "clip log1p_double", R"(
-static double loss_of_row(const float* p, int label, float* d, int n,
+static double loss_of_row(const float* y, int label, float* gradient, int n,
                           double scale) {
-  const double chosen = clip((double)p[label]);
+  const double chosen = clip((double)y[label]);
   double others = 0, sum;
   int j;
   for (j = 0; j < n; ++j) {
-    if (j != label) others += clip((double)p[j]);
+    if (j != label) others += clip((double)y[j]);
   }
   sum = others + chosen;
   for (j = 0; j < n; ++j) {
-    const double g = (j == label ? -others / chosen : 1) / sum;
-    d[j] = (float)(scale * (clipped((double)p[j]) ? 0 : g));
+    const double slope = (j == label ? -others / chosen : 1) / sum;
+    gradient[j] = (float)(scale * (clipped((double)y[j]) ? 0 : slope));
   }
   return log1p_double(others / chosen);
 }
 )"},
     {"categorical_from_logits", "softmax_rest", R"(
-static double loss_of_row(const float* z, const float* t, float* d, int n,
-                          double scale) {
+static double loss_of_row(const float* z, const float* t, float* gradient,
+                          int n, double scale) {
   int j, top;
-  const double rest = softmax_rest(z, d, n, &top), sum = 1 + rest;
+  const double rest = softmax_rest(z, gradient, n, &top), sum = 1 + rest;
   double loss = 0, weight = 0;
   for (j = 0; j < n; ++j) {
     const double each = (double)z[top] - (double)z[j] + log1p_double(rest);
@@ -523,70 +552,77 @@ static double loss_of_row(const float* z, const float* t, float* d, int n,
     weight += (double)t[j];
   }
   for (j = 0; j < n; ++j) {
-    const double e = (double)d[j], others = j == top ? rest : 1 + (rest - e);
+    const double e = (double)gradient[j];
+    const double others = j == top ? rest : 1 + (rest - e);
     const double target = (double)t[j];
-    d[j] = (float)(scale * ((e * (weight - target) - target * others) / sum));
+    gradient[j] =
+        (float)(scale * ((e * (weight - target) - target * others) / sum));
   }
   return loss;
 }
 )"},
     {"categorical_from_probabilities", "clip log1p_double", R"(
-static double loss_of_row(const float* p, const float* t, float* d, int n,
-                          double scale) {
+static double loss_of_row(const float* y, const float* t, float* gradient,
+                          int n, double scale) {
   double sum = 0, loss = 0, dot = 0;
   int j;
-  for (j = 0; j < n; ++j) sum += (double)p[j];
+  for (j = 0; j < n; ++j) sum += (double)y[j];
   for (j = 0; j < n; ++j) {
-    const double q = (double)p[j] / sum, c = clip(q);
-    loss += (double)t[j] * log1p_double((1 - c) / c);
-    if (!clipped(q)) dot -= (double)t[j];
+    const double p = (double)y[j] / sum, inside = clip(p);
+    loss += (double)t[j] * log1p_double((1 - inside) / inside);
+    if (!clipped(p)) dot -= (double)t[j];
   }
   for (j = 0; j < n; ++j) {
-    const double q = (double)p[j] / sum;
-    d[j] = (float)(scale * (((clipped(q) ? 0 : -(double)t[j] / q) - dot) / sum));
+    const double p = (double)y[j] / sum;
+    const double slope = (clipped(p) ? 0 : -(double)t[j] / p) - dot;
+    gradient[j] = (float)(scale * (slope / sum));
   }
   return loss;
 }
 )"},
     {"binary_from_logits", "exp_of log1p_of", R"(
-static double loss_of_row(const float* p, const float* t, float* d, int n,
-                          double scale) {
+static double loss_of_row(const float* z, const float* t, float* gradient,
+                          int n, double scale) {
   double sum = 0;
   int j;
   for (j = 0; j < n; ++j) {
-    const float x = p[j], small = exp_of(x < 0 ? x : -x);
-    const double u = (double)t[j], e = (double)small;
-    const double g = (x >= 0 ? (1 - u) - u * e : e * (1 - u) - u) / (1 + e);
-    sum += (x >= 0 ? (double)x * (1 - u) : -(double)x * u) +
+    const float x = z[j], small = exp_of(x < 0 ? x : -x);
+    const double target = (double)t[j], e = (double)small;
+    const double slope =
+        (x >= 0 ? (1 - target) - target * e : e * (1 - target) - target) /
+        (1 + e);
+    sum += (x >= 0 ? (double)x * (1 - target) : -(double)x * target) +
            (double)log1p_of(small);
-    d[j] = (float)(scale * (g / n));
+    gradient[j] = (float)(scale * (slope / n));
   }
   return sum / n;
 }
 )"},
     {"binary_from_probabilities", "clip log1p_double", R"(
-static double loss_of_row(const float* p, const float* t, float* d, int n,
-                          double scale) {
+static double loss_of_row(const float* y, const float* t, float* gradient,
+                          int n, double scale) {
   double sum = 0;
   int j;
   for (j = 0; j < n; ++j) {
-    const double u = (double)t[j], q = clip((double)p[j]);
-    const double g = clipped((double)p[j]) ? 0 : (q - u) / (q * (1 - q));
-    sum += u * log1p_double((1 - q) / q) + (1 - u) * -log1p_double(-q);
-    d[j] = (float)(scale * (g / n));
+    const double target = (double)t[j], p = clip((double)y[j]);
+    const double slope =
+        clipped((double)y[j]) ? 0 : (p - target) / (p * (1 - p));
+    sum += target * log1p_double((1 - p) / p) +
+           (1 - target) * -log1p_double(-p);
+    gradient[j] = (float)(scale * (slope / n));
   }
   return sum / n;
 }
 )"},
     {"squared_error", "", R"(
-static double loss_of_row(const float* p, const float* t, float* d, int n,
-                          double scale) {
+static double loss_of_row(const float* y, const float* t, float* gradient,
+                          int n, double scale) {
   double sum = 0;
   int j;
   for (j = 0; j < n; ++j) {
-    const double e = (double)p[j] - (double)t[j];
-    sum += e * e;
-    d[j] = (float)(scale * (2 * e / n));
+    const double error = (double)y[j] - (double)t[j];
+    sum += error * error;
+    gradient[j] = (float)(scale * (2 * error / n));
   }
   return sum / n;
 }

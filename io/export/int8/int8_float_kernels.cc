@@ -33,12 +33,12 @@ BOTH(
                              float scale, float factor, int zero) {
       int i;
       for (; rows > 0; --rows, x += n, y += n) {
-        int most = -128;
+        int max = -128;
         float sum = 0;
-        for (i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
-        for (i = 0; i < n; ++i) sum += expf(scale * (float)(x[i] - most));
+        for (i = 0; i < n; ++i) max = x[i] > max ? x[i] : max;
+        for (i = 0; i < n; ++i) sum += expf(scale * (float)(x[i] - max));
         for (i = 0; i < n; ++i) {
-          const float v = expf(scale * (float)(x[i] - most)) / sum;
+          const float v = expf(scale * (float)(x[i] - max)) / sum;
           quantize(&v, y + i, 1, factor, zero);
         }
       }
@@ -78,28 +78,33 @@ BOTH(
     kAttendText, static void attend(const int8_t* q, const int8_t* k,
                                     const int8_t* v, int8_t* y, const int* g,
                                     float scale, float factor, float* s) {
+      const int queries = g[0], values = g[1], key_size = g[2];
+      const int value_size = g[3], causal = g[4], q_zero = g[5];
+      const int k_zero = g[6], v_zero = g[7], y_zero = g[8];
       int t, i, j;
-      for (t = 0; t < g[0]; ++t, q += g[2]) {
-        const int n = g[4] && t + 1 < g[1] ? t + 1 : g[1];
+      for (t = 0; t < queries; ++t, q += key_size) {
+        const int n = causal && t + 1 < values ? t + 1 : values;
         const int8_t* a = k;
-        float most = 0, sum = 0;
-        for (i = 0; i < n; ++i, a += g[2]) {
+        float max = 0, sum = 0;
+        for (i = 0; i < n; ++i, a += key_size) {
           int32_t product = 0;
-          for (j = 0; j < g[2]; ++j) product += (q[j] - g[5]) * (a[j] - g[6]);
+          for (j = 0; j < key_size; ++j) {
+            product += (q[j] - q_zero) * (a[j] - k_zero);
+          }
           s[i] = (float)product * scale;
-          most = i == 0 || s[i] > most ? s[i] : most;
+          max = i == 0 || s[i] > max ? s[i] : max;
         }
         for (i = 0; i < n; ++i) {
-          s[i] = expf(s[i] - most);
+          s[i] = expf(s[i] - max);
           sum += s[i];
         }
-        for (j = 0; j < g[3]; ++j) {
+        for (j = 0; j < value_size; ++j) {
           float mean = 0;
           for (i = 0; i < n; ++i) {
-            mean += s[i] * (float)(v[i * g[3] + j] - g[7]);
+            mean += s[i] * (float)(v[i * value_size + j] - v_zero);
           }
           mean /= sum;
-          quantize(&mean, y++, 1, factor, g[8]);
+          quantize(&mean, y++, 1, factor, y_zero);
         }
       }
     })
@@ -135,39 +140,43 @@ BOTH(
                           int n) {
       const int u = c->units;
       const float levels = (float)c->levels;
-      float most = 0;
+      float max = 0;
       int i;
       for (i = 0; i < u; ++i) {
         const float v = h[i] < 0 ? -h[i] : h[i];
-        most = v > most ? v : most;
+        max = v > max ? v : max;
       }
-      if (!(most > 1e-30f)) return;
+      if (!(max > 1e-30f)) return;
       for (i = 0; i < u; ++i) {
-        const float v = h[i] * (levels / most);
+        const float v = h[i] * (levels / max);
         c->q[i] = (int16_t)(!(v < levels) ? levels
                             : v < 0       ? v - 0.5f
                                           : v + 0.5f);
       }
-      add_sums(c->q, u, c->r + first * u, c->r_factors + first, most / levels,
-               z, n);
+      add_sums(c->q, u, c->r + first * u, c->r_factors + first, max / levels, z,
+               n);
     }
 
     static void recur(const int8_t* x, int8_t* y, const cell* c, step next,
                       const int* g, float factor, float* z) {
-      const int n = c->gates * c->units;
+      const int steps = g[0], features = g[1], state_floats = g[2];
+      const int backwards = g[3], all_steps = g[4], reversed = g[5];
+      const int x_zero = g[6], y_zero = g[7], n = c->gates * c->units;
       float* const h = z + n;
       int8_t* to = y;
       int i, t;
-      for (i = 0; i < g[2]; ++i) h[i] = 0;
-      for (t = 0; t < g[0]; ++t) {
-        const int8_t* const u = x + (g[3] ? g[0] - 1 - t : t) * g[1];
+      for (i = 0; i < state_floats; ++i) h[i] = 0;
+      for (t = 0; t < steps; ++t) {
+        const int8_t* const u = x + (backwards ? steps - 1 - t : t) * features;
         for (i = 0; i < n; ++i) z[i] = c->b ? c->b[i] : 0;
-        for (i = 0; i < g[1]; ++i) c->q[i] = (int16_t)(u[i] - g[6]);
-        add_sums(c->q, g[1], c->w, c->w_factors, 1, z, n);
+        for (i = 0; i < features; ++i) c->q[i] = (int16_t)(u[i] - x_zero);
+        add_sums(c->q, features, c->w, c->w_factors, 1, z, n);
         next(c, z, h);
-        if (!g[4] && t < g[0] - 1) continue;
-        if (g[4]) to = y + (g[3] == g[5] ? t : g[0] - 1 - t) * c->units;
-        quantize(h, to, c->units, factor, g[7]);
+        if (!all_steps && t < steps - 1) continue;
+        if (all_steps) {
+          to = y + (backwards == reversed ? t : steps - 1 - t) * c->units;
+        }
+        quantize(h, to, c->units, factor, y_zero);
       }
     })
 

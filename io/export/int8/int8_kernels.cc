@@ -17,35 +17,46 @@ BOTH(
       return (int8_t)(y < -128 ? -128 : y > 127 ? 127 : y);
     })
 
-// `g` is the geometry as for floats, then the zeros of x and y, and the shift.
-// `w` is (filters, window height, window width, channels of a group). `b` has
-// the initial sums and `m` the multipliers of the filters.
+BOTH(kGeometryText,
+     enum {X_HEIGHT, X_WIDTH, X_CHANNELS, Y_HEIGHT, Y_WIDTH, Y_CHANNELS};
+     enum {WINDOW_HEIGHT = 6, WINDOW_WIDTH, STRIDE_DOWN, STRIDE_RIGHT};
+     enum {DILATION_DOWN = 10, DILATION_RIGHT, PAD_TOP, PAD_LEFT};
+     enum {GROUPS = 14, IS_MAX = GROUPS, X_ZERO, Y_ZERO, SHIFT, MULTIPLIER};)
+
+// `g` has the numbers that GeometryText names, up to the shift. `w` is
+// (filters, window height, window width, channels of a group).
 BOTH(
-    kConvText,
-    static void conv(const int8_t* x, int8_t* y, const int8_t* w,
-                     const int32_t* b, const int32_t* m, const int* g) {
-      const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14],
-                zero = g[15];
-      int i, j, k, l, p, q;
-      for (p = 0; p < g[3]; ++p) {
-        for (q = 0; q < g[4]; ++q) {
-          const int8_t* v = w;
-          for (l = 0; l < f; ++l) {
-            const int first = l / fg * cg;
-            int32_t sum = b[l];
-            for (i = 0; i < g[6]; ++i) {
-              const int row = p * g[8] + i * g[10] - g[12];
-              for (j = 0; j < g[7]; ++j, v += cg) {
-                const int column = q * g[9] + j * g[11] - g[13];
-                const int8_t* u;
-                if (row < 0 || row >= g[0] || column < 0 || column >= g[1]) {
+    kConvText, static void conv(const int8_t* x, int8_t* y, const int8_t* w,
+                                const int32_t* biases,
+                                const int32_t* multipliers, const int* g) {
+      const int channels = g[X_CHANNELS], filters = g[Y_CHANNELS],
+                group_channels = channels / g[GROUPS],
+                group_filters = filters / g[GROUPS], zero = g[X_ZERO];
+      int i, j, k, l, y_row, y_column;
+      for (y_row = 0; y_row < g[Y_HEIGHT]; ++y_row) {
+        for (y_column = 0; y_column < g[Y_WIDTH]; ++y_column) {
+          const int8_t* kernel = w;
+          for (l = 0; l < filters; ++l) {
+            const int first = l / group_filters * group_channels;
+            int32_t sum = biases[l];
+            for (i = 0; i < g[WINDOW_HEIGHT]; ++i) {
+              const int x_row =
+                  y_row * g[STRIDE_DOWN] + i * g[DILATION_DOWN] - g[PAD_TOP];
+              for (j = 0; j < g[WINDOW_WIDTH]; ++j, kernel += group_channels) {
+                const int x_column = y_column * g[STRIDE_RIGHT] +
+                                     j * g[DILATION_RIGHT] - g[PAD_LEFT];
+                const int8_t* pixel;
+                if (x_row < 0 || x_row >= g[X_HEIGHT] || x_column < 0 ||
+                    x_column >= g[X_WIDTH]) {
                   continue;
                 }
-                u = x + (row * g[1] + column) * c + first;
-                for (k = 0; k < cg; ++k) sum += (int16_t)(u[k] - zero) * v[k];
+                pixel = x + (x_row * g[X_WIDTH] + x_column) * channels + first;
+                for (k = 0; k < group_channels; ++k) {
+                  sum += (int16_t)(pixel[k] - zero) * kernel[k];
+                }
               }
             }
-            *y++ = scaled((int64_t)sum * m[l], g[17], g[16]);
+            *y++ = scaled((int64_t)sum * multipliers[l], g[SHIFT], g[Y_ZERO]);
           }
         }
       }
@@ -55,59 +66,67 @@ BOTH(
 BOTH(
     kConvTransposeText,
     static void conv_transpose(const int8_t* x, int8_t* y, const int8_t* w,
-                               const int32_t* b, const int32_t* m,
-                               const int* g) {
-      const int c = g[2];
-      int i, j, k, l, p, q;
-      for (p = 0; p < g[3]; ++p) {
-        for (q = 0; q < g[4]; ++q) {
-          const int8_t* v = w;
-          for (l = 0; l < g[5]; ++l) {
-            int32_t sum = b[l];
-            for (i = 0; i < g[6]; ++i) {
-              const int row = p + g[12] - i * g[10];
-              for (j = 0; j < g[7]; ++j, v += c) {
-                const int column = q + g[13] - j * g[11];
-                const int8_t* u;
-                if (row < 0 || row % g[8] != 0 || row / g[8] >= g[0]) continue;
-                if (column < 0 || column % g[9] != 0) continue;
-                if (column / g[9] >= g[1]) continue;
-                u = x + (row / g[8] * g[1] + column / g[9]) * c;
-                for (k = 0; k < c; ++k) sum += (int16_t)(u[k] - g[15]) * v[k];
+                               const int32_t* biases,
+                               const int32_t* multipliers, const int* g) {
+      const int channels = g[X_CHANNELS];
+      int i, j, k, l, y_row, y_column;
+      for (y_row = 0; y_row < g[Y_HEIGHT]; ++y_row) {
+        for (y_column = 0; y_column < g[Y_WIDTH]; ++y_column) {
+          const int8_t* kernel = w;
+          for (l = 0; l < g[Y_CHANNELS]; ++l) {
+            int32_t sum = biases[l];
+            for (i = 0; i < g[WINDOW_HEIGHT]; ++i) {
+              const int down = y_row + g[PAD_TOP] - i * g[DILATION_DOWN];
+              const int x_row = down / g[STRIDE_DOWN];
+              for (j = 0; j < g[WINDOW_WIDTH]; ++j, kernel += channels) {
+                const int right =
+                    y_column + g[PAD_LEFT] - j * g[DILATION_RIGHT];
+                const int x_column = right / g[STRIDE_RIGHT];
+                const int8_t* pixel;
+                if (down < 0 || down % g[STRIDE_DOWN] != 0) continue;
+                if (right < 0 || right % g[STRIDE_RIGHT] != 0) continue;
+                if (x_row >= g[X_HEIGHT] || x_column >= g[X_WIDTH]) continue;
+                pixel = x + (x_row * g[X_WIDTH] + x_column) * channels;
+                for (k = 0; k < channels; ++k) {
+                  sum += (int16_t)(pixel[k] - g[X_ZERO]) * kernel[k];
+                }
               }
             }
-            *y++ = scaled((int64_t)sum * m[l], g[17], g[16]);
+            *y++ = scaled((int64_t)sum * multipliers[l], g[SHIFT], g[Y_ZERO]);
           }
         }
       }
     })
 
-// `g` is the geometry, the zeros, the shift, and one multiplier.
+// `g` has all numbers that GeometryText names.
 BOTH(
     kPoolText, static void pool(const int8_t* x, int8_t* y, const int* g) {
-      const int c = g[2];
-      int i, j, k, p, q;
-      for (p = 0; p < g[3]; ++p) {
-        for (q = 0; q < g[4]; ++q) {
-          for (k = 0; k < c; ++k) {
+      const int channels = g[X_CHANNELS];
+      int i, j, k, y_row, y_column;
+      for (y_row = 0; y_row < g[Y_HEIGHT]; ++y_row) {
+        for (y_column = 0; y_column < g[Y_WIDTH]; ++y_column) {
+          for (k = 0; k < channels; ++k) {
             int32_t sum = 0;
-            int most = -128, count = 0;
-            for (i = 0; i < g[6]; ++i) {
-              const int row = p * g[8] + i - g[12];
-              if (row < 0 || row >= g[0]) continue;
-              for (j = 0; j < g[7]; ++j) {
-                const int column = q * g[9] + j - g[13];
-                int u;
-                if (column < 0 || column >= g[1]) continue;
-                u = x[(row * g[1] + column) * c + k];  // NOLINT: a number
-                sum += u - g[15];
-                most = u > most ? u : most;
+            int max = -128, count = 0;
+            for (i = 0; i < g[WINDOW_HEIGHT]; ++i) {
+              const int x_row = y_row * g[STRIDE_DOWN] + i - g[PAD_TOP];
+              if (x_row < 0 || x_row >= g[X_HEIGHT]) continue;
+              for (j = 0; j < g[WINDOW_WIDTH]; ++j) {
+                const int x_column =
+                    y_column * g[STRIDE_RIGHT] + j - g[PAD_LEFT];
+                int pixel, value;
+                if (x_column < 0 || x_column >= g[X_WIDTH]) continue;
+                pixel = (x_row * g[X_WIDTH] + x_column) * channels + k;
+                value = x[pixel];  // NOLINT: a number
+                sum += value - g[X_ZERO];
+                max = value > max ? value : max;
                 ++count;
               }
             }
-            *y++ = (int8_t)(g[14] ? most
-                                  : scaled((int64_t)sum * g[18] / count, g[17],
-                                           g[16]));
+            *y++ = (int8_t)(g[IS_MAX]
+                                ? max
+                                : scaled((int64_t)sum * g[MULTIPLIER] / count,
+                                         g[SHIFT], g[Y_ZERO]));
           }
         }
       }
@@ -222,6 +241,7 @@ BOTH(
 
 constexpr Function kFunctions[] = {
     {kConv | kConvTranspose | kPool | kMerge, kScaledText},
+    {kConv | kConvTranspose | kPool, kGeometryText},
     {kConv, kConvText, "conv", Call<conv>},
     {kConvTranspose, kConvTransposeText, "conv_transpose",
      Call<conv_transpose>},
@@ -244,6 +264,12 @@ const Function& FunctionOf(Kernel kernel) {
     if (function.kernels == kernel && function.call) return function;
   }
   return FloatFunctionOf(kernel);
+}
+
+std::string GeometryText() {
+  std::string out;
+  AppendLines(kGeometryText, &out);
+  return out;
 }
 
 std::string KernelText(uint32_t needed) {

@@ -39,6 +39,9 @@ constexpr uint32_t StepBit(Cell cell) {
   return 8192u << static_cast<uint32_t>(cell);
 }
 
+// The names of the numbers in the geometry of a convolution or a pool, also for
+// functions of floats.
+std::string GeometryText();
 // The text of the functions of these bits that use integers, and of the
 // function that converts to floats.
 std::string KernelText(uint32_t needed);

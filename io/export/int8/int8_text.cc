@@ -28,8 +28,8 @@ void AppendLines(const char* text, std::string* out) {
     }
     *out += *c;
     parentheses += (*c == '(') - (*c == ')');
-    const bool initializer = *c == '{' && c[-1] == ' ' && c[-2] == '=';
-    if (initializer) {
+    // In "= {" and "enum {".
+    if (*c == '{' && c[-1] == ' ' && (c[-2] == '=' || c[-2] == 'm')) {
       while (*c != '}') *out += *++c;
       continue;
     }

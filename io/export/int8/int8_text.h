@@ -15,8 +15,8 @@
 namespace ringlet {
 namespace int8 {
 
-// Appends the text in lines, indented by their braces. An initializer stays in
-// its line.
+// Appends the text in lines, indented by their braces. An initializer or an
+// enum stays in its line.
 void AppendLines(const char* text, std::string* out);
 
 }  // namespace int8
