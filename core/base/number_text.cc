@@ -208,7 +208,7 @@ T ReadSlowly(const Decimal& number) {
   return Read(text.c_str(), T());
 }
 
-// Whether a text is `word`, which is in small letters.
+// True if `text` is `word` in any case of letters. `word` is in small letters.
 bool IsWord(std::string_view text, std::string_view word) {
   return std::equal(text.begin(), text.end(), word.begin(), word.end(),
                     [](char a, char b) { return (a | 0x20) == b; });

@@ -151,7 +151,7 @@ double Log1p(double x) {
   return LogOf(d.m - 1 + 0.5 * lost * PowerOf2(1 - d.n), d.n);
 }
 
-// The result is C's, except that the sign of a zero has no effect.
+// The result of C's pow, except that the sign of a zero has no effect.
 double Pow(double x, double y) {
   if (y == 0 || x == 1) return 1;
   if (x != x || y != y) return kNan;

@@ -30,7 +30,7 @@ class ShuffleBlocks {
   // Examples of a group of blocks; a multiple of block().
   int64_t group() const { return group_; }
   // True if a pass of n examples has groups. Otherwise it is one group, or each
-  // example is a block, and the order is that of Permute.
+  // example is a block, and Permute gives the order.
   bool divides(int64_t n) const { return block_ > 1 && n > group_; }
 
   // Element i of the order of n examples.

@@ -1,8 +1,8 @@
 // An output has three losses: `loss` as asked for, `step_loss` for training,
 // which takes logits if the last activation permits, and `output_loss` for
-// outputs that were computed anyway. The order in ResolveMetrics is that of
-// Keras's logs. It decides the names and the places of the metrics' sums,
-// which the ranks exchange.
+// outputs that were computed anyway. ResolveMetrics has the order of Keras's
+// logs. It decides the names and the places of the metrics' sums, which the
+// ranks exchange.
 
 #include "compile_config.h"
 

@@ -19,8 +19,8 @@ namespace ringlet {
 // The spans of the numbers of `layout`. All outlive the exchange.
 struct ExactSpans {
   float* gradients = nullptr;  // followed by the step's state changes
-  // As long as `gradients`: the sums over a worker's replicas. Null for a
-  // worker with one replica; its sums are written over its gradients.
+  // The sums over a worker's replicas, as many as `gradients`. Null for a
+  // worker with one replica: its sums overwrite its gradients.
   float* sums = nullptr;
   uint8_t* scales = nullptr;  // the blocks' scales; only Finish changes them
 };

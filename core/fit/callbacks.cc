@@ -1,8 +1,8 @@
 // Callbacks that use the model or stop the fit, and write no files; io/ has the
-// others. Every member that a resume needs is in AppendState, under a name of
-// the checkpoint format, and OnSetup resets it for a new fit. Decisions depend
-// only on the logs, which all ranks have. So all ranks stop, reduce and restore
-// in the same way.
+// other callbacks. Every member that a resume needs is in AppendState, under a
+// name of the checkpoint format, and OnSetup resets it for a new fit. Decisions
+// depend only on the logs, which all ranks have. So all ranks stop, reduce and
+// restore in the same way.
 
 #include "ringlet/fit.h"
 

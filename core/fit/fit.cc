@@ -50,7 +50,7 @@ namespace {
 // The values of one of the model's inputs, in all examples of a dataset.
 class InputValues {
  public:
-  // `first` and `count`: of the input's values in an example.
+  // An example has `count` values of the input, from its value `first` on.
   InputValues(const Dataset& dataset, int64_t first, int64_t count)
       : dataset_(dataset), first_(first), count_(count) {}
 

@@ -15,8 +15,8 @@ class Monitor {
  public:
   // The logs in which a callback looks for the value.
   enum class Logged : uint8_t {
-    kAfterEpochs,   // those of Callback::OnEpochEnd
-    kAfterBatches,  // those of Callback::OnTrainBatchEnd
+    kAfterEpochs,   // logs of Callback::OnEpochEnd
+    kAfterBatches,  // logs of Callback::OnTrainBatchEnd
   };
   // Call it in OnSetup of `callback`. Resolves kAuto by the metrics of the
   // model. Returns kInvalidArgument if the names in the logs are known

@@ -25,7 +25,7 @@ class NonChiefOutput {
   NonChiefOutput(const Collective& collective, Verbose verbose, FILE* out);
 
   // Prints its line once in a fit, also if workers are lost meanwhile.
-  // `own_replicas`: the replicas that this worker computes.
+  // This worker computes `own_replicas`.
   void Begin(const FitState& fit, const ReplicaRange& own_replicas,
              const Dataset& dataset);
   // `epochs` were completed; the model has made `steps` steps.

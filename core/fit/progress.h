@@ -1,7 +1,7 @@
 // Progress: Keras's progress bar, and its one-line form.
 //
-// The output equals that of Keras 3's utils/progbar.py: the bar redraws itself
-// on a terminal, the line is printed once in an epoch. Every drawing is
+// The output equals the output of Keras 3's utils/progbar.py: the bar redraws
+// itself on a terminal, the line is printed once in an epoch. Every drawing is
 // flushed. Nothing is allocated after the first call. An unfinished bar ends
 // its line in the destructor.
 

@@ -135,8 +135,8 @@ KeptOutputs Chooser::DropBetweenCheckpoints(uint64_t between) const {
 }
 
 // Changes one choice at a time if that lowers the peak, or saves work at almost
-// no memory. `costly`: kDropped, or kPacked, which dropped outputs cannot be. A
-// choice that saves work may be in the way of a lower peak, so with packed
+// no memory. `costly` is kDropped or kPacked; dropped outputs cannot be packed.
+// A choice that saves work may be in the way of a lower peak, so with packed
 // outputs, which save it too, these come second.
 KeptOutputs Chooser::Refine(const Candidates& candidates, KeptOutputs kept,
                             Kept costly) const {

@@ -124,8 +124,8 @@ Status Graph::CheckAdapted() const {
 
 // The stream depends on the order of layers and of the calls of each, which a
 // file stores. It does not depend on the order of calls of different layers.
-// The factor keeps the streams of a layer's calls away from those of other
-// layers. It must stay: the bits of runs depend on it.
+// The factor keeps the streams of a layer's calls away from the streams of
+// other layers. It must stay: the bits of runs depend on it.
 uint64_t Graph::RandomStreamOf(int node) const {
   const auto call = static_cast<uint64_t>(nodes_[node].call_index);
   return static_cast<uint64_t>(layers_[nodes_[node].layer_index].ordinal) +

@@ -30,7 +30,7 @@ struct StepPass {
 
 class StepSchedule {
  public:
-  // `kept`: by root. `graph` is complete.
+  // `graph` is complete. `kept` is by root.
   StepSchedule(const Graph& graph, const std::vector<Kept>& kept);
 
   // Times; all are different. A node without such a pass has the time -1.

@@ -235,7 +235,7 @@ using OpMaker = Status(const Layer&, const std::vector<Shape>& inputs,
 // states.
 enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny, kQuery, kStates };
 
-// What a layer does with a mask of its input (core/graph/graph_masks.cc).
+// How a layer treats the mask of its input (core/graph/graph_masks.cc).
 enum class MaskRule : uint8_t {
   kLoses,
   kPasses,   // the mask of its input, or the one that all inputs have

@@ -294,7 +294,7 @@ double ComputeRow(const Loss& loss, const LossClass& c, bool ignored,
   return c.row(loss, row);
 }
 
-// Multiplies each example's loss, or each row's, by its weight.
+// Multiplies the loss of each example or row by its weight.
 void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
                  const float* predictions, const void* targets, float scale,
                  const ExampleWeights& weights, const StepMask& mask,

@@ -72,8 +72,8 @@ struct MetricClass {
   Status (*check)(const Metric&, const Shape& output);
 };
 
-// The rows, in the order of Metric::Kind without kCustom. The first row is that
-// of kAccuracy, which has no formula: ResolveMetric replaces it.
+// The rows, in the order of Metric::Kind without kCustom. The first row is of
+// kAccuracy, which has no formula: ResolveMetric replaces it.
 struct MetricTable {
   const MetricClass* begin() const { return first; }
   const MetricClass* end() const { return first + count; }

@@ -107,7 +107,7 @@ struct Constant {
 };
 
 // Calls body(Constant<a>()) for an activation of single numbers; false for
-// others.
+// other activations.
 template <typename Body>
 bool DispatchActivation(Activation a, const Body& body) {
   switch (a) {

@@ -12,8 +12,9 @@
 namespace ringlet {
 
 // Four numbers for each example of a step: block 4 * example of the Philox
-// stream (seed, counter). Like those of Dropout they depend only on the model's
-// seed, the layer, the step, the replica and the example's place in its batch.
+// stream (seed, counter). Like the numbers of Dropout they depend only on the
+// model's seed, the layer, the step, the replica and the example's place in its
+// batch.
 class ExampleDraw {
  public:
   ExampleDraw(const OpCall& call, int64_t example)

@@ -109,7 +109,7 @@ class RecurrentOp : public Op {
   // d_state += d R^T for some gates.
   void AddStateGradient(const RecurrentStep& step, StepRows d, Range gates,
                         float* d_state) const;
-  // The gradient of R for some gates: states^T d, over all steps. `masked`:
+  // The gradient of R for some gates: states^T d, over all steps. If `masked`,
   // `states` include the masks.
   void RecurrentGradient(const OpCall& call, const float* states, bool masked,
                          Range gates, ConstMatrix d) const;
