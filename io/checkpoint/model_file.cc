@@ -162,7 +162,7 @@ Status RestoreCompiled(const SafetensorsReader& file, CompileOptions options,
   return compiled.Annotate("%s", path.c_str());
 }
 
-// Loads a model. Null `options`: it is not compiled.
+// Loads a model. Compiles it unless `options` is null.
 Status Load(const std::string& path, std::unique_ptr<Model>* model,
             const CompileOptions* options, FileSystem* files) {
   SafetensorsReader file;

@@ -283,7 +283,8 @@ void Describe(Format format, const std::string& path, FileKind* kind) {
   }
 }
 
-// Compressed IDX, NPY and CSV can be read; for others describes the content.
+// Compressed IDX, NPY and CSV can be read; of other files describes the
+// content.
 void DescribeGzip(const std::string& head, const std::string& path,
                   FileKind* kind) {
   Describe(Format::kGzip, path, kind);

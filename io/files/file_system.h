@@ -37,7 +37,7 @@ class File {
   // Reads exactly `bytes`; kCorruption if the file ends earlier.
   Status Read(int64_t offset, void* data, size_t bytes);
 
-  // Appends a part of `data`: *written > 0 unless there is an error.
+  // Appends a part of `data`. Without an error *written > 0.
   virtual Status WriteSome(const void* data, size_t bytes, size_t* written) = 0;
   // Waits until a full pipe accepts more bytes; false if it stays full. The
   // default does not wait.
@@ -108,8 +108,8 @@ class FileSystem {
   // Removes a file. A path that ends in '/' names an empty folder.
   virtual Status Remove(const std::string& path) = 0;
   virtual Status SyncFolder(const std::string& path) = 0;
-  // After Rename or RenameNew to `path`: the name survives a power cut. The
-  // default syncs the folder.
+  // Call it after Rename or RenameNew to `path`, so that the name survives a
+  // power cut. The default syncs the folder.
   virtual Status SyncName(const std::string& path);
   // Lists the names in `path`, sorted, without "." and "..".
   virtual Status List(const std::string& path,

@@ -82,7 +82,7 @@ class FieldReader {
     if (MarkOptional(key)) Double(key, range, value);
   }
   void String(const char* key, std::string* value);
-  // A string that is not empty; `takes`: "a path".
+  // A string that is not empty. `takes` is such as "a path".
   void Text(const char* key, const char* takes, std::string* value);
   void Character(const char* key, char* value);
   // Reads one of the names of a table.

@@ -118,8 +118,8 @@ constexpr Named<ModelClass> kModels[] = {
     {"Functional Model", ModelClass::kFunctional},
 };
 
-// A layer without a dtype has that of the model, and an operation, to which
-// Keras gives none, that of the numbers that it gets.
+// A layer without a dtype has the dtype of the model. An operation, to which
+// Keras gives none, has the dtype of its inputs.
 void SetMissingDTypes(DTypePolicy policy, std::vector<LayerEntry>* entries) {
   DTypePolicy highest = policy;
   for (const LayerEntry& entry : *entries) {

@@ -45,7 +45,7 @@ Layer Collapsed(const Layer& expanded) {
 
 void WriteAnyConfig(JsonWriter* w, const Layer& layer);
 
-// That of any of its layers.
+// The policy of any of its layers.
 DTypePolicy PolicyOf(const NestedModel& model) {
   DTypePolicy policy = DTypePolicy::kFloat32;
   for (const Layer& layer : model.layers) {

@@ -1,8 +1,8 @@
-// Which operands of an operation are numbers is known only from its calls. So
+// Only the calls of an operation tell which operands are numbers. So
 // ReadOperation leaves a placeholder, and FinishOperation makes the layer and
 // takes the numbers out of the calls. A layer has one set of numbers: a call
-// with others is refused. What no layer computes, such as a quotient of
-// tensors, is refused by its path.
+// with other numbers is refused. An operation that no layer computes, such as a
+// quotient of tensors, is refused by its path.
 
 #include "operation_json.h"
 
@@ -79,8 +79,8 @@ Status MakeMerge(Operation operation, const std::string& path, Layer* layer) {
   }
 }
 
-// Makes the layer over a tensor and numbers. `numbers_first`: the numbers come
-// first.
+// Makes the layer over a tensor and numbers, or with `numbers_first` over
+// numbers and a tensor.
 Status MakeRescaling(Operation operation, bool numbers_first,
                      std::vector<float> numbers, const std::string& path,
                      Layer* layer) {

@@ -2,8 +2,8 @@
 //
 // A file of records, each framed as TFRecord does and each one an Event in
 // protobuf's encoding; the first names the version. docs/event_files.md has the
-// format. The field numbers are those of tensorboard's event.proto,
-// summary.proto and histogram.proto.
+// format. The field numbers are from tensorboard's event.proto, summary.proto
+// and histogram.proto.
 //
 //   EventFile file;
 //   file.Open("logs/train");

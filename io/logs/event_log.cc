@@ -41,7 +41,7 @@ bool TryLock(int fd) {
 
 class FileEventLog final : public EventLog, private EventSink {
  public:
-  // `size` bytes are in the file; `torn`: they end within a line.
+  // The file has `size` bytes. If `torn`, its last line is incomplete.
   FileEventLog(int fd, int64_t size, bool torn, const EventLogOptions& options)
       : fd_(fd),
         path_(options.path),

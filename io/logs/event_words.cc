@@ -1,5 +1,5 @@
-// Dates are those of the proleptic Gregorian calendar. gmtime_r takes a lock in
-// the C library, which a signal handler must not.
+// Dates are of the proleptic Gregorian calendar. gmtime_r takes a lock in the C
+// library, which a signal handler must not.
 
 #include "event_words.h"
 

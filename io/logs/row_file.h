@@ -41,7 +41,7 @@ class RowFile {
     cut_rows_.clear();
   }
 
-  // Called on every rank of a job. Only rank 0 has the file; the others count
+  // Called on every rank of a job. Only rank 0 has the file; other ranks count
   // the bytes that it writes, so that all have the same state. The file has one
   // writer, which locks it from Open to Close. A link to a file is an error,
   // since its target may not be a log.

@@ -112,7 +112,7 @@ class Tee final : public StepObserver {
     other_ = model->observer();
     model->set_observer(this);
   }
-  // Removes this observer; others stay, before and after it.
+  // Removes this observer; observers before and after it stay.
   void Leave(Model* model) {
     StepObserver* const first = model->observer();
     if (first != nullptr) model->set_observer(first->Without(this));

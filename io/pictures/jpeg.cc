@@ -141,7 +141,7 @@ Status ErrorOf(Decoder* decoder) {
   return Corruption("is damaged: %s", d.message);
 }
 
-// The conversion is TensorFlow's. Adobe writes inverted values.
+// Converts as TensorFlow does. Adobe writes inverted values.
 void ConvertCmyk(bool inverted, Picture* picture) {
   const auto count = static_cast<size_t>(picture->count());
   unsigned char* const pixels = picture->pixels.data();

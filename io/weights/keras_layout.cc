@@ -346,8 +346,8 @@ bool IsRead(const StoredTensor* tensor) {
   return tensor != nullptr && tensor->unread.empty();
 }
 
-// Finds the tensor with this name, or else the only tensor that has groups in
-// front of it ("body/norm/mean" for "norm/mean").
+// Finds the tensor with this name, or the only tensor that has groups in front
+// of it ("body/norm/mean" for "norm/mean").
 const StoredTensor* FindByPath(const WeightsFile& file,
                                const std::string& path) {
   const StoredTensor* found = nullptr;

@@ -57,7 +57,7 @@ Status ReadStatistics(const std::string& text, ByLayer* all) {
   return Status();
 }
 
-// Returns the statistics under the layer's name, or else the only ones with
+// Returns the statistics under the layer's name, or the only statistics with
 // more or fewer names of outer models, as for weights.
 const Statistics* FindStatisticsOf(const ByLayer& all,
                                    const std::string& layer) {

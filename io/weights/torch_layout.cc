@@ -47,8 +47,8 @@ constexpr Role kRecurrentRoles[] = {
     {"bias_ih_l0", "bias"},
 };
 // The roles of PyTorch's MultiheadAttention. Its own module has the weights of
-// query, key and value, which may be blocks of one tensor; `out_proj` has those
-// of the output.
+// query, key and value, which may be blocks of one tensor; `out_proj` has the
+// weights of the output.
 constexpr struct {
   const char *torch, *keras;
   int64_t part, parts;
@@ -133,8 +133,8 @@ std::vector<Module> ModulesOf(const WeightsFile& file) {
   return modules;
 }
 
-// The last role that both have, if all roles of both have equal shapes; else
-// "". (A normalization may have no weight.)
+// The last role that both have, if all roles of both have equal shapes;
+// otherwise "". (A normalization may have no weight.)
 std::string RoleOfOneShape(const Module& a, const Module& b) {
   std::string same;
   for (const auto& [role, tensor] : a.tensors) {

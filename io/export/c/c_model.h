@@ -43,7 +43,7 @@ class CModel {
   struct GradientRow {
     Primitive::Kind kind;
     void (CModel::*write)();
-    bool in_place;  // the gradient of the input replaces that of the output
+    bool in_place;  // the input's gradient overwrites the output's gradient
   };
   static const GradientRow kGradientRows[];
   static const GradientRow* GradientRowOf(Primitive::Kind kind);

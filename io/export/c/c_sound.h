@@ -29,7 +29,7 @@ struct CSoundCall {
 
 // True for a kSpectrogram and a kStft.
 bool IsSound(const Primitive& primitive);
-// `input`: the shape of x.
+// `input` is the shape of x.
 CSoundCall MakeSoundCall(const Layer& layer, const Shape& input);
 
 }  // namespace ringlet

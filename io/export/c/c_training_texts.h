@@ -11,8 +11,8 @@ namespace ringlet {
 CHelperTable TrainingHelpers();
 
 // Returns an activation as a C expression of its input x, with the trainer's
-// bits. With `slope`: the gradient of x, as an expression of the output y and
-// its gradient d. Returns null if there is no such expression. Adds the
+// bits. With `slope`, returns the gradient of x, as an expression of the output
+// y and its gradient d. Returns null if there is no such expression. Adds the
 // function that the expression calls to *helpers.
 const char* ExactExpression(Activation activation, bool slope,
                             CHelpers* helpers);

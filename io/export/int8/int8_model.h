@@ -85,8 +85,8 @@ class Int8Model {
   struct Range {
     float least = 0, most = 0;
   };
-  // What a step knows of an input. `first_token` is the place of its tokens in
-  // the memory. `factors` and `shifts` are the numbers of the constants that
+  // An input of the model. `first_token` is the place of its tokens in the
+  // memory. `factors` and `shifts` are the numbers of the constants that
   // convert its int8 numbers. Each is -1 if there is none.
   struct In {
     int64_t first_token = -1;

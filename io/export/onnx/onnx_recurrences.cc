@@ -270,7 +270,7 @@ OnnxValue OnnxConverter::TakeTensor() {
   return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
 }
 
-// A row counts if it has a number other than the mask's.
+// A row counts if it has a number other than the mask value.
 OnnxValue OnnxConverter::Mask() {
   constexpr int kFloat = 1;
   const int equal =

@@ -261,7 +261,7 @@ Status NpzReader::ReadNpyHeader(const std::string& where, StoredTensor* tensor,
     if (parsed.ok() || !layout->unread.empty()) break;
   }
   tensor->unread = layout->unread;
-  if (!tensor->unread.empty()) return Status();  // others can be read
+  if (!tensor->unread.empty()) return Status();  // other arrays can be read
   RINGLET_RETURN_IF_ERROR(parsed);
   tensor->storage = layout->storage();
   tensor->shape = layout->shape;

@@ -1,7 +1,7 @@
 // The numbers drawn for an example are a function of the seed, the position of
 // its batch and its number in the data: other threads, workers or a resumed run
 // draw the same. A new draw takes a word of a or b in Change that is not yet
-// used, so that the others keep theirs.
+// used, so that other draws keep their words.
 
 #include "sound_changes.h"
 

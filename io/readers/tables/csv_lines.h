@@ -1,7 +1,7 @@
 // CsvLines: the examples of a CSV that comes line by line, for prediction.
 //
-// A line is a record: quotes do not cross lines. The memory for a line is that
-// of the previous line.
+// A line is a record: quotes do not cross lines. A line reuses the memory of
+// the previous line.
 
 #ifndef RINGLET_IO_READERS_TABLES_CSV_LINES_H_
 #define RINGLET_IO_READERS_TABLES_CSV_LINES_H_
