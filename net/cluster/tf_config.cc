@@ -6,7 +6,7 @@
 // - Ranks are the chief, if there is one, then the workers by index, as in
 //   TensorFlow's collectives. An evaluator has no rank.
 // - Values that TensorFlow ignores are ignored. A value that would leave a
-//   worker alone, though it was meant to have others, is an error.
+//   worker alone, though it was meant to be in a job, is an error.
 // - The text is untrusted. Numbers are bounded (kMaxBytes, kMaxWorldSize)
 //   before memory is allocated for them.
 
@@ -181,7 +181,7 @@ Status ReadTask(const Json& task, std::string* type, int* index) {
 }
 
 // For {} or an empty cluster: one worker alone. A task without "cluster" is an
-// error, since the worker was meant to have others. An evaluator has none.
+// error, since the worker was meant to be in a job. An evaluator may be alone.
 Status ConfigureAlone(bool has_cluster, const std::string& type, int index,
                       ClusterConfig* config) {
   const bool has_task = !type.empty() || index >= 0;

@@ -20,7 +20,7 @@ class Variables {
       : environment_(environment), scheduler_(scheduler) {}
 
   bool Has(const char* name) const { return environment_.Get(name) != nullptr; }
-  // The first variable that is set, else the last.
+  // `name` if it is set, otherwise `other`.
   const char* Pick(const char* name, const char* other) const {
     return Has(name) ? name : other;
   }

@@ -1,6 +1,6 @@
 // A frame passes OnHeader, which chooses its target, and OnFrame once its
-// payload is there. What it may rely on is fixed at OnHeader: between the two,
-// Activate may begin the operation. The frames come from other machines:
+// payload is there. OnFrame relies on the decisions of OnHeader, since Activate
+// may begin the operation between both. The frames come from other machines:
 // place, length and number of each are compared with the plan before it is
 // copied or added.
 

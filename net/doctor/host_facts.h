@@ -1,4 +1,4 @@
-// What the checks of host_checks.h need to know, observed on this host.
+// Facts about this host, for the checks of host_checks.h.
 
 #ifndef RINGLET_NET_DOCTOR_HOST_FACTS_H_
 #define RINGLET_NET_DOCTOR_HOST_FACTS_H_
@@ -30,7 +30,7 @@ MemoryFacts ObserveMemory();
 int64_t PacketBytesTo(const sockaddr_storage& to);
 
 // Writes 1 MB to the folder, which may take long. Leaves no file, unless the
-// process ends first. `use`, `needed`: as in DiskFacts.
+// process ends first. DiskFacts explains `use` and `needed`.
 DiskFacts ObserveDisk(const std::string& folder, const std::string& use,
                       uint64_t needed);
 

@@ -14,8 +14,8 @@
 
 namespace ringlet {
 
-// What a doctor says of its worker. On the wire: "name\tvalue\n" for each
-// field.
+// Facts that a doctor sends about its worker. On the wire: "name\tvalue\n" for
+// each field.
 struct WorkerFacts {
   std::string version;        // the program's version
   std::string arithmetic;     // ArithmeticClassName()

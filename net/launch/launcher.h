@@ -9,8 +9,8 @@
 // it goes to the whole group, so a worker may be a shell script.
 //
 // The job ends when every worker has ended with exit code 0. It also ends
-// - when a worker fails and is not restarted. The others have `grace_seconds`
-//   to end, then get SIGTERM, and after as long again SIGKILL;
+// - when a worker fails and is not restarted. The other workers have
+//   `grace_seconds` to end, then get SIGTERM, and after as long again SIGKILL;
 // - on SIGINT, SIGTERM or SIGHUP. The workers get it too. SIGKILL follows after
 //   `grace_seconds`, or at a second such signal.
 //
@@ -25,7 +25,7 @@
 // they become children of the launcher, which is their subreaper. It kills them
 // when their worker has ended, or the job if the worker is not known. TF_CONFIG
 // in their environment names the worker, also for the guard. Earlier children
-// of this process, and others of its session, are not killed.
+// of this process, and other processes of its session, are not killed.
 
 #ifndef RINGLET_NET_LAUNCH_LAUNCHER_H_
 #define RINGLET_NET_LAUNCH_LAUNCHER_H_

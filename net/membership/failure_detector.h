@@ -147,8 +147,8 @@ class FailureDetector {
   Suspect FindStalled(int64_t now) const;
   Suspect FindStalledNeighbour(int64_t now) const;
   AwaitedWorker ReportOf(int peer, int64_t now) const;
-  // For the known part of the chain that begins with `peer`: the time of its
-  // last change, and the time of its oldest report.
+  // The times of the last change and of the oldest report in the known part of
+  // the chain that begins with `peer`.
   int64_t LastProgressInChain(const Peer& peer) const;
   int64_t OldestReportInChain(const Peer& peer) const;
 

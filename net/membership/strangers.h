@@ -67,7 +67,7 @@ class Strangers : private SessionParts {
   class Owner {
    public:
     // The ring cannot form with this worker, because a peer does not fit.
-    // `withdrawn`: the peer that has withdrawn; -1 if there is none.
+    // `withdrawn` is the peer that has withdrawn, or -1.
     virtual void OnCannotForm(const Status& why, int withdrawn) = 0;
 
    protected:

@@ -1,6 +1,6 @@
 // ViewAgreement: decides the members of an elastic ring.
 //
-// It owns this worker's view, and the lists that others have sent. Views passes
+// It owns this worker's view, and the lists of the other workers. Views passes
 // links and frames to it, and sends the frames in `out`. Two workers in views
 // of one generation have the same members.
 //

@@ -69,7 +69,7 @@ class Views : private SessionParts {
   Status CheckWait(int64_t now);
   bool join_pending() const { return agreement_->join_pending(); }
 
-  // The generation that this worker proposes to others.
+  // The generation that this worker proposes.
   uint32_t proposal() const {
     return active() ? agreement_->next_count() : proposal_;
   }

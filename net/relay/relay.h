@@ -22,7 +22,7 @@ struct RelayOptions {
   // "host:port" of one of this host's addresses, or "port" for all of its
   // addresses.
   std::string address;
-  int connections = 256;       // the most at a time; others are closed
+  int connections = 256;       // the most at a time; more are closed
   double hello_seconds = 10;   // the time limit of a hello
   double silent_seconds = 1;   // the limit while no place is left
   double dial_seconds = 60;    // a connection that dials waits for its listener

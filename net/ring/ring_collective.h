@@ -1,8 +1,8 @@
 // RingCollective: the Collective of several worker processes.
 //
-// A worker is connected to every other one, or beyond 16 workers to some
-// (topology.h). Long vectors travel around the ring, short ones by the fewest
-// hops. Workers on one host use a local socket (Linux's abstract AF_UNIX
+// A worker is connected to every other worker, or beyond 16 workers to some of
+// them (topology.h). Long vectors travel around the ring, short ones by the
+// fewest hops. Workers on one host use a local socket (Linux's abstract AF_UNIX
 // namespace, a name derived from the listening address), others TCP. A thread
 // of the ring does all network work, also while the caller computes.
 //

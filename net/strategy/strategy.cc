@@ -1,7 +1,7 @@
 // Options become RingOptions here, and are checked before the first
-// connection. If this worker can never join, a Withdrawal tells the others the
-// reason, so that they do not wait until the timeout. A setting that all
-// workers must share belongs into the handshake's Identity, too.
+// connection. If this worker can never join, a Withdrawal tells the other
+// workers the reason, so that they do not wait until the timeout. A setting
+// that all workers must share belongs into the handshake's Identity, too.
 
 #include "ringlet/strategy.h"
 
@@ -267,7 +267,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   RingOptions ring;
   strategy.status_ = RingOptionsOf(cluster, options, &ring);
   if (!strategy.status_.ok())
-    return strategy;  // the others would not accept it
+    return strategy;  // other workers would not accept it
   std::unique_ptr<Withdrawal> withdrawal;
   strategy.status_ =
       OpenRingPatiently(ring, &strategy.collective_, &withdrawal);

@@ -1,4 +1,4 @@
-// LayeredStream: what all streams have in common that lie above another one.
+// LayeredStream: the common part of the streams that lie above another stream.
 //
 // An owner may close the stream in any call that it gets. So each such call is
 // between ++depth_ and Leave(), which deletes the stream. After the call below_

@@ -23,8 +23,8 @@ namespace ringlet {
 
 class Listeners {
  public:
-  // `own_addresses`: the addresses known so far; look them up if empty. The
-  // other arguments outlive this object.
+  // `own_addresses` are the addresses known so far; empty ones are looked up.
+  // The other arguments outlive this object.
   Listeners(const RingOptions& options, const std::vector<Address>& hosts,
             OwnAddresses own_addresses, UvHandles* handles,
             UvListener::Owner* accepts)

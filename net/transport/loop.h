@@ -53,8 +53,8 @@ int SpareDescriptors(int max_count, int64_t* limit);
 class Loop {
  public:
   static Status Open(std::unique_ptr<Loop>* out);
-  // Runs what was posted, then ends the thread. All handles of others must be
-  // closed or closing; one left open is a broken invariant.
+  // Runs what was posted, then ends the thread. All handles of its users must
+  // be closed or closing; an open handle is a broken invariant.
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;

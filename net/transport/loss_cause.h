@@ -13,7 +13,7 @@ enum class LossCause : uint8_t {
   kRefused,      // its host answers that no process listens
   kCut,          // the network gave up on the connection
   kStalled,      // it sends heartbeats, but its operation moves no byte
-  kLeft,         // it sent a goodbye while others still need it
+  kLeft,         // it sent a goodbye while other workers need it
   kProtocol,     // it sent an invalid frame
   kSelfStalled,  // this worker itself did not run for longer than T
   kIsolated,     // this worker has heard no other worker for T

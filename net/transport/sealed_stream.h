@@ -29,8 +29,8 @@ namespace ringlet {
 extern bool (*has_aes_gcm)();
 
 // Greetings that a listener has answered. An attacker that sends a recorded
-// greeting again cannot read or write. But its connection would look like that
-// of a worker in its handshake, and could fill the places for handshakes.
+// greeting again cannot read or write. But its connection would look like a
+// worker in its handshake, and could fill the places for handshakes.
 class SeenGreetings {
  public:
   // `number` is the public number of X25519 in a greeting.
