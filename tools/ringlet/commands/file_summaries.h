@@ -1,4 +1,4 @@
-// What ringlet summary and ringlet plan say of a file, for the page of ringlet
+// The numbers of ringlet summary and ringlet plan, for the page of ringlet
 // report.
 
 #ifndef RINGLET_TOOLS_RINGLET_COMMANDS_FILE_SUMMARIES_H_

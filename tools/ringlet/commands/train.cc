@@ -393,7 +393,7 @@ Status ReadRun(const std::string& path, const TrainFlags& flags,
   return Status();
 }
 
-// Finds all errors that one worker can find, before it waits for others.
+// Finds all errors that one worker can find, before it waits for other workers.
 Status PrepareRun(const std::string& path, const TrainFlags& flags,
                   const ClusterConfig& cluster, Prepared* run) {
   RINGLET_RETURN_IF_ERROR(ReadRun(path, flags, cluster, run));

@@ -176,7 +176,7 @@ void ReadFiles(const DataForms& forms, const std::string& folder,
   }
 }
 
-// Refuses fields that do not fit the others.
+// Refuses fields that do not fit together.
 void CheckTogether(const Json& json, const DataForms& forms,
                    const DataConfig& data, FieldReader* fields) {
   const TimeseriesConfig& windows = data.windows;

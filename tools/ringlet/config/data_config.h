@@ -19,7 +19,7 @@
 
 namespace ringlet {
 
-// One of five forms; the paths of the others are empty.
+// One of five forms; the paths of the other forms are empty.
 struct DataConfig {
   std::string images, labels;  // IDX
   bool in_memory = true;  // if false, all forms of data are read on request

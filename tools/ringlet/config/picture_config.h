@@ -57,7 +57,7 @@ inline void LeaveOutChanges(PictureConfig* config) {
 }
 
 // Reads the fields of pictures and sound, except those that windows and texts
-// also have. `is_table`: the form is a CSV.
+// also have. `is_table` is true for a CSV.
 void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
                   PictureConfig* config);
 
@@ -69,7 +69,7 @@ void InheritPictures(const PictureConfig& train, PictureConfig* validation);
 void MatchPictures(const DataDescription& trained_on, PictureConfig* config);
 
 // The examples, as the model takes them. Without `targets` they have no labels.
-// `csv` and `table`: with config.column.
+// `csv` and `table` are used with config.column.
 Dataset OpenPictures(const PictureConfig& config, const std::string& csv,
                      const CsvOptions& table, const Model& model, bool targets);
 

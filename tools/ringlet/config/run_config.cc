@@ -88,7 +88,7 @@ Status ReadCompile(const Json& json, RunConfig* config) {
     fields.Fail(OptimizerFromJson(value, "compile.optimizer", &optimizer));
   }
   ReadCompileFields(&fields, &config->compile);
-  // The form is that of compile_config in a configuration written by Keras.
+  // The form of compile_config in a configuration written by Keras.
   fields.OnlyNumber("steps_per_execution", 1);
   fields.OnlyBool("run_eagerly", false);
   fields.Ignore({"jit_compile", "auto_scale_loss"});

@@ -51,8 +51,8 @@ struct StrategyConfig {
     // With BackupAndRestore the other workers wait until it is back, and
     // continue. Without, as kFail.
     kWait,
-    kFail,   // the others end with exit code 75
-    kShrink  // the others continue, and it may join again
+    kFail,   // other workers end with exit code 75
+    kShrink  // other workers continue, and it may join again
   };
   Policy policy = Policy::kWait;
   int64_t min_workers = 1;  // a job of fewer does not start, or ends

@@ -1,7 +1,7 @@
 // The vocabulary has three sources: the trained model, a file, or the training
-// data. With a trained model the others must agree with it, token by token or
-// by its digest. Only the column may differ, since another file may have the
-// text elsewhere.
+// data. With a trained model the other sources must agree with it, token by
+// token or by its digest. Only the column may differ, since another file may
+// have the text elsewhere.
 
 #include "text_config.h"
 
@@ -59,7 +59,7 @@ Status CheckTextAsTrained(const TextConfig& config) {
                AsJson(size) + " tokens");
 }
 
-// `vocabulary` is that of RUN.json.
+// `vocabulary` is RUN.json's.
 Status CheckVocabulary(const TextConfig& config,
                        const std::vector<std::string>& vocabulary) {
   const std::vector<std::string>& trained = config.trained->vocabulary;

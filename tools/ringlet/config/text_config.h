@@ -36,7 +36,7 @@ void ReadText(const std::string& folder, bool of_sound, FieldReader* fields,
               TextConfig* config);
 
 // Fits `config` to a model that was trained on text. Without "text" in
-// `config`, its column and settings become the model's. OpenText refuses
+// `config`, `config` gets the model's column and settings. OpenText refuses
 // settings that differ.
 void MatchText(const DataDescription& trained_on, TextConfig* config);
 

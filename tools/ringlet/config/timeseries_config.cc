@@ -16,7 +16,7 @@ constexpr int64_t kMaxRows = int64_t{1} << 30;
 void ReadGroupNames(FieldReader* fields, std::vector<std::string>* names) {
   const char kTakes[] = "a list of groups' names or numbers";
   fields->List("validation_groups", 1, kTakes, [&](const Json& item) {
-    // Beyond 2^53 a number of JSON may be another one; a text is exact.
+    // Beyond 2^53 a number of JSON may be rounded; a text is exact.
     const bool exact =
         item.is_number() && std::fabs(item.number()) <= 9007199254740992.0;
     if (item.is_string()) names->push_back(item.text());

@@ -113,7 +113,7 @@ Status ReadCharacter(const char* flag, const std::string& text,
   return Status();
 }
 
-// Reads a column's number, or else its name.
+// Reads a column's number or name.
 void ReadLabel(const std::string& text, CsvOptions* table) {
   int number = 0;
   const char* const end = text.data() + text.size();

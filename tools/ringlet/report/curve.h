@@ -20,7 +20,7 @@ class SampledCurve {
   struct Point {
     double x = 0, y = 0;
   };
-  // Consecutive points. The last one of a curve may have fewer than the others.
+  // Consecutive points. The last column of a curve may have fewer points.
   struct Column {
     double first_x = 0, last_x = 0;
     Point low, high;      // the first of the least and of the largest values

@@ -94,7 +94,7 @@ struct ListedEvent {
   size_t view = 0;          // see WorkerHistory::view; only for a kView
 };
 
-// How long a worker has waited for another one.
+// How long a worker has waited for another worker.
 struct Waiting {
   int64_t count = 0;
   double seconds = 0, longest = 0;

@@ -1,6 +1,6 @@
 // The classes of kStyle are used by chart.cc and the pages too: s0 to s5 and t0
-// to t5 are the colours of strokes and texts, b0 to b6 those of bars, n is a
-// cell with a number, cm a confusion matrix.
+// to t5 are the colours of strokes and texts, b0 to b6 the colours of bars, n
+// is a cell with a number, cm a confusion matrix.
 
 #include "html.h"
 

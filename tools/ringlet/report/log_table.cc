@@ -148,8 +148,8 @@ class LogFile {
   RecordReader* reader() { return reader_.get(); }
 
  private:
-  // The name must not be a part of another one, such as "epochs", or the end of
-  // a line.
+  // The name must not be a part of another name, such as "epochs", or the end
+  // of a line.
   static bool MaySeparate(char c) {
     return c == '\t' || (c >= ' ' && c <= '/' && c != '"' && c != '\'') ||
            c == ':' || c == ';' || c == '|' || c == '^';

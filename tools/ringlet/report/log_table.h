@@ -42,8 +42,8 @@ struct LogTable {
 // True if the file begins as such a log does.
 bool IsLogTable(const std::string& path);
 
-// Reads a log, plain or .gz. kInvalidArgument if its first line is not that
-// of a log.
+// Reads a log, plain or .gz. kInvalidArgument if it does not begin with the
+// first line of a log.
 Status ReadLogTable(const std::string& path, LogTable* table);
 // Reads a log through `reader`; both have the same separator.
 Status ReadLogTable(const std::string& path, RecordReader* reader,

@@ -39,7 +39,7 @@ struct RunReport {
 };
 
 std::string RunPage(const RunReport& report);
-// What the page has under its title.
+// The part of the page below its title.
 std::string RunHtml(const RunReport& report);
 
 }  // namespace ringlet

@@ -28,8 +28,8 @@ Status EvaluateCheckpoints(const std::string& run, const ClusterConfig& cluster,
                            const InitFlags& init, RunConfig* config);
 
 // A callback: the chief reports the end of the run to the evaluator, by a file
-// beside those of the first ModelCheckpoint. Null if the environment lists no
-// evaluator, or RUN.json no ModelCheckpoint.
+// beside the files of the first ModelCheckpoint. Null if the environment lists
+// no evaluator, or RUN.json no ModelCheckpoint.
 std::shared_ptr<Callback> ReportEndToEvaluator(const std::string& run,
                                                const ClusterConfig& cluster,
                                                const RunConfig& config);

@@ -226,8 +226,8 @@ exit $code
 
 }  // namespace
 
-// sh, since the user's shell there may be another one. `cat` waits for the end
-// of stdin. Without a terminal the lines are as the command wrote them, and
+// sh, since the user's shell there may be another shell. `cat` waits for the
+// end of stdin. Without a terminal the lines are as the command wrote them, and
 // stdout and stderr stay apart.
 std::vector<std::string> SshCommand(const JobToLaunch& job, int worker) {
   const std::string key = job.key_file.empty()

@@ -63,7 +63,7 @@ Status PrintOtherOrder(const InitFlags& init, const Model& model,
                        const std::optional<DataDescription>& data);
 
 // The number of replicas that this worker requests: the number in RUN.json, or
-// else in the backup, so that a run continues as it began. 0 if neither has a
+// in the backup, so that a run continues as it began. 0 if neither has a
 // number. Only the chief can read the backup.
 int RequestedReplicas(const RunConfig& config, const ClusterConfig& cluster);
 

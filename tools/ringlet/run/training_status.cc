@@ -156,7 +156,7 @@ class Pages {
   int64_t next_ = 0;  // the time at which they are made again
 };
 
-// What a training shows, and the callback that follows it.
+// The status file and pages of a training, and their callback.
 struct TrainingStatus {
   TrainingStatus(const LiveProgress& begin, const std::string& events)
       : recorder(begin), pages(&recorder, events) {

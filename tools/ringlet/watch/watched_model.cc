@@ -183,7 +183,7 @@ std::string WatchedModel::BackupPath(const WatchRound& round) const {
   return path_ + ".round-" + round.id.substr(round.id.find(' ') + 1);
 }
 
-// Removes the backups of other rounds than `kept`: the path of one, or "".
+// Removes the backups of all rounds but the one with the path `kept`.
 void WatchedModel::RemoveBackups(const std::string& kept) const {
   FileSystem* const disk = PosixFiles();
   const std::string folder = FolderOf(path_);
