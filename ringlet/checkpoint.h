@@ -133,7 +133,7 @@ std::string ToJson(const Model& model);
 
 // Reads the JSON of Keras 3 and 2 (tf.keras), for Sequential and functional
 // models. *model is replaced only on success, and is not compiled. Seeds, and
-// fields that change no model of ringlet, are ignored; for others
+// fields that change no model of ringlet, are ignored; for other fields
 // kInvalidArgument names the layer and the field. The text is untrusted: at
 // most 1 MiB, 64 levels, 4096 layers of a model, 16 levels of nested models.
 Status ModelFromJson(const std::string& json, std::unique_ptr<Model>* model);

@@ -79,7 +79,7 @@ class Collective {
     return Wait(ticket);
   }
 
-  // Every rank's data[0..bytes) becomes the root's, byte by byte.
+  // Copies the root's data[0..bytes) to every rank, byte by byte.
   virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
   // out[r * bytes ...] becomes in[0..bytes) of rank r.
   virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;

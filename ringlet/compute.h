@@ -74,7 +74,8 @@ inline Range Split(int64_t n, int parts, int index, int64_t grain = 1) {
 // thread spins for microseconds, then sleeps. Only the constructor allocates.
 class ThreadPool {
  public:
-  // `threads` >= 1, with the caller's. Nothing can be run after an error.
+  // `threads` >= 1 includes the caller's thread. Nothing can be run after an
+  // error.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -83,8 +84,8 @@ class ThreadPool {
   const Status& status() const { return status_; }
   int threads() const { return threads_; }
 
-  // Calls work(t) for each thread t, work(0) on the caller's, and returns when
-  // all have. Parts must not wait for each other. Not re-entrant.
+  // Calls work(t) on each thread t, where 0 is the caller's thread, and returns
+  // after the last call. Parts must not wait for each other. Not re-entrant.
   template <typename Work>
   void Run(const Work& work) {
     if (threads_ == 1) return work(0);

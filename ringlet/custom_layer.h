@@ -53,7 +53,7 @@ struct LayerPlan {
   Shape output;
   std::vector<WeightSpec> weights;
   ScratchFloats forward_scratch, backward_scratch;
-  // What Backward reads of the forward pass; the others are null.
+  // Backward gets null for a tensor of the forward pass that it does not read.
   bool backward_reads_input = true;
   bool backward_reads_output = true;
 };

@@ -232,7 +232,8 @@ struct DataPosition {
   }
 };
 
-// The weight of each class's examples in the loss; 1 for others.
+// The weight of each class's examples in the loss; 1 for classes without an
+// entry.
 using ClassWeights = std::map<int64_t, float>;
 
 struct DatasetParts;  // core/data/dataset_parts.h
@@ -347,8 +348,8 @@ struct LoaderOptions {
   bool targets = true;     // reads labels
   bool examples = true;    // reads x
   bool training = true;    // the model trains on the batches
-  // For local updates. All parts of a round for one replica come before those
-  // for the next. The last round ends after `steps`, if not zero.
+  // For local updates. All parts of a round for one replica come before the
+  // parts for the next replica. The last round ends after `steps`, if not zero.
   int64_t round = 1;
   int64_t steps = 0;
   ClassWeights class_weight;  // see FitOptions

@@ -149,7 +149,7 @@ class Callback : public Saveable {
   // restores it. More than 4 KB must not change in OnTrainBatchBegin, since a
   // step begins again after a loss.
   void AppendState(std::vector<StateSpan>*) override {}
-  // Appends the state that a donor sends in addition to that of a backup. With
+  // Appends the state that a donor sends in addition to a backup's state. With
   // it another worker finishes the work of a lost worker, such as an unwritten
   // row.
   virtual void AppendLiveState(std::vector<StateSpan>*) {}
@@ -159,8 +159,8 @@ class Callback : public Saveable {
 // loggers.h. Each object is for one model, and reset by another fit.
 
 // kAuto minimizes "loss" and metrics that are errors, with or without "val_",
-// and maximizes others. NaN is never better. kInvalidArgument before the first
-// step if the logs will not have `monitor`.
+// and maximizes other metrics. NaN is never better. kInvalidArgument before the
+// first step if the logs will not have `monitor`.
 enum class MonitorMode : uint8_t { kAuto, kMin, kMax };
 
 struct EarlyStoppingOptions {
@@ -218,8 +218,8 @@ std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 // over the data: give a second Fit's Shuffle another seed. Signals belong to
 // the program, unless BackupAndRestore or SaveWhenTrained handles them.
 
-// kAuto shows a bar on a terminal, without colours if NO_COLOR is set, else a
-// line.
+// kAuto shows a bar on a terminal, without colours if NO_COLOR is set, and
+// lines elsewhere.
 enum class Verbose : uint8_t { kAuto, kSilent, kBar, kLine };
 
 constexpr int64_t kCheckByTime = -1;
@@ -304,9 +304,9 @@ class TrainingLoop {
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
-  // Compares the workers' arguments, and loads the run's state: the start, a
-  // backup or another worker's. Call it first, after Recover has returned true,
-  // and after the end to begin another run.
+  // Compares the workers' arguments, and loads the run's state: the initial
+  // state, a backup, or the state of another worker. Call it first, after
+  // Recover has returned true, and after the end to begin another run.
   Status Begin();
   // True until a callback stops the run, or the data end.
   bool HasEpoch() const;

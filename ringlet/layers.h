@@ -592,7 +592,8 @@ Layer UpSampling1D(int64_t size = 2);
 Layer Permute(const Shape& dims);
 // Layers that act only in training. Otherwise the values pass unchanged.
 //
-// A fraction `rate` becomes 0, and the others are divided by 1 - rate.
+// A fraction `rate` of the values becomes 0; other values are divided by 1 -
+// rate.
 Layer Dropout(float rate);
 // Dropout of whole channels of an example.
 Layer SpatialDropout2D(float rate);

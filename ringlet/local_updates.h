@@ -41,7 +41,7 @@ struct LocalUpdates {
   };
 
   static constexpr int64_t kDefaultSteps = 30;
-  // A value of `steps`: 8 to 512, so that computing takes as long as the
+  // For `steps`: chooses 8 to 512, so that computing takes as long as the
   // exchange. Backups have the number, which gives the same bits.
   static constexpr int64_t kAutoSteps = -1;
 

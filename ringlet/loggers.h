@@ -32,8 +32,8 @@ namespace ringlet {
 std::shared_ptr<Callback> CSVLogger(const std::string& filename,
                                     char separator = ',', bool append = false);
 
-// "epoch,step,loss,<metrics>", from 0, to compare runs. Each value is the
-// step's, over the global batch, as the shortest exact decimal. `digests` adds
+// "epoch,step,loss,<metrics>", from 0, to compare runs. Each value is of the
+// step's global batch, as the shortest exact decimal. `digests` adds
 // Model::DigestWeights after the step. A continued log keeps its columns.
 std::shared_ptr<Callback> StepLogger(const std::string& filename,
                                      bool digests = false);
@@ -42,7 +42,7 @@ std::shared_ptr<Callback> StepLogger(const std::string& filename,
 // are numbers in the source, in the order of the global batch, with "/" before
 // the next pass. The pass used `used` of `size` examples before this step. With
 // AutoShard kFile or kOff there is a row for each replica, with used and size
-// 0; else `replica` is "all".
+// 0; otherwise `replica` is "all".
 std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
 
 // Event files in log_dir/train and log_dir/validation, as Keras 3's

@@ -156,7 +156,7 @@ struct Targets {
 //
 //   model.Compile(Adam(), Custom(std::make_shared<MyLoss>()));
 //
-// Compute may throw: what() is the step's error. The others must not throw.
+// Compute may throw: what() is the step's error. Other methods must not throw.
 class CustomLoss {
  public:
   virtual ~CustomLoss() = default;

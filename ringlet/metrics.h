@@ -88,7 +88,7 @@ struct Metric {
   bool sparse_targets = false;
   // Rows of this class add nothing; SparseCategoricalCrossentropy counts them
   // as 0 without weights, as in Keras. If Compile sets sparse_targets, it also
-  // sets ignore_class, to that of the loss.
+  // sets ignore_class, to the loss's value.
   std::optional<int> ignore_class;
   Aggregation aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;
@@ -176,7 +176,7 @@ Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
 //   model.Compile(Adam(), MeanSquaredError(),
 //                 {Custom(std::make_shared<MyMetric>())});
 //
-// Update may throw: what() is the step's error. The others must not throw.
+// Update may throw: what() is the step's error. Other methods must not throw.
 class CustomMetric {
  public:
   virtual ~CustomMetric() = default;

@@ -43,7 +43,7 @@ struct MemoryPlan {
   // Includes changes of layer state, twice for a worker with several replicas.
   uint64_t gradients = 0;
   uint64_t slots = 0;  // the optimizer's slots
-  // What local updates need: first weights, momentum, changes, error feedback.
+  // Of local updates: first weights, momentum, changes, error feedback.
   uint64_t local = 0;
   uint64_t batches = 0;      // examples and labels of this step and the next
   uint64_t activations = 0;  // the layers' outputs
@@ -126,8 +126,8 @@ struct CompileOptions {
   LocalUpdates local;
   // The number of parts of a step's batch; each worker computes one or more
   // parts. Random numbers, statistics and metrics depend on this number, not on
-  // the workers. Zero means the number that other workers have given, or else
-  // the number of workers.
+  // the workers. Zero means the number that other workers have given, or the
+  // number of workers if none has.
   int replicas = 0;
   // Includes the caller's thread. No bit depends on their number.
   int threads = 1;
@@ -141,7 +141,7 @@ struct CompileOptions {
   // model. Null means memory of the heap.
   void* memory = nullptr;
   size_t memory_bytes = 0;
-  // Without `memory`: the most bytes to allocate. Zero means no limit.
+  // The most bytes to allocate if `memory` is null. Zero means no limit.
   size_t memory_limit = 0;
   // Measures the workers' speeds. Outlives the model.
   Clock* clock = Clock::System();
@@ -262,7 +262,7 @@ class Model {
   // Allocates the step's memory. Without this call the first step does.
   // `training` is not needed to evaluate and predict.
   Status Reserve(int64_t batch, bool training);
-  // What the model has allocated.
+  // The bytes that the model has allocated.
   uint64_t BytesUsed() const;
 
   // Reads batches into the model's buffers. While it is open, a second loader,
@@ -301,7 +301,7 @@ class Model {
   double metric_value(int i, const MetricState* states) const;
   // The states of the last TrainStep, summed over all ranks.
   const MetricState* step_metrics() const;
-  // This rank's states, or its last replica's, of the last step.
+  // The states of the last step on this rank, or of its last replica.
   const MetricState* rank_metrics() const;
   // kOutOfSync, on every rank, if weights, slots, iterations or learning rate
   // of any rank differ in any bit. With FitOptions::cross_check in an elastic

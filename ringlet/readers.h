@@ -31,7 +31,7 @@ struct ArrayOptions {
 
 // IDX: the format of MNIST and similar data sets (Yann LeCun's MNIST page),
 // with uint8, int8, int16, int32, float32 or float64 elements. In memory int8
-// and int16 become int32; others keep their type.
+// and int16 become int32; other types are kept.
 //
 // Images (or any x) from one file, and as many labels from another.
 Dataset IdxDataset(const std::string& images, const std::string& labels,
@@ -65,7 +65,7 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data);
 
 // An array for Dataset::SampleWeight, (n) or (n, steps). The first dimension
-// counts examples, and *per_example is the product of the others.
+// counts examples, and *per_example is the product of the other dimensions.
 Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
                          int64_t* per_example);
 

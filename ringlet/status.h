@@ -104,7 +104,7 @@ bool IsPermanent(const Status& status);
 //       that does not come), or the data are damaged
 //    2  wrong usage, configuration or input: the same start fails again
 //       (kInvalidArgument, kUnimplemented)
-//    3  a machine computes different numbers from the others, or the workers'
+//    3  a machine computes different numbers from the job, or the workers'
 //       weights differ (kOutOfSync). Check the machine that the message names
 //       before the next start, which resumes from the last backup
 //   75  stopped, or a worker was lost: the same start continues the run

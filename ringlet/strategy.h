@@ -35,8 +35,8 @@ struct ClusterConfig {
   int world_size = 1;
   std::string task_type = "worker";  // or "chief" or "evaluator"
   int task_index = 0;
-  // Whether this process writes shared files and has the initial values: the
-  // chief, or worker 0 without a chief, or an evaluator.
+  // True if this process writes shared files and has the initial values. It is
+  // the chief, worker 0 of a job without a chief, or an evaluator.
   bool is_chief = true;
   bool is_evaluator = false;
   bool has_evaluator = false;  // TF_CONFIG lists an evaluator in "cluster"
@@ -176,8 +176,8 @@ class MirroredStrategy {
 };
 
 // A path for a file that every worker saves: for the chief "dir/name" itself,
-// for others "dir/workertemp_<task>/name". RemoveWorkerTemp removes that file,
-// and its folder if that is then empty.
+// for other workers "dir/workertemp_<task>/name". RemoveWorkerTemp removes that
+// file, and its folder if that is then empty.
 std::string WorkerPath(const ClusterConfig& cluster, const std::string& path);
 Status RemoveWorkerTemp(const ClusterConfig& cluster, const std::string& path);
 
