@@ -91,8 +91,8 @@ Status ModelMemory::AllocatePersistent(const Options& options) {
     block = AllocateBlock(bytes);
     if (block == nullptr) {
       return ResourceExhausted("model '%s': no memory for %" PRIu64
-                               " bytes of weights, gradients and "
-                               "optimizer slots",
+                               " bytes of weights, gradients and optimizer "
+                               "slots",
                                graph_.name().c_str(), bytes);
     }
   }

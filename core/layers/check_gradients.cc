@@ -152,8 +152,7 @@ class Checker final : private GradientSink {
       if (!std::isnan(y().data()[i])) continue;
       return Error(Code::kInternal,
                    "Forward left value %" PRId64
-                   " of y as it was, or it is "
-                   "not a number",
+                   " of y as it was, or it is not a number",
                    i);
     }
     return Status();
@@ -202,8 +201,7 @@ class Checker final : private GradientSink {
       }
       return Error(Code::kInternal,
                    "Backward: value %" PRId64
-                   " of %s is %g, but the slope of "
-                   "Forward is %g",
+                   " of %s is %g, but the slope of Forward is %g",
                    i, gradient->name().c_str(), computed, slope);
     }
     return Status();

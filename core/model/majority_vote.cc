@@ -75,8 +75,8 @@ Status MakeVoteError(const Collective& collective, const Vote& vote,
                            (faulty.size() == 1 ? " has" : " have") + " other " +
                            part + " than the other workers: the processor or " +
                            "the memory of " + (is_own ? "this" : "that") +
-                           " machine is at fault, or "
-                           "its program was compiled otherwise" +
+                           " machine is at fault, or its program was compiled "
+                           "otherwise" +
                            kOwnParts;
   if (!is_own)
     return PeerLost(faulty[0], "%s: %s", where.c_str(), text.c_str());

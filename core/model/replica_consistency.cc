@@ -217,8 +217,8 @@ Status ReplicaConsistency::CompareStarts(const std::vector<Start>& all) const {
     if (!progress && all[r].HasEqualDigest(all[0])) continue;
     return Error(Code::kOutOfSync,
                  "model '%s': worker %" PRId64
-                 " begins with another %s than "
-                 "worker %" PRId64 "; all workers are to load the same file",
+                 " begins with another %s than worker %" PRId64
+                 "; all workers are to load the same file",
                  graph_.name().c_str(), all[r].member.worker,
                  progress ? "number of steps or learning rate"
                           : "state of weights or optimizer slots",

@@ -125,8 +125,8 @@ Status InputFile::Read(void* data, size_t bytes, const char* part) {
   RINGLET_RETURN_IF_ERROR(ReadSome(data, bytes, &got));
   if (got == bytes) return Status();
   return Corruption("%s: ends at offset %" PRId64
-                    ", within %s (%zu bytes from "
-                    "offset %" PRId64 "); fetch the file again",
+                    ", within %s (%zu bytes from offset %" PRId64
+                    "); fetch the file again",
                     path_.c_str(), offset_, part, bytes, begin);
 }
 

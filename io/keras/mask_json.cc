@@ -18,8 +18,8 @@ using Makers = std::map<std::string, const LayerEntry*>;
 Status RefuseMask(const LayerEntry& entry) {
   return entry.Annotate(
       InvalidArgument("%s.inbound_nodes: mask: ringlet supports only the mask "
-                      "that an Embedding "
-                      "with mask_zero, or a Masking, makes before the layer",
+                      "that an Embedding with mask_zero, or a Masking, makes "
+                      "before the layer",
                       entry.path.c_str()));
 }
 

@@ -152,8 +152,7 @@ Status TfjsWeights::ReadGroup(FileSystem* files, const Json& group,
   }
   if (at == end) return Status();
   return Corruption("%s: has %" PRId64
-                    " bytes more than the weights that %s "
-                    "lists",
+                    " bytes more than the weights that %s lists",
                     last.path.c_str(), end - at, path_.c_str());
 }
 

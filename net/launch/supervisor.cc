@@ -131,8 +131,7 @@ void Supervisor::WaitForReported(Actions* actions) {
   for (const int worker : WorkersLeft(Report::kSent)) {
     actions->notices.push_back("worker " + std::to_string(worker) +
                                " has finished the job, and still writes or "
-                               "removes its last backup; it "
-                               "has " +
+                               "removes its last backup; it has " +
                                FormatText("%g", options_.report_grace_seconds) +
                                " s");
   }

@@ -36,8 +36,7 @@ Status ReadDimensions(InputFile* file, int count, size_t element_bytes,
     const int64_t dim = LoadLittle<uint32_t>(b);
     if (dim == 0) {
       return Corruption("%s: offset %" PRId64
-                        ": dimension %d is 0; the file "
-                        "holds no elements",
+                        ": dimension %d is 0; the file holds no elements",
                         path, file->offset() - 4, i);
     }
     const int64_t max_elements =
