@@ -32,8 +32,9 @@ struct SaveOptions {
   Storage weights = Storage::kF32;
   FileSystem* files = PosixFiles();  // SealedFiles encrypts
   bool replace = true;               // if false, an old file is kAlreadyExists
-  // SaveWeights: leaves out weights that training does not change, such as
-  // those under LoRA, which LoadWeights expects to be loaded already.
+  // For SaveWeights: leaves out weights that training does not change, such as
+  // the frozen weights of a model with LoRA. LoadWeights expects that these
+  // weights are loaded already.
   bool trainable_only = false;
 };
 
@@ -48,7 +49,7 @@ Status SaveCheckpoint(const std::string& path, const Saveables& state,
 struct LoadOptions {
   // Allows tensors that `state` lacks, as in a whole run's file.
   bool ignore_others = false;
-  std::set<std::string> ignored;  // the same, by name
+  std::set<std::string> ignored;  // names of tensors to allow, too
   // Accepts a plain safetensors file, in which damage cannot be detected.
   bool accept_unverified = false;
   FileSystem* files = PosixFiles();
@@ -66,7 +67,7 @@ Status LoadCheckpoint(const std::string& path, const Saveables& state,
                       const LoadOptions& options = {},
                       LoadedCheckpoint* loaded = nullptr);
 
-// Compares every byte of a ringlet checkpoint with its checksums.
+// Reads every byte of a checkpoint of ringlet, and compares the checksums.
 Status VerifyCheckpoint(const std::string& path,
                         FileSystem* files = PosixFiles());
 
@@ -110,7 +111,7 @@ class CheckpointManager {
   const Status& status() const;
 
   // *path is the durable new checkpoint, or "" if the interval has not passed.
-  // Without check_interval only a second save of a step is skipped.
+  // With check_interval false, Save skips only a second save of the same step.
   Status Save(std::string* path = nullptr, bool check_interval = true);
   // Loads latest_checkpoint(), or calls init_fn and sets *path to "".
   Status RestoreOrInitialize(std::string* path = nullptr);
@@ -133,7 +134,7 @@ std::string ToJson(const Model& model);
 
 // Reads the JSON of Keras 3 and 2 (tf.keras), for Sequential and functional
 // models. *model is replaced only on success, and is not compiled. Seeds, and
-// fields that change no model of ringlet, are ignored; for other fields
+// fields that change no model of ringlet, are ignored. For any other field
 // kInvalidArgument names the layer and the field. The text is untrusted: at
 // most 1 MiB, 64 levels, 4096 layers of a model, 16 levels of nested models.
 Status ModelFromJson(const std::string& json, std::unique_ptr<Model>* model);
@@ -153,8 +154,8 @@ struct SaveModelOptions {
   bool replace = true;               // if false, an old file is kAlreadyExists
 };
 
-// As SaveCheckpoint. kInvalidArgument names a custom layer, loss or metric,
-// which no file can have, and an alternative.
+// Writes the model as SaveCheckpoint writes state. A custom layer, loss or
+// metric cannot be saved: kInvalidArgument names it and an alternative.
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 
@@ -188,8 +189,8 @@ enum class WeightsLayout : uint8_t {
 // docs/from-keras.md has the rules.
 struct LoadWeightsOptions {
   WeightsLayout layout = WeightsLayout::kKeras;
-  // Only layers of both file and model. Arrays without names go to the model's
-  // first weights in order.
+  // Loads only layers that both the file and the model have. Arrays without
+  // names go to the model's first weights in order.
   bool by_name = false;
   // Skips a layer with missing weights or other shapes.
   bool skip_mismatch = false;
@@ -223,7 +224,8 @@ Status LoadWeights(Model* model, const std::string& path,
 
 // --- callbacks ---------------------------------------------------------------
 
-// In a job every worker has the callback; only the chief uses files.
+// In a job every worker must have these callbacks; only the chief reads and
+// writes their files.
 
 // Keras's BackupAndRestore: an interrupted fit continues from its last step,
 // and ends with the same bits.
@@ -238,7 +240,7 @@ struct BackupAndRestoreOptions {
   // epoch.
   int64_t save_freq = 0;
   bool double_checkpoint = false;  // keeps the two newest backups
-  bool delete_checkpoint = true;   // after training
+  bool delete_checkpoint = true;   // deletes them after training
   // SIGTERM, SIGINT and SIGHUP save after the present step and end the fit with
   // kCancelled (exit code 75). A second signal kills the process.
   bool save_before_preemption = true;
@@ -280,8 +282,8 @@ std::shared_ptr<Callback> BackupAndRestore(
 struct ModelCheckpointOptions {
   std::string monitor = "val_loss";
   int verbose = 0;
-  // Only if `monitor` is better than at every earlier save, or with a warning
-  // if an epoch's logs lack it (validation_freq).
+  // Saves only if `monitor` is better than at every earlier save. If the logs
+  // of an epoch lack it (validation_freq), saves with a warning.
   bool save_best_only = false;
   bool save_weights_only = false;
   bool save_trainable_only = false;  // weights only
@@ -289,7 +291,8 @@ struct ModelCheckpointOptions {
   // The number of batches between two saves, across epochs. Zero means every
   // epoch.
   int64_t save_freq = 0;
-  // The first save must improve it, unless it is NaN.
+  // With save_best_only the first save must be better than this value. NaN
+  // means that any value suffices.
   double initial_value_threshold = std::numeric_limits<double>::quiet_NaN();
   // Keeps the newest files of this callback, at most 100, and with
   // save_best_only the best one; zero means all. Only this run's own files are

@@ -37,7 +37,7 @@ enum class WireDtype : uint8_t {
   kFloat16 = 2,   // IEEE 754 binary16, 11 bits; beyond 65,504 infinity
 };
 
-// Each has one bit of a 64-bit mask.
+// The most workers of an elastic job: each has one bit of a 64-bit mask.
 constexpr int kMaxElasticWorkers = 64;
 
 // The operations of this worker with the other workers; null is a job of one
@@ -58,12 +58,12 @@ class Collective {
   // About the size of a piece of summed gradients; equal on every rank.
   virtual size_t bucket_bytes() const { return 1 << 20; }
 
-  // Longer sums may be rounded on the wire.
+  // Sums of more bytes than this may be rounded on the wire.
   virtual size_t unrounded_bytes() const { return SIZE_MAX; }
 
   // data[0..count) becomes the sum over all ranks. The span belongs to the
-  // operation until Wait, in the order of starts. After an error it is
-  // undefined.
+  // operation until Wait. Wait for operations in the order of their starts.
+  // After an error the content of the span is undefined.
   virtual Status StartAllReduce(float* data, size_t count, Ticket* ticket) = 0;
   // Sums modulo 2^32, which are never rounded.
   virtual Status StartAllReduceInts(int32_t* /*data*/, size_t /*count*/,
@@ -79,7 +79,7 @@ class Collective {
     return Wait(ticket);
   }
 
-  // Copies the root's data[0..bytes) to every rank, byte by byte.
+  // data[0..bytes) of every rank becomes a copy of the root's data.
   virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
   // out[r * bytes ...] becomes in[0..bytes) of rank r.
   virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;
@@ -91,16 +91,19 @@ class Collective {
   }
   virtual Status Barrier() = 0;
 
-  // Sends every rank the reason why this one cannot continue, and returns when
-  // it is sent. All later calls of all ranks return this code with the rank and
-  // the first reason, except waits for completed operations and Reform.
+  // Sends every rank the reason why this rank cannot continue, and returns when
+  // the reason is sent. All later calls of all ranks return this code with the
+  // rank and the first reason, except waits for completed operations and
+  // Reform.
   virtual void Abort(const Status& /*reason*/) {}
 
   // Sets the training step for messages.
   virtual void SetStep(uint64_t /*step*/) {}
 
-  // After kPeerLost: closes the ring, and waits until every rank has joined
-  // again, also a restarted one. Pending operations and errors are dropped.
+  // After kPeerLost, or to admit a joining worker: closes the ring, and waits
+  // until every rank has joined again, also a restarted one. If elastic(),
+  // min_workers() reachable workers suffice. Pending operations and errors are
+  // dropped.
   virtual Status Reform() {
     return InvalidArgument("this collective cannot be formed again");
   }
@@ -113,7 +116,7 @@ class Collective {
   // This worker's constant number in the job's list.
   virtual int worker() const { return rank(); }
 
-  // Calls of Compile in this process.
+  // The number of Compile calls in this process.
   int64_t compiles() const { return compiles_; }
   void CountCompile() { ++compiles_; }
 
@@ -121,7 +124,8 @@ class Collective {
   int64_t compiles_ = 0;
 };
 
-// If some rank's `mine` is an error, all get the error of the lowest such rank.
+// If `mine` of any rank is an error, all ranks return the error of the lowest
+// such rank.
 Status ExchangeStatus(Collective* collective, const Status& mine);
 
 // Sums a few numbers over all ranks, added in the order of the ranks.

@@ -70,12 +70,12 @@ inline Range Split(int64_t n, int parts, int index, int64_t grain = 1) {
 
 // ThreadPool: a fixed number of threads that do one task at a time.
 //
-// The cut depends on (part, threads) only, so sums have one order. A waiting
+// A task is cut by (part, threads) only, so sums have one order. A waiting
 // thread spins for microseconds, then sleeps. Only the constructor allocates.
 class ThreadPool {
  public:
-  // `threads` >= 1 includes the caller's thread. Nothing can be run after an
-  // error.
+  // `threads` >= 1 includes the caller's thread. If status() is an error, Run
+  // must not be called.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -84,8 +84,9 @@ class ThreadPool {
   const Status& status() const { return status_; }
   int threads() const { return threads_; }
 
-  // Calls work(t) on each thread t, where 0 is the caller's thread, and returns
-  // after the last call. Parts must not wait for each other. Not re-entrant.
+  // Calls work(t) on each thread t, with work(0) on the caller's thread.
+  // Returns when all calls have returned. The calls must not wait for each
+  // other, and `work` must not call Run.
   template <typename Work>
   void Run(const Work& work) {
     if (threads_ == 1) return work(0);

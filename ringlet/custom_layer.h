@@ -35,7 +35,8 @@ struct WeightSpec {
   Initializer initializer;
   Regularizer regularizer;
   Constraint constraint = {};
-  // If false, it is layer state. As in Keras, state comes last.
+  // If false, the weight is layer state. As in Keras, layer state comes after
+  // all trainable weights.
   bool trainable = true;
   // The elements in this range begin as 1, not as the initializer's values.
   Range ones = {};
@@ -53,7 +54,8 @@ struct LayerPlan {
   Shape output;
   std::vector<WeightSpec> weights;
   ScratchFloats forward_scratch, backward_scratch;
-  // Backward gets null for a tensor of the forward pass that it does not read.
+  // If false, Backward does not read the input, or the output, of the forward
+  // pass, and gets null.
   bool backward_reads_input = true;
   bool backward_reads_output = true;
 };
@@ -69,8 +71,8 @@ struct LayerCall {
   float* y = nullptr;               // (batch, output). Forward writes all of it
   const float* const* weights = nullptr;  // in the plan's order
   float* scratch = nullptr;  // as large as planned, any content; or null
-  // For Philox(seed, counter): the layer's own, new in each step, and the same
-  // in Backward as in Forward.
+  // The arguments of Philox(seed, counter) for this layer. They are new in each
+  // step, and the same in Backward as in Forward.
   uint64_t seed = 0, counter = 0;
 
   // Backward only. dy is y's gradient. dx and d_weights begin as zeros and
@@ -98,7 +100,8 @@ class CustomLayer {
 
   // Keras's class name, "Scale". Default names are "scale", "scale_1".
   virtual const char* class_name() const = 0;
-  // Its options in one line, if they change numbers: workers compare them.
+  // The layer's options in one line, if they change numbers. Workers compare
+  // this line.
   virtual std::string Describe() const { return ""; }
 
   // Sets the plan; `output` begins as the first input's shape. The same shapes
@@ -107,7 +110,8 @@ class CustomLayer {
                        LayerPlan* plan) const = 0;
   // An error ends the step and the Fit.
   virtual Status Forward(const LayerCall& call) const = 0;
-  // It is not called if neither the layer nor a layer before it is trained.
+  // Backward is not called if neither the layer nor a layer before it is
+  // trained.
   virtual Status Backward(const LayerCall& call) const = 0;
 };
 
@@ -119,7 +123,8 @@ struct GradientCheck {
   // The seed of inputs, weights and gradients in [-1, 1).
   uint64_t seed = 1;
   float distance = 1e-2f;  // from a number to each point of a difference
-  // The permitted difference of the two slopes; above 1 it is relative.
+  // The permitted difference between both slopes. It is relative to slopes
+  // above 1.
   double tolerance = 2e-2;
 };
 

@@ -99,19 +99,21 @@ struct TimeseriesOptions {
   int64_t sequence_length = 0;  // rows of a window, >= 1
   int64_t sequence_stride = 1;  // rows from a window's start to the next start
   int64_t sampling_rate = 1;    // rows from one row of a window to the next
-  // Rows from start_index to before end_index; -1 has the last too.
+  // The rows from start_index to the row before end_index; -1 means to the last
+  // row.
   int64_t start_index = 0;
   int64_t end_index = -1;
 
-  // The rows from a window's first one to its target. sequence_length *
-  // sampling_rate is the first row after the window.
+  // The number of rows from the first row of a window to its target. With
+  // sequence_length * sampling_rate the target is the first row after the
+  // window.
   int64_t target_offset = 0;
   // If not zero, a target has this number of rows, as a new first axis.
   int64_t target_length = 0;
   // If not empty, targets are these values of x instead of y.
   std::vector<int64_t> target_columns;
   // The group of each row. A window with its target lies in one group. Rows of
-  // a negative group are left out. If empty, each file is one.
+  // a negative group are left out. If it is empty, each file is one group.
   std::vector<int64_t> groups;
 };
 
@@ -129,19 +131,20 @@ struct Scale {
   float offset = 0;
 };
 
-// Describes a source, or a model's training data, which evaluation and
-// prediction apply to theirs.
+// Describes a source, or a model's training data. Evaluation and prediction
+// apply the description of the training data to their own data.
 struct DataDescription {
   Scale scale;  // the training's Map
-  // How a table became the values.
+  // The columns of the table, and how they became the values of x.
   std::vector<TableColumn> columns;
   std::vector<std::string> classes;  // empty without names
   TableEncoding encoding;
   // A loaded model has only the digest of a vocabulary too large for its file.
   std::optional<TextVectorization> text = std::nullopt;
   std::string vocabulary_digest = "";
-  // How rows became windows. Fields that depend on the file keep their
-  // defaults, and `groups` is empty. `group` is the groups' column or file.
+  // How rows became windows. The fields that depend on the file keep their
+  // defaults, and windows->groups is empty. `group` is the name of the column
+  // or file with the groups.
   std::optional<TimeseriesOptions> windows = std::nullopt;
   std::string group = "";
   // An older file's data may have had more columns at the end.
@@ -186,24 +189,27 @@ class Source {
   // A digest of Augment's parameters; 0 if it changes nothing.
   virtual uint64_t AugmentDigest() const { return 0; }
 
-  // Bounds of all x, if known without reading and if all are numbers.
+  // Sets the bounds of all values of x. Returns false if they are not known
+  // without reading, or if a value is not a number.
   virtual bool XRange(double* /*least*/, double* /*largest*/) const {
     return false;
   }
 
-  // A digest of all examples, if known without reading them.
+  // A digest of all examples, if it is known without reading the examples.
   virtual std::optional<uint64_t> Digest() const { return std::nullopt; }
 
-  // All but scale, group and vocabulary_digest.
+  // The description, without scale, group and vocabulary_digest.
   virtual DataDescription Description() const { return {}; }
   // The path of an example's file, if each example has its own.
   virtual std::string ExamplePath(int64_t /*index*/) const { return ""; }
 
-  // The first example of each group, which is in one piece, from 0 on; or
-  // empty. A validation split cuts no group.
+  // The index of each group's first example, ascending from 0; empty without
+  // groups. The examples of a group are consecutive. A validation split cuts no
+  // group.
   virtual std::vector<int64_t> GroupStarts() const { return {}; }
 
-  // The first example of each file, from 0 on; empty if not of files.
+  // The index of each file's first example, ascending from 0; empty if the
+  // source does not consist of files.
   virtual std::vector<int64_t> FileStarts() const { return {}; }
 
   // A name for messages: "train-images-idx3-ubyte.gz", "memory".
@@ -216,14 +222,16 @@ class Source {
 
 // How replicas divide a dataset, as tf.data.experimental.AutoShardPolicy.
 enum class AutoShardPolicy : uint8_t {
-  kAuto,  // kFile for a source of several files, else kData
+  kAuto,  // kFile for a source of several files, otherwise kData
   kFile,  // file i goes to replica i % replicas; at least one file each
   kData,  // each global batch is cut into a piece for every replica
   kOff,   // every replica has all data, in its own order
 };
 
-// The pass, from 0, and its use by the whole job: with kData examples, for any
-// number of replicas; with kFile and kOff steps, for this number only.
+// A position in the data. `pass` counts from 0. With kData, `used` is the
+// number of examples of the pass that the job has used, for any number of
+// replicas. With kFile and kOff, it is the number of steps, for one number of
+// replicas only.
 struct DataPosition {
   int64_t pass = 0;
   int64_t used = 0;
@@ -232,13 +240,13 @@ struct DataPosition {
   }
 };
 
-// The weight of each class's examples in the loss; 1 for classes without an
-// entry.
+// The weight of each class's examples in the loss. Classes that are not in the
+// map have the weight 1.
 using ClassWeights = std::map<int64_t, float>;
 
 struct DatasetParts;  // core/data/dataset_parts.h
 
-// A cheap value over a Source, with the methods of tf.data:
+// A view of a Source that is cheap to copy, with the methods of tf.data:
 //
 //   IdxDataset(images, labels).Map(Scale(1 / 255.f))
 //       .Shuffle(/*seed=*/1).Repeat().Batch(64)
@@ -271,10 +279,10 @@ class Dataset {
   // Shuffle then keeps blocks of examples together, so that reads are long; the
   // order depends on `bytes` (docs/streaming.md).
   Dataset Memory(int64_t bytes) const;
-  // Keras's sample_weight, in the loss and weighted metrics: finite numbers.
-  // Each of several weights belongs to one row of the example, such as a step
-  // of a sequence; each output with a loss must have as many rows. The loss is
-  // still divided by the number of examples and rows.
+  // Keras's sample_weight, for the loss and weighted metrics. The weights are
+  // finite. Each of several weights belongs to one row of the example, such as
+  // a step of a sequence; each output with a loss must have as many rows. The
+  // loss is still divided by the number of examples and rows.
   Dataset SampleWeight(std::vector<float> weights,
                        int64_t weights_per_example = 1) const;
   // By default kData. With kFile and kOff each replica makes batches of the
@@ -313,8 +321,9 @@ std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
 // The sources follow each other, and have one type and shape.
 Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources);
 // For several inputs or outputs. x[i] is input i; the x of y[i] has the targets
-// of the i-th output with a loss. All have the same number of examples in one
-// order, and may have a Map; call other methods on the result.
+// of the i-th output with a loss. All datasets have the same number of
+// examples, in the same order. They may have a Map; call the other methods on
+// the result.
 //
 //   Zip({images.Map(Scale(1 / 255.f)), numbers}, {kinds, ages}).Shuffle(1)
 Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
@@ -341,7 +350,7 @@ struct Batch {
   bool last = false;  // the data begin again after this batch
 };
 
-// Model::OpenLoader needs it.
+// The options of Model::OpenLoader.
 struct LoaderOptions {
   DataPosition start;
   bool background = true;  // another thread prepares the next batch
@@ -364,12 +373,14 @@ class BatchLoader {
   // Valid until the next call. The data begin again after the parts of a `last`
   // batch. After an error every call returns it.
   virtual Status Next(Batch* batch) = 0;
-  // Skips `steps` parts. *batch becomes the last of them, without examples;
-  // *examples grows by their global counts.
+  // Skips `steps` parts. *batch becomes the last skipped part, without
+  // examples. *examples grows by the global counts of the skipped parts.
   virtual Status Skip(int64_t steps, Batch* batch, int64_t* examples) = 0;
-  // In a fit with rounds it returns to the start of the last part's round.
+  // In a fit with rounds, returns to the start of the round that has the last
+  // part.
   virtual void RewindRound() = 0;
-  // Returns to the last global batch's first part. Not with rounds.
+  // Returns to the first part of the last global batch. Do not call it in a fit
+  // with rounds.
   virtual void RewindStep() = 0;
 };
 

@@ -37,10 +37,10 @@ struct ExportCOptions {
   // If not empty, the file computes with int8, with the ranges of outputs for
   // the first 512 examples (docs/deploy.md).
   Dataset calibration;
-  // If not empty, the report's data.
+  // If not empty, the data of the Int8Report.
   Dataset test;
   // If not 0, the file also trains the layers that Compile trains, with the
-  // optimizer and the loss, in steps of at most so many examples
+  // optimizer and the loss, in steps of at most this number of examples
   // (docs/deploy.md).
   int64_t train_batch = 0;
   FileSystem* files = PosixFiles();
@@ -51,8 +51,9 @@ struct Int8Report {
   Logs before, after;
 };
 
-// Writes a compiled model as C99, which needs only expf and tanhf, and a header
-// file beside it, such as model.h. docs/deploy.md explains the functions.
+// Writes a compiled model as C99, and a header file beside it, such as model.h.
+// Of libm the file needs only expf and tanhf, and for layers that read sound
+// also sqrtf, powf, logf and atan2f. docs/deploy.md explains the functions.
 //
 //   int model_predict(const float* in, float* out);
 //
@@ -61,9 +62,9 @@ struct Int8Report {
 // it returns 1 for a value that has no encoding.
 //
 // The text is the same on every machine; with int8, on every machine of a class
-// of arithmetic (docs/one_result.md). kInvalidArgument names a layer without C
-// or int8. After an error the earlier files are unchanged. A header file that
-// is not ringlet's is never replaced.
+// of arithmetic (docs/one_result.md). kInvalidArgument names a layer that
+// cannot be exported to C or int8. After an error the earlier files are
+// unchanged. A header file that is not ringlet's is never replaced.
 Status ExportC(Model* model, const std::string& path,
                const ExportCOptions& options = {},
                Int8Report* report = nullptr);
@@ -73,14 +74,15 @@ Status ExportC(Model* model, const std::string& path,
 struct ExportOnnxOptions {
   // Appends a softmax, for logits.
   bool softmax = false;
-  Metadata metadata;  // the caller's: metadata_props
+  Metadata metadata;  // entries for metadata_props
   FileSystem* files = PosixFiles();
 };
 
-// Writes a compiled model in opset 13 (IR 7), durable after OK. Inputs and
-// outputs have their layers' names and Keras's shapes, channels last, with an
-// open batch. Every machine writes the same bytes. kInvalidArgument names a
-// layer without ONNX operators. After an error the earlier file is unchanged.
+// Writes a compiled model as a file of opset 13 (IR 7), which is durable after
+// OK. Inputs and outputs have their layers' names and Keras's shapes, channels
+// last, with an open batch. Every machine writes the same bytes.
+// kInvalidArgument names a layer without ONNX operators. After an error the
+// earlier file is unchanged.
 Status ExportOnnx(Model* model, const std::string& path,
                   const ExportOnnxOptions& options = {});
 

@@ -22,12 +22,12 @@ FileSystem* PosixFiles();
 //   options.files = sealed.get();
 //   SaveModel(&model, "m.safetensors", options);
 //
-// The key is read at its first need, from `key_file` or the file that
-// RINGLET_KEY_FILE names. Of two keys in it the first encrypts, and both read.
-// Without `seal` new files are plain. Plain files are read as they are. Logs
-// are not sealed; names, lengths and times are not hidden. Reading fails with
-// kUnimplemented without the key, and with kCorruption for a damaged file.
-// docs/security.md has the format.
+// The key is read when it is first needed, from `key_file` or the file that
+// RINGLET_KEY_FILE names. If the file has two keys, the first encrypts, and
+// each can decrypt. Without `seal` new files are plain. Plain files are read as
+// they are. Logs are not sealed; names, lengths and times are not hidden.
+// Reading fails with kUnimplemented without the key, and with kCorruption for a
+// damaged file. docs/security.md has the format.
 std::shared_ptr<FileSystem> SealedFiles(const std::string& key_file = "",
                                         bool seal = true,
                                         FileSystem* below = PosixFiles());

@@ -64,7 +64,8 @@ struct FitState : public Saveable {
   // The steps of the last batch, or of a round of local updates, which has one
   // OnTrainBatchBegin and one OnTrainBatchEnd.
   int64_t steps_taken = 1;
-  // A round's steps; 0 without local updates, or before kAutoSteps chose.
+  // The steps of a round; 0 without local updates, or before kAutoSteps has
+  // chosen.
   int64_t local_steps = 0;
   // The replicas in the mean of the last round of local updates, in order.
   std::vector<int> round_replicas;
@@ -109,24 +110,30 @@ class Callback : public Saveable {
 
   // Called first, for all callbacks, to clear an earlier fit's state.
   virtual Status OnSetup(FitState&) { return Status(); }
-  // Its options in one line, without paths, which is equal on all ranks.
+  // The callback's options in one line, without paths. The line is equal on all
+  // ranks.
   virtual std::string Describe() const { return name(); }
-  // Options and path, which separate callbacks of a class in a backup.
+  // The options and the path, by which a backup distinguishes callbacks of one
+  // class.
   virtual std::string Identity() const { return Describe(); }
-  // May restore `fit`, model and callbacks to another position.
+  // May restore the fit, the model and the callbacks to another position.
   virtual Status OnTrainBegin(FitState&) { return Status(); }
   virtual Status OnTrainEnd(FitState&, const Logs&) { return Status(); }
-  // It is also called after every error that ends the fit.
+  // Called at the end of a run, and after every error in it, also after a loss
+  // from which the fit then continues. Not called for arguments that Fit
+  // refuses at its beginning.
   virtual void OnFitReturn(FitState&, const Status&) {}
   virtual Status OnEpochBegin(FitState&) { return Status(); }
-  // fit.epoch is the ended epoch. The History has what is added to `logs`.
+  // fit.epoch is the epoch that has ended. Values that a callback adds to
+  // `logs` are in the History.
   virtual Status OnEpochEnd(FitState&, Logs*) { return Status(); }
   // fit.step is the index in the epoch, from 0; the batch is read later. A step
   // that a job gives up has no OnTrainBatchEnd.
   virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
   virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
   virtual Status OnTestBegin(FitState&) { return Status(); }
-  // `fit.interrupted` stops a lone worker's validation, which a resume repeats.
+  // If it sets `fit.interrupted`, the validation of a job of one worker stops.
+  // A resumed run repeats the validation.
   virtual Status OnTestBatchEnd(FitState&) { return Status(); }
   virtual Status OnTestEnd(FitState&, const Logs&) { return Status(); }
   // Follows all OnTrainBatchEnd, and all OnEpochEnd (`epoch_ended`). A
@@ -139,10 +146,12 @@ class Callback : public Saveable {
   virtual bool NamesInLogs(std::vector<std::string>*) const { return false; }
 
   // True if OnTrainBegin restores a fit of which no rank has a valid state.
-  // Without one a loss ends a job that is not elastic (kPeerLost).
+  // Without such a callback, the loss of a worker ends a job that is not
+  // elastic (kPeerLost).
   virtual bool RestoresAfterLoss() const { return false; }
 
-  // The path of the whole model's files; empty if there are none.
+  // The path at which the callback saves the whole model; empty if it saves
+  // none.
   virtual std::string SavesModelAs() const { return ""; }
 
   // The same on every rank after OnSetup. An elastic job that rolls back
@@ -156,11 +165,11 @@ class Callback : public Saveable {
 };
 
 // Keras 3's callbacks/*.py. Callbacks that write files are in checkpoint.h and
-// loggers.h. Each object is for one model, and reset by another fit.
+// loggers.h. Each object belongs to one model. A new fit resets it.
 
 // kAuto minimizes "loss" and metrics that are errors, with or without "val_",
-// and maximizes other metrics. NaN is never better. kInvalidArgument before the
-// first step if the logs will not have `monitor`.
+// and maximizes all other values. NaN is never better. kInvalidArgument before
+// the first step if the logs will not have `monitor`.
 enum class MonitorMode : uint8_t { kAuto, kMin, kMax };
 
 struct EarlyStoppingOptions {
@@ -195,7 +204,7 @@ std::shared_ptr<Callback> LearningRateScheduler(
     std::function<float(int64_t epoch, float learning_rate)> schedule,
     int verbose = 0);
 
-// Stops at a loss of NaN or infinity, as an error with raise_error.
+// Stops at a loss of NaN or infinity. With raise_error this is an error.
 std::shared_ptr<Callback> TerminateOnNaN(bool raise_error = false);
 
 // An empty function is not called.
@@ -218,8 +227,8 @@ std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 // over the data: give a second Fit's Shuffle another seed. Signals belong to
 // the program, unless BackupAndRestore or SaveWhenTrained handles them.
 
-// kAuto shows a bar on a terminal, without colours if NO_COLOR is set, and
-// lines elsewhere.
+// kAuto shows a bar on a terminal (without colours if NO_COLOR is set),
+// otherwise a line.
 enum class Verbose : uint8_t { kAuto, kSilent, kBar, kLine };
 
 constexpr int64_t kCheckByTime = -1;
@@ -233,14 +242,15 @@ struct FitOptions {
   int64_t validation_freq = 1;   // epochs between validations
   // If not empty, validation follows these epochs, from 1 on.
   std::vector<int64_t> validation_epochs;
-  // Weights in the training's loss and weighted metrics. The class is the
-  // target's number, or the largest of a one-hot target. Not with SampleWeight.
+  // The weights of classes in the loss and the weighted metrics of the
+  // training. The class is the target's number, or the index of the largest
+  // value of a one-hot target. An error together with SampleWeight.
   ClassWeights class_weight;
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
   // Gets the chief's progress, and other workers' first and last lines.
   FILE* out = stdout;
-  bool prefetch = true;  // reads the next batch meanwhile
+  bool prefetch = true;  // reads the next batch during a step
   // The number of steps between two comparisons of all ranks' weights
   // (Model::CheckReplicas). Zero means never. kCheckByTime means about every
   // two seconds in an elastic job with cross_check, and every 100 steps in
@@ -304,11 +314,13 @@ class TrainingLoop {
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
-  // Compares the workers' arguments, and loads the run's state: the initial
-  // state, a backup, or the state of another worker. Call it first, after
-  // Recover has returned true, and after the end to begin another run.
+  // Compares the workers' arguments, and loads the state of the run: the
+  // initial state, a backup, or the state of another worker. Call it at the
+  // start, and after each Recover: after true to continue, after false to begin
+  // another run.
   Status Begin();
-  // True until a callback stops the run, or the data end.
+  // True until the last epoch has ended, a callback stops the run, or the data
+  // end.
   bool HasEpoch() const;
   bool HasStep() const;
   // Trains all replicas of this worker, or a round of local updates. If a
@@ -322,8 +334,9 @@ class TrainingLoop {
   // Call it after the last epoch.
   Status End();
   // `status` is Train's result. True if the workers have formed a view again
-  // after a loss or a join: run Train once more. Otherwise *status is the run's
-  // result, and the other ranks know an error. OK without End is an error.
+  // after a loss or a join: run Train once more. Otherwise *status is the
+  // result of the run. If it is an error, the other ranks get it too. OK
+  // without a call of End becomes an error.
   bool Recover(Status* status);
 
   // The position of the next Step, from 0.

@@ -153,8 +153,8 @@ enum class FillMode : uint8_t { kReflect, kWrap, kConstant, kNearest };
 
 // The numbers of an STFTSpectrogram: of the transform r + i m of a frame
 // log(max(sqrt(p), 1e-7)) with p = max(r^2 + m^2, 1e-7); sqrt(p); r^2 + m^2,
-// twice that between the first and the last frequency; r; m; the angle; all r
-// and then all m.
+// which is doubled between the first and the last frequency; r; m; the angle;
+// all r and then all m.
 enum class SpectrogramMode : uint8_t {
   kLog,
   kMagnitude,
@@ -187,9 +187,11 @@ struct NestedModel;
 enum class DTypePolicy : uint8_t { kFloat32, kMixedBFloat16 };
 
 // A plain value of the factories below. Setters have the names of Keras's
-// arguments. A setter of another layer is an error when a model adds it.
+// arguments. If a setter does not belong to the layer, adding the layer to a
+// model is an error.
 struct Layer {
-  // A copy is long, and many functions make one, so it is not inline.
+  // The copy functions are not inline: their code is long, and many functions
+  // copy a Layer.
   Layer();
   Layer(const Layer&);
   Layer(Layer&&) noexcept;
@@ -246,7 +248,7 @@ struct Layer {
   // Global pooling layers.
   Layer& KeepDims(bool keep);
 
-  // Layers with random numbers. It is added to the model's seed.
+  // Layers with random numbers. `s` is added to the model's seed.
   Layer& Seed(uint64_t s);
   // Dropout, AlphaDropout: the shape of an example's random numbers. An axis of
   // size 1 shares them: {1, 1, -1} drops whole channels. -1 is the input's
@@ -289,11 +291,12 @@ struct Layer {
   Layer& ResetAfter(bool reset_after);
 
   // Attention, MultiHeadAttention; Dropout is above.
-  // A query attends only to its own step and those before it.
+  // A query attends only to its own step and to earlier steps.
   Layer& UseCausalMask(bool use_causal_mask);
   Layer& ValueDim(int64_t size);  // MultiHeadAttention: key_dim if not set
-  // Attention: a trained factor of the scores, with none if not set;
-  // AdditiveAttention: a trained factor of each number.
+  // Attention: multiplies the scores by a trained factor; by default it has
+  // none. AdditiveAttention: multiplies each feature of tanh(query + key) by a
+  // trained factor of its own; if false, it adds them as they are.
   Layer& UseScale(bool use_scale);
 
   // Embedding, PositionEmbedding.
@@ -388,7 +391,7 @@ struct Layer {
   // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise.
   float rate = 0;     // the fraction set to 0, or a deviation
   uint64_t seed = 0;  // added to the model's seed
-  Shape noise_shape;  // Dropout, AlphaDropout; -1 means the input's
+  Shape noise_shape;  // Dropout, AlphaDropout; -1 means the input's size
 
   // Layers that change images.
   FlipMode mode = FlipMode::kHorizontalAndVertical;  // RandomFlip
@@ -503,7 +506,8 @@ struct Layer {
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
   bool keeps_order = false;  // output step t is of input step t, if backwards
-  // With bit i input i has a mask. The masks follow the inputs.
+  // Bit i is set if input i has a mask. The masks are further inputs, after the
+  // layer's own.
   unsigned masked_inputs = 0;
   std::bitset<128> settings;  // the setters that were called
 };
@@ -555,7 +559,7 @@ Layer ActivationLayer(Activation activation);
 Layer ReLU(float max_value = std::numeric_limits<float>::infinity(),
            float negative_slope = 0, float threshold = 0);
 Layer LeakyReLU(float negative_slope = 0.3f);  // x, or slope x below 0
-Layer ELU(float alpha = 1);                    // x, or alpha (exp(x) - 1)
+Layer ELU(float alpha = 1);                    // x; below 0 alpha (exp(x) - 1)
 Layer Sigmoid();
 Layer Tanh();
 Layer Softmax();  // over the last axis
@@ -592,8 +596,7 @@ Layer UpSampling1D(int64_t size = 2);
 Layer Permute(const Shape& dims);
 // Layers that act only in training. Otherwise the values pass unchanged.
 //
-// A fraction `rate` of the values becomes 0; other values are divided by 1 -
-// rate.
+// A fraction `rate` becomes 0, and the other values are divided by 1 - rate.
 Layer Dropout(float rate);
 // Dropout of whole channels of an example.
 Layer SpatialDropout2D(float rate);
@@ -629,10 +632,10 @@ Layer RandomCrop(int64_t height, int64_t width);
 Layer CenterCrop(int64_t height, int64_t width);
 Layer Resizing(int64_t height, int64_t width);
 // gamma (x - mean) / sqrt(variance + epsilon) + beta for each channel. Training
-// takes mean and variance of this replica's examples, or with Synchronized of
-// all replicas', and updates moving_mean and moving_variance: moving = momentum
-// moving + (1 - momentum) batch. These are used otherwise, and if not
-// trainable.
+// takes mean and variance of the examples of this replica, or with Synchronized
+// of all replicas, and updates moving_mean and moving_variance: moving =
+// momentum moving + (1 - momentum) batch. Evaluation and prediction use
+// moving_mean and moving_variance, and so does a frozen layer.
 Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
 // The same with each example's mean and variance, over the last axis or Axes.
 Layer LayerNormalization(float epsilon = 1e-3f);
@@ -651,8 +654,8 @@ Layer Normalization(const std::vector<float>& mean,
 // Model::Adapt or the first Fit computes them for each channel. The layer's
 // input is an input of the model.
 Layer Normalization();
-// Inputs of one shape, or as NumPy broadcasts: (1, 1, channels) or (channels)
-// to (height, width, channels).
+// Inputs of one shape, or of shapes that NumPy broadcasts: (1, 1, channels) or
+// (channels) to (height, width, channels).
 Layer Add();
 Layer Subtract();  // the first of two minus the second
 Layer Multiply();
@@ -660,19 +663,22 @@ Layer Average();
 Layer Maximum();  // if values are equal, the first gets the gradient
 Layer Minimum();
 Layer Concatenate();  // along the last axis
-// The sums of products over an axis of two inputs (features) or (steps,
-// features): one of both, or one of each. Axes count from 1.
+// The sums of products over an axis of two inputs of shape (features) or
+// (steps, features). `axes` has one number for both inputs, or one for each
+// input, counted from 1.
 Layer Dot(const std::vector<int64_t>& axes, bool normalize = false);
-// Over (steps, features). Each step makes the next state of its input and the
-// state, which begins as zeros or as further inputs: h, and an LSTM's c. The
-// output is the last state (units), or all (steps, units) with ReturnSequences.
+// Over (steps, features). Each step computes the next state from its input and
+// the present state: h, and for an LSTM also c. The first state is zeros, or is
+// given by further inputs. The output is the last state (units), or all (steps,
+// units) with ReturnSequences.
 //
 // h = activation(x W + h R + b).
 Layer SimpleRNN(int64_t units, Activation activation = kTanh);
 // Gates input, forget, cell, output: c = f c + i g, h = o activation(c).
 Layer LSTM(int64_t units, Activation activation = kTanh,
            Activation recurrent_activation = kSigmoid);
-// Gates update, reset, new: h = z h + (1 - z) n.
+// Gates update, reset, new: h = z h + (1 - z) n, with the update gate z and the
+// new values n.
 Layer GRU(int64_t units, Activation activation = kTanh,
           Activation recurrent_activation = kSigmoid);
 // A tensor of a recurrent layer with ReturnState: 0 is the output, 1 the last
@@ -694,9 +700,10 @@ Layer Bidirectional(const Layer& forward, const Layer& backward,
 Layer TimeDistributed(const Layer& layer);
 Layer RepeatVector(int64_t n);  // (features) to (n, features)
 
-// Layers from sound. These are not trained, and no layer before them is.
-// Keras's MelSpectrogram: (samples) to (num_mel_bins, frames). In Keras top_db
-// is below the maximum of the batch, here below the maximum of the example.
+// Layers that read sound. They have no weights to train, and no layer before
+// them is trained. Keras's MelSpectrogram: (samples) to (num_mel_bins, frames).
+// In Keras top_db is below the maximum of the batch, here below the maximum of
+// the example.
 Layer MelSpectrogram();
 // (samples) to (frames, num_mfcc): mel-frequency cepstral coefficients as
 // tf.signal.stft, linear_to_mel_weight_matrix and
@@ -709,7 +716,7 @@ Layer MFCC();
 // channels * frequencies). Padding(kSame) adds zeros at both ends.
 Layer STFTSpectrogram();
 // Row x of a trained matrix (input_dim, output_dim) for a number x, rounded
-// down. Others than [0, input_dim) are an error.
+// down. A number outside of [0, input_dim) is an error.
 Layer Embedding(int64_t input_dim, int64_t output_dim);
 // Masks steps (all axes but the last) that are all mask_value: they become
 // zeros, and later layers leave them out. A masked step keeps a recurrent
@@ -719,8 +726,9 @@ Layer Masking(float mask_value = 0);
 // Row t of a trained matrix (sequence_length, features) for step t, as
 // KerasHub. Only the input's shape (steps, features) matters.
 Layer PositionEmbedding(int64_t sequence_length);
-// Inputs are query (steps, size), value and, if other, key. The output is the
-// mean of the values, weighted by softmax(query key^T).
+// Inputs are query (steps, size), value and key. Without a key the value is the
+// key too. The output is the mean of the values, weighted by softmax(query
+// key^T).
 Layer Attention();
 // Attention with the scores sum(scale tanh(query + key)).
 Layer AdditiveAttention();

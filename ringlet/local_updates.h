@@ -48,8 +48,9 @@ struct LocalUpdates {
   bool enabled() const { return steps != 0; }
   bool sparse() const { return enabled() && delta == Delta::kSparse; }
   bool overlaps() const { return enabled() && overlap; }
-  // Part of the state is on one worker alone between two rounds. After a loss
-  // all return to the last backup. Not in an elastic job.
+  // True if a part of the state is on one worker only between two rounds. After
+  // a loss all workers return to the last backup. An elastic job refuses such
+  // updates.
   bool keeps_state_per_worker() const { return sparse() || overlaps(); }
   Status Check() const;
 

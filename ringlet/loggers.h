@@ -32,17 +32,17 @@ namespace ringlet {
 std::shared_ptr<Callback> CSVLogger(const std::string& filename,
                                     char separator = ',', bool append = false);
 
-// "epoch,step,loss,<metrics>", from 0, to compare runs. Each value is of the
-// step's global batch, as the shortest exact decimal. `digests` adds
-// Model::DigestWeights after the step. A continued log keeps its columns.
+// "epoch,step,loss,<metrics>", from 0, to compare runs. Each value is the value
+// of one step over the global batch, as the shortest exact decimal. `digests`
+// adds Model::DigestWeights after the step. A continued log keeps its columns.
 std::shared_ptr<Callback> StepLogger(const std::string& filename,
                                      bool digests = false);
 
 // For `ringlet audit`: "epoch,step,replica,pass,used,size,examples". `examples`
-// are numbers in the source, in the order of the global batch, with "/" before
-// the next pass. The pass used `used` of `size` examples before this step. With
-// AutoShard kFile or kOff there is a row for each replica, with used and size
-// 0; otherwise `replica` is "all".
+// are indices in the source, in the order of the global batch. A "/" separates
+// the examples of two passes. The pass used `used` of `size` examples before
+// this step. With AutoShard kFile or kOff there is a row for each replica, with
+// used and size 0. Otherwise `replica` is "all".
 std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
 
 // Event files in log_dir/train and log_dir/validation, as Keras 3's
@@ -55,10 +55,10 @@ std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
 //   <layer>/<weight>/histogram              step = epoch
 //
 // A resumed fit adds a file and continues the steps; events after the last save
-// appear twice. batch_<name> covers the chief's data, all other tags the whole.
-// A folder that cannot be written ends the fit at its start.
-// docs/event_files.md has details. There are no write_graph, write_images,
-// embeddings_freq and profile_batch (see Profiler).
+// appear twice. batch_<name> covers the chief's examples; all other tags cover
+// the examples of all workers. A folder that cannot be written ends the fit at
+// its start. docs/event_files.md has details. There are no write_graph,
+// write_images, embeddings_freq and profile_batch (see Profiler).
 struct TensorBoardOptions {
   // Keras's update_freq "epoch" and "batch".
   static constexpr int64_t kEpoch = 0;
@@ -135,15 +135,16 @@ std::shared_ptr<Callback> Profiler(const ProfilerOptions& options = {});
 struct EventLogOptions {
   std::string path;
   std::string run;  // the run's file, for the log
-  // The number in the job's list, and the list's length.
+  // This worker's number in the job's list, and the number of workers in the
+  // list.
   int worker = 0, workers = 1;
   std::string address;
-  // The bytes of the file and the previous one, <path>.1.
+  // The most bytes of the file and of the previous file, <path>.1, together.
   int64_t max_bytes = 1000000;
   Clock* clock = Clock::System();
 };
 
-// JSON lines, each written immediately (docs/events.md).
+// A file of JSON lines, each of which is written immediately (docs/events.md).
 class EventLog {
  public:
   // Appends until destruction. Create it before the objects that compute and
@@ -157,7 +158,8 @@ class EventLog {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 
-  // Sets the result of the destructor's last event. The default exit code is 0.
+  // Sets the result in the last event, which the destructor writes. The default
+  // exit code is 0.
   virtual void SetResult(const Status& status, int exit_code) = 0;
 
  protected:

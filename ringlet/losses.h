@@ -33,8 +33,8 @@ enum class LossReduction : uint8_t {
   kSum,               // the sum, also over an example's rows
 };
 
-// Weights in loss and weighted metrics: one for an example, or for each row of
-// its output, such as a step of a sequence.
+// Weights in the loss and in weighted metrics. An example has one weight, or
+// one for each row of its output, such as a step of a sequence.
 struct ExampleWeights {
   const float* values = nullptr;  // null if each is 1
   int64_t weights_per_example = 1;
@@ -101,8 +101,8 @@ struct Loss {
   bool takes_probabilities() const;
 };
 
-// -log p[class]. With an ignore_class the mean is over the other rows of a
-// replica's examples.
+// -log p[class]. With an ignore_class, the mean is over the rows of a replica's
+// examples that have another class.
 Loss SparseCategoricalCrossentropy(
     FromLogits logits = kFromProbabilities,
     std::optional<int> ignore_class = std::nullopt);
@@ -132,7 +132,8 @@ Loss MeanAbsoluteError();
 Loss MeanAbsolutePercentageError();
 // (log(p + 1) - log(t + 1))^2, with p and t at least 1e-7.
 Loss MeanSquaredLogarithmicError();
-// Minus the cosine of the angle of targets and predictions, on the last axis.
+// Minus the cosine of the angle between targets and predictions, over the last
+// axis.
 Loss CosineSimilarity();
 // log(cosh(e)).
 Loss LogCosh();
@@ -144,26 +145,30 @@ Loss CategoricalHinge();
 // e^2 / 2 up to |e| = delta, then delta |e| - delta^2 / 2.
 Loss Huber(float delta = 1);
 
-// Targets of examples; the loss's takes_classes decides which one is set.
+// The targets of examples: `classes` if takes_classes() of the loss is true,
+// otherwise `values`.
 struct Targets {
   const float* values = nullptr;
   // From 0 to output.back() - 1, or the loss's ignore_class.
   const int32_t* classes = nullptr;
 };
 
-// A subclass of Keras's Loss: the loss and the gradient of one example. A
-// step's loss is the mean. samples/custom_parts.cc has one.
+// As a subclass of Keras's Loss: computes the loss and the gradient of one
+// example. The loss of a step is the mean over its examples.
+// samples/custom_parts.cc has one.
 //
 //   model.Compile(Adam(), Custom(std::make_shared<MyLoss>()));
 //
-// Compute may throw: what() is the step's error. Other methods must not throw.
+// Compute may throw: what() is then the error of the step. The other methods
+// must not throw.
 class CustomLoss {
  public:
   virtual ~CustomLoss() = default;
 
   // Keras's class name, "Pinball".
   virtual const char* class_name() const = 0;
-  // Its options in one line, if they change numbers: workers compare them.
+  // The loss's options in one line, if they change numbers. Workers compare
+  // this line.
   virtual std::string Describe() const { return ""; }
   // Accepts, or refuses, an output (of one example).
   virtual Status Check(const Shape& /*output*/) const { return Status(); }

@@ -88,7 +88,7 @@ struct Metric {
   bool sparse_targets = false;
   // Rows of this class add nothing; SparseCategoricalCrossentropy counts them
   // as 0 without weights, as in Keras. If Compile sets sparse_targets, it also
-  // sets ignore_class, to the loss's value.
+  // sets ignore_class to the ignore_class of the loss.
   std::optional<int> ignore_class;
   Aggregation aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;
@@ -108,7 +108,8 @@ struct Metric {
 // Any Keras metric by its class, with its defaults.
 Metric MetricOf(Metric::Kind kind);
 
-// Binary, categorical or sparse, by output and targets.
+// Becomes the binary, categorical or sparse accuracy, by the output and the
+// targets.
 Metric Accuracy();
 Metric BinaryAccuracy(float threshold = 0.5f);
 Metric CategoricalAccuracy();
@@ -124,8 +125,9 @@ Metric R2Score(Metric::Aggregation class_aggregation = Metric::kUniformAverage);
 // [0, 1], or logits. All classes count together without ClassId or MultiLabel.
 Metric AUC(int num_thresholds = 200, Metric::Curve curve = Metric::kROC,
            Metric::Summation summation_method = Metric::kInterpolation);
-// The fraction of predicted positives that are actual, and of actual ones that
-// are predicted. With top_k and no threshold the top k are predicted.
+// Precision is the fraction of predicted positives that are actual positives.
+// Recall is the fraction of actual positives that are predicted. With top_k and
+// no threshold, the k largest predictions count as positive.
 Metric Precision(float threshold = -1);
 Metric Recall(float threshold = -1);
 // Counts, not fractions.
@@ -160,7 +162,7 @@ struct MetricState {
 };
 using Mean = MetricState;
 
-// Adds a step's states (Model::step_metrics, rank_metrics) to `running`.
+// Adds the states of a step (Model::step_metrics or rank_metrics) to *running.
 void AddMetrics(const MetricState* step, std::vector<MetricState>* running);
 // The sums over all ranks, in their order. Every rank calls it.
 Status SumOverRanks(Collective* collective, std::vector<MetricState>* states);
@@ -176,14 +178,16 @@ Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
 //   model.Compile(Adam(), MeanSquaredError(),
 //                 {Custom(std::make_shared<MyMetric>())});
 //
-// Update may throw: what() is the step's error. Other methods must not throw.
+// Update may throw: what() is then the error of the step. The other methods
+// must not throw.
 class CustomMetric {
  public:
   virtual ~CustomMetric() = default;
 
   // Keras's class name, "WithinOne"; without a Name the logs have "within_one".
   virtual const char* class_name() const = 0;
-  // Its options in one line, if they change numbers: workers compare them.
+  // The metric's options in one line, if they change numbers. Workers compare
+  // this line.
   virtual std::string Describe() const { return ""; }
   virtual bool lower_is_better() const { return false; }
   // Accepts, or refuses, an output (of one example) and targets.

@@ -43,7 +43,7 @@ struct MemoryPlan {
   // Includes changes of layer state, twice for a worker with several replicas.
   uint64_t gradients = 0;
   uint64_t slots = 0;  // the optimizer's slots
-  // Of local updates: first weights, momentum, changes, error feedback.
+  // For local updates: first weights, momentum, changes, error feedback.
   uint64_t local = 0;
   uint64_t batches = 0;      // examples and labels of this step and the next
   uint64_t activations = 0;  // the layers' outputs
@@ -111,7 +111,7 @@ enum class Reduction : uint8_t {
 
 struct CompileOptions {
   CompileOptions() = default;
-  // Takes a strategy in the place of options.
+  // Lets a Collective stand in the place of options, as a strategy does.
   CompileOptions(Collective* c) : collective(c) {}  // NOLINT: implicit
 
   // Outlives the model; null is a job of one worker. Compile compares the
@@ -127,7 +127,7 @@ struct CompileOptions {
   // The number of parts of a step's batch; each worker computes one or more
   // parts. Random numbers, statistics and metrics depend on this number, not on
   // the workers. Zero means the number that other workers have given, or the
-  // number of workers if none has.
+  // number of workers if none has given one.
   int replicas = 0;
   // Includes the caller's thread. No bit depends on their number.
   int threads = 1;
@@ -159,9 +159,10 @@ struct Variable {
   int64_t offset = 0;  // a number of floats
   Regularizer regularizer;
   Constraint constraint;
-  // True if it is never trained, as a moving mean.
+  // True if the variable is never trained, such as a moving mean.
   bool is_layer_state = false;
-  // Its offset in gradients and slots after Compile; -1 if not trained.
+  // The variable's offset in gradients and slots after Compile; -1 if it is not
+  // trained.
   int64_t gradient_offset = 0;
   // The offset in a step's changes, for state that training changes.
   int64_t change_offset = -1;
@@ -199,11 +200,12 @@ class Model {
   // One example's shape of the first input or output, once there is a layer.
   Shape input_shape() const;
   Shape output_shape() const;
-  // A batch has all of the first input, then all of the next; targets too.
+  // A batch has the first input of all examples, then the second input of all
+  // examples, and so on. The targets have the same layout.
   int num_inputs() const;
   int num_outputs() const;
   int output_node(int k) const;
-  // Its layer's name in the logs, such as "dense_1".
+  // The name of output k in the logs: its layer's name, such as "dense_1".
   std::string output_name(int k) const;
   // Keras's table: layer, output shape, parameters.
   std::string Summary() const;
@@ -223,9 +225,10 @@ class Model {
   void Compile(const Optimizer& optimizer, const Loss& loss,
                const std::vector<Metric>& metrics = {},
                const CompileOptions& options = {});
-  // For several outputs, each named once. The call above gives each the same
-  // loss, and as in Keras no metrics, or one each. Names in the logs are
-  // Keras's: "loss", "age_loss", "kind_accuracy".
+  // For several outputs; `losses` names each output once. The Compile above
+  // gives all outputs the same loss. As in Keras it takes no metrics then, or
+  // one metric for each output. Names in the logs are Keras's: "loss",
+  // "age_loss", "kind_accuracy".
   void Compile(const Optimizer& optimizer,
                const std::vector<OutputLoss>& losses,
                const CompileOptions& options = {});
@@ -237,10 +240,12 @@ class Model {
   // examples, for every Normalization without them on an input. Fit calls it.
   // All ranks pass the same examples. After an error no layer has changed.
   Status Adapt(const Dataset& dataset);
-  // num_weights() weights for the first Compile, not random ones.
+  // Sets the num_weights() weights with which the first Compile begins, in
+  // place of random weights.
   Status SetInitialWeights(std::vector<float> weights);
 
-  // A copy as a layer of another model, with its weights or random ones.
+  // A copy of this model as a layer of another model, with the weights of this
+  // model or with random weights.
   //
   //   Sequential model({Input({96, 96, 3}), body.AsLayer().Trainable(false),
   //                     GlobalAveragePooling2D(), Dense(2)});
@@ -251,10 +256,12 @@ class Model {
   Result<History> Fit(const Dataset& dataset);
   Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
   Result<Logs> Evaluate(const Dataset& dataset);
-  // All of the first output, then all of the next.
+  // Returns the first output of all examples, then the second output of all
+  // examples, and so on.
   Result<std::vector<float>> Predict(const Dataset& dataset);
 
-  // Exact, for batches of up to `batch`. Zeros before Compile.
+  // The exact memory for batches of up to `batch` examples; zeros before
+  // Compile.
   MemoryPlan PlanMemory(int64_t batch) const;
   uint64_t BytesNeeded(int64_t batch) const {
     return PlanMemory(batch).total();
@@ -289,7 +296,8 @@ class Model {
   Status ComputeLoss(const Batch& batch, double* loss);
   // Sums over all ranks may complete later.
   Status Backward();
-  // Clips, updates and counts; an accumulating optimizer updates in each k-th.
+  // Clips the gradients, updates the weights and counts the step. An optimizer
+  // that accumulates k gradients updates in every k-th call.
   Status ApplyGradients();
 
   // "loss" first, then the metrics of Compile. For running values see
@@ -301,7 +309,8 @@ class Model {
   double metric_value(int i, const MetricState* states) const;
   // The states of the last TrainStep, summed over all ranks.
   const MetricState* step_metrics() const;
-  // The states of the last step on this rank, or of its last replica.
+  // The states of this rank in the last step. If the rank computes several
+  // replicas: the states of its last replica.
   const MetricState* rank_metrics() const;
   // kOutOfSync, on every rank, if weights, slots, iterations or learning rate
   // of any rank differ in any bit. With FitOptions::cross_check in an elastic
@@ -317,8 +326,9 @@ class Model {
   // A digest of all weights with state, the same on every machine. 0 before
   // the first Compile.
   uint64_t DigestWeights() const;
-  // The num_trained() floats of the last Backward(), once summed; undefined
-  // after an error. TrainStep may keep none.
+  // The num_trained() gradients of the last Backward(), after their sum over
+  // the ranks. Undefined after an error, and after TrainStep, which may not
+  // keep them.
   const float* gradients() const;
   // Multiply-adds of one example, forward.
   int64_t MultiplyAdds() const;
@@ -326,7 +336,7 @@ class Model {
   const Optimizer& optimizer() const;
   const Loss& loss() const;                    // the first output's loss
   const std::vector<Metric>& metrics() const;  // resolved for the loss
-  // One for each output, in order, with resolved metrics.
+  // The loss of each output, in order, with resolved metrics.
   const std::vector<OutputLoss>& losses() const;
   // The number of steps; see Optimizer::Updates.
   int64_t iterations() const;
@@ -350,7 +360,7 @@ class Model {
   const DataDescription* data_description() const;
   void set_data_description(const std::optional<DataDescription>& description);
 
-  // Null for no observer.
+  // Replaces the observer; null removes it.
   void set_observer(StepObserver* observer);
   StepObserver* observer() const;
 
@@ -407,7 +417,7 @@ class Functional final : public Model {
   Node CallAgain(Node node, const std::vector<Node>& inputs) {
     return AddCall(node, inputs);
   }
-  // Sets the outputs, in this order. Other layers may read them too.
+  // Sets the outputs, in this order. Other layers may read these outputs too.
   void Outputs(const std::vector<Node>& nodes) { SetOutputs(nodes); }
 };
 

@@ -1,8 +1,8 @@
 // Optimizers, and schedules of learning rates.
 //
 // Formulas and defaults are from Keras 3's optimizers/*.py and
-// optimizers/schedules/learning_rate_schedule.py. Both are plain values; an
-// optimizer's slots live with the model.
+// optimizers/schedules/learning_rate_schedule.py. Optimizers and schedules are
+// plain values; the model has the optimizer's slots.
 
 #ifndef RINGLET_OPTIMIZERS_H_
 #define RINGLET_OPTIMIZERS_H_
@@ -69,8 +69,8 @@ LearningRate PiecewiseConstantDecay(const std::vector<int64_t>& boundaries,
                                     const std::vector<float>& values);
 
 // (initial - end) (1 - p)^power + end, with p = iterations / decay_steps, at
-// most 1. `cycle` takes the first multiple of decay_steps from the iterations
-// on.
+// most 1. With `cycle`, decay_steps is replaced by its first multiple that is
+// not below the iterations.
 LearningRate PolynomialDecay(float initial_learning_rate, int64_t decay_steps,
                              float end_learning_rate = 1e-4f, float power = 1,
                              bool cycle = false);
@@ -111,7 +111,7 @@ struct Optimizer {
   float epsilon = 1e-7f;
   float initial_accumulator_value = 0;
   float weight_decay = 0;  // w -= w * weight_decay * lr before the update
-  // At most one is set (> 0).
+  // At most one of these three is set (> 0).
   float clipnorm = 0;         // the largest norm of one variable's gradient
   float global_clipnorm = 0;  // the largest norm of all gradients together
   float clipvalue = 0;        // the largest absolute value of an element

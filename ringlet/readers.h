@@ -1,4 +1,5 @@
-// Readers: data sets from IDX, NPY and CSV files, from text and from pictures.
+// Readers: data sets from IDX, NPY and CSV files, and from text, pictures and
+// sound.
 //
 // Each reader makes a Dataset, which keeps the error of a bad file. Files may
 // be .gz. A user-defined reader is a Source (dataset.h). Data that are larger
@@ -25,13 +26,14 @@ namespace ringlet {
 struct ArrayOptions {
   // If false, examples are read when needed, and one batch is in memory, or
   // more with Dataset::Memory. Compressed files and Fortran order are refused.
-  // Labels of one value are in memory up to 1 MiB, or if compressed.
+  // Labels with one value for each example are in memory if they take at most 1
+  // MiB, or if their file is compressed.
   bool in_memory = true;
 };
 
 // IDX: the format of MNIST and similar data sets (Yann LeCun's MNIST page),
 // with uint8, int8, int16, int32, float32 or float64 elements. In memory int8
-// and int16 become int32; other types are kept.
+// and int16 become int32; the other types stay.
 //
 // Images (or any x) from one file, and as many labels from another.
 Dataset IdxDataset(const std::string& images, const std::string& labels,
@@ -64,23 +66,25 @@ Status ReadNpy(const std::string& path, NpyArray* array);
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data);
 
-// An array for Dataset::SampleWeight, (n) or (n, steps). The first dimension
-// counts examples, and *per_example is the product of the other dimensions.
+// Reads an array for Dataset::SampleWeight, of shape (n) or (n, steps). The
+// first dimension counts examples. *per_example is the product of the other
+// dimensions.
 Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
                          int64_t* per_example);
 
-// The first dimension of both counts examples. The classes of a text `y` are
-// listed on stderr, unless `classes` gives their numbers.
+// The first dimension of x and of y counts examples. The classes of a text `y`
+// are listed on stderr, unless `classes` gives their numbers.
 Dataset NpyDataset(const std::string& x, const std::string& y,
                    const std::vector<std::string>& classes = {},
                    const ArrayOptions& options = {});
 // Without labels: for an input or an output's targets of Zip.
 Dataset NpyDataset(const std::string& x, const ArrayOptions& options = {});
 
-// CSV (RFC 4180): rows of one number of fields: decimal numbers, or true and
-// false. A field in quotes may contain separators, line ends and doubled
-// quotes. Lines end with LF, CR LF or CR. A byte order mark and a first line
-// "sep=;" are permitted. At most one column is the label, which may be a name.
+// CSV (RFC 4180): rows with the same number of fields. A field is a decimal
+// number, true or false. A field in quotes may contain separators, line ends
+// and doubled quotes. Lines end with LF, CR LF or CR. A byte order mark and a
+// first line "sep=;" are permitted. At most one column is the label, which may
+// be a name.
 
 struct CsvOptions {
   char separator = ',';  // ' ' means any number of blanks and tabs
@@ -101,8 +105,8 @@ struct CsvOptions {
   // The column of weights (Dataset::SampleWeight), if any. It is not in x.
   std::string weight_name;
   std::optional<int> weight_column;
-  // Without both it is the weight column of training_columns, if the file has
-  // it.
+  // If neither is set, the weights are in the weight column of
+  // training_columns, if the file has this column.
   bool weights_as_in_training = false;
   // The columns of the training data. If both these columns and the file have
   // names, x has the columns of the same names, and the file's other columns
@@ -144,8 +148,8 @@ struct CsvOptions {
   // Rules for single columns, instead of `missing`.
   std::map<std::string, MissingRule> missing_by_column;
   std::vector<std::string> na_values;
-  // The training's encoding. It replaces the fields from `categorical` to
-  // na_values.
+  // The encoding of the training data. It replaces the fields from
+  // `categorical` to na_values.
   std::optional<TableEncoding> encoding;
   // Labels are not read, and a row that would be left out is an error.
   bool for_prediction = false;
@@ -158,8 +162,9 @@ Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
 // Text as token numbers; TextVectorization has the tokens and the lengths.
 //
-// Reads a token a line, perhaps after Keras's "" and "[UNK]", or "[UNK]".
-// Blanks around a token are left out, unless text->split is kCharacter.
+// Reads a file with one token in each line. The first lines may be Keras's ""
+// and "[UNK]", or only "[UNK]". Blanks around a token are left out, unless
+// text->split is kCharacter.
 Status ReadVocabulary(const std::string& path, TextVectorization* text);
 // As Keras's adapt: the most frequent tokens first, tokens of one frequency in
 // reverse order of their bytes.
@@ -170,9 +175,10 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
                                const std::string& text);
 
 // x has the numbers of the text in `column` (a name, or a number from 0), in
-// int32; y is as of CsvDataset. A missing vocabulary is learned;
-// Source::Description has it. Ignored are in_memory, take, drop and the fields
-// from `categorical` to `encoding`. training_columns replace `column`.
+// int32; y is as in CsvDataset. If text.vocabulary is empty, the vocabulary is
+// learned; Source::Description has it. Ignored are in_memory, take, drop and
+// the fields from `categorical` to `encoding`. training_columns replace
+// `column`.
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text,
                     const CsvOptions& options = {});
@@ -233,19 +239,19 @@ struct AudioOptions : LabelledFilesOptions {
   int64_t sampling_rate = 0;
   // Longer files are cut at the end, and shorter ones get zeros there.
   int64_t output_sequence_length = 16000;
-  // One is the channels' mean. Otherwise all files must have this number of
-  // channels.
+  // With one channel, a sample is the mean of the file's channels. Otherwise
+  // all files must have this number of channels.
   int64_t channels = 1;
   // Changes in training, with the arithmetic of TensorFlow's speech_commands.
-  // They depend on `seed`, the batch's place in the data and the example, not
-  // on workers and threads. Evaluation, prediction and a validation subset have
-  // none.
+  // The changes depend on `seed`, the batch's place in the data and the
+  // example, not on workers and threads. Evaluation, prediction and a
+  // validation subset have none.
   //
   // A folder of WAV files, each at least as long as an example, or empty. In
   // the directory it is not a class.
   std::string background_noise;
-  float background_frequency = 0.8f;  // the share of examples with noise
-  // The noise is multiplied by a factor from 0 to this one.
+  float background_frequency = 0.8f;  // the fraction of examples with noise
+  // The noise is multiplied by a random factor from 0 to this number.
   float background_volume = 0.1f;
   // Examples begin earlier or later by up to this number of milliseconds.
   float time_shift_ms = 0;
@@ -255,10 +261,10 @@ struct AudioOptions : LabelledFilesOptions {
 // in float32; integers are scaled to [-1, 1).
 Dataset AudioDatasetFromDirectory(const std::string& directory,
                                   const AudioOptions& options = {});
-// The frames of one recording for TimeseriesDatasetFromArray: x is (channels)
-// in float32, as of AudioDataset. They stay in the file.
+// The frames of one recording, for TimeseriesDatasetFromArray. x is (channels)
+// in float32, scaled as by AudioDataset. The frames stay in the file.
 Dataset WavDataset(const std::string& path);
-// A dataset without labels, in this order.
+// The sounds at `paths`, in this order, without labels.
 Dataset AudioDataset(const std::vector<std::string>& paths,
                      const AudioOptions& options = {});
 // A CSV with a column of paths, as ImageDatasetFromCsv.

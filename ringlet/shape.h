@@ -24,7 +24,7 @@ constexpr size_t SizeOf(DType dtype) {
                                                               : 4;
 }
 
-// How an image gets pixels between those that it has.
+// How a resized image computes its new pixels from the pixels of the image.
 enum class Interpolation : uint8_t { kNearest, kBilinear, kArea };
 
 // At most eight dimensions. An example's shape omits the batch, as in Keras.
@@ -72,7 +72,7 @@ struct StateSpan {
   DType dtype = DType::kFloat32;
   Shape shape;
   void* data = nullptr;
-  bool optional = false;  // if a file lacks it, it becomes zeros
+  bool optional = false;  // becomes zeros if a file lacks it
   size_t bytes() const {
     return SizeOf(dtype) * static_cast<size_t>(shape.elements());
   }
@@ -81,7 +81,7 @@ struct StateSpan {
 // A span's type in a file, little-endian. kF16 and kBF16 are float32 in memory.
 enum class Storage : uint8_t { kF32, kF64, kI32, kI64, kU8, kF16, kBF16 };
 
-// A file's entries besides its spans: name and text.
+// The entries of a file besides its spans: a text by each name.
 using Metadata = std::map<std::string, std::string>;
 
 // Named spans of state that a checkpoint can have.
@@ -94,8 +94,8 @@ class Saveable {
   virtual Status StateLoaded() { return Status(); }
 };
 
-// All ranks get the state of rank `root`, in equal names, shapes and order.
-// After an error a rank's state may be mixed.
+// All ranks get the state of rank `root`. Names, shapes and order must be equal
+// on all ranks. After an error a rank's state may be mixed.
 Status BroadcastState(Collective* collective,
                       const std::vector<Saveable*>& state, int root);
 

@@ -21,10 +21,11 @@ namespace ringlet {
 
 // --- status ------------------------------------------------------------------
 
-// The library throws no exceptions. Exceptions of a program's own parts become
-// a Status: a code, a message, the OS (errno) or libuv number and, for the
-// failure of a peer, its rank. Errors never fail, also without memory. Copying
-// and reading are safe from any thread.
+// The library throws no exceptions. Exceptions of user-defined layers,
+// callbacks and the like become a Status. A Status has a code, a message, and
+// perhaps the number of an OS (errno) or libuv error. If a worker is lost, it
+// has the worker's rank. Making an error cannot fail, even without memory.
+// Copying and reading are safe from any thread.
 //
 // The code answers the question: "what should the caller do next?"
 enum class Code : uint8_t {
@@ -41,7 +42,7 @@ enum class Code : uint8_t {
   kInterrupted,        // a signal ended it; os_error() is its number
   kUnimplemented,      // not built in
   kIo,                 // the OS refused a read or write: see os_error()
-  kInternal,           // a bug in ringlet, or an exception of a user's code
+  kInternal,           // a bug in ringlet, or an exception of user-defined code
   kOutOfSync,          // resume from a backup: the workers' weights differ
 };
 constexpr Code kLastCode = Code::kOutOfSync;
@@ -95,7 +96,8 @@ Status Interrupted(int signal, const char* format, ...) RINGLET_PRINTF(2, 3);
 // From errno: the matching code, with ": <its text>" after the message.
 Status OsError(int error_number, const char* format, ...) RINGLET_PRINTF(2, 3);
 
-// True if a restart does not help: the configuration or an input file is wrong.
+// True if a restart does not help: the configuration is wrong, or a file is
+// wrong, missing, damaged or not accessible.
 bool IsPermanent(const Status& status);
 
 // The exit code of a program with this outcome, for supervisors:

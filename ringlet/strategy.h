@@ -24,9 +24,9 @@ struct Address {
   }
 };
 
-// The workers of a job, and this one's index. The first of these decides:
-// TF_CONFIG, torchrun, MPI, Slurm, Kubernetes (docs/porting.md). Without them
-// the process is one worker alone.
+// The workers of a job, and the index of this worker. They come from the first
+// of these sources that is set: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes
+// (docs/porting.md). Without them the process is one worker alone.
 struct ClusterConfig {
   // The chief, if any, then the workers. Empty for a worker alone.
   std::vector<Address> addresses;
@@ -35,8 +35,8 @@ struct ClusterConfig {
   int world_size = 1;
   std::string task_type = "worker";  // or "chief" or "evaluator"
   int task_index = 0;
-  // True if this process writes shared files and has the initial values. It is
-  // the chief, worker 0 of a job without a chief, or an evaluator.
+  // True if this process writes shared files and has the initial values: it is
+  // the chief, worker 0 of a list without a chief, or an evaluator.
   bool is_chief = true;
   bool is_evaluator = false;
   bool has_evaluator = false;  // TF_CONFIG lists an evaluator in "cluster"
@@ -59,7 +59,8 @@ enum class CommunicationImplementation { kAuto, kRing, kTree, kMpi, kNccl };
 struct CommunicationOptions {
   CommunicationImplementation implementation =
       CommunicationImplementation::kAuto;
-  // Gradients are summed in pieces of about this size. Zero means automatic.
+  // Gradients are summed in pieces of about this number of bytes. Zero means 1
+  // MiB.
   int64_t bytes_per_pack = 0;
   // The type of gradients in messages. 16-bit types round them, and are not
   // available with kTree or kMpi.
@@ -73,15 +74,16 @@ struct StrategyOptions {
   CommunicationOptions communication;
   // How gradients are summed (model.h).
   Reduction reduction = Reduction::kRing;
-  // Local updates are for slow links.
+  // Trains by local updates, for slow links (local_updates.h).
   LocalUpdates local;
-  // A worker that is silent for longer is lost.
+  // A worker that is silent for longer is lost. From 0.1 to 3600, and the same
+  // on every worker. MPI ignores it.
   double timeout_seconds = 5;
   // The longest wait of the workers for each other at the start.
   double start_timeout_seconds = 120;
   // The longest wait for a connected worker that does not reach the same
-  // operation. Then all end with kDeadlineExceeded. Zero means no limit. MPI
-  // ignores it.
+  // operation. After this time all workers end with kDeadlineExceeded. Zero
+  // means no limit. MPI ignores it.
   double patience_seconds = 3600;
   // If not zero, the job is elastic: it has up to 64 workers, continues while
   // at least min_workers are left, and sums exactly (docs/membership.md). If
@@ -176,8 +178,8 @@ class MirroredStrategy {
 };
 
 // A path for a file that every worker saves: for the chief "dir/name" itself,
-// for other workers "dir/workertemp_<task>/name". RemoveWorkerTemp removes that
-// file, and its folder if that is then empty.
+// for any other worker "dir/workertemp_<task>/name". RemoveWorkerTemp removes
+// that file, and its folder if that is then empty.
 std::string WorkerPath(const ClusterConfig& cluster, const std::string& path);
 Status RemoveWorkerTemp(const ClusterConfig& cluster, const std::string& path);
 
