@@ -39,7 +39,7 @@ uint64_t MixBits(uint64_t h) {
 
 }  // namespace
 
-uint64_t DigestOf(const float* values, int64_t count, ThreadPool* pool) {
+uint64_t ComputeDigest(const float* values, int64_t count, ThreadPool* pool) {
   constexpr int64_t kGrain = 1 << 14;  // the least values of a thread
   std::atomic<uint64_t> sum{0};
   if (count < 2 * kGrain) {

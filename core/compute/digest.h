@@ -19,7 +19,7 @@
 
 namespace ringlet {
 
-uint64_t DigestOf(const float* values, int64_t count, ThreadPool* pool);
+uint64_t ComputeDigest(const float* values, int64_t count, ThreadPool* pool);
 
 // to[i] = from[i], with one NaN for all NaNs.
 void CopyWithOneNan(const float* from, int64_t count, float* to);

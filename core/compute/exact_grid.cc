@@ -42,7 +42,7 @@ void GridLayout::Add(int64_t numbers) {
   blocks_ += (numbers + kGridBlock - 1) / kGridBlock;
 }
 
-int64_t GridLayout::TensorOf(int64_t number) const {
+int64_t GridLayout::FindTensor(int64_t number) const {
   const auto after = std::upper_bound(
       tensors_.begin(), tensors_.end(), number,
       [](int64_t n, const Tensor& tensor) { return n < tensor.begin; });
@@ -72,7 +72,7 @@ uint32_t FromGrid(const void* integers, int64_t count, uint8_t scale,
                                     count, unit, x);
 }
 
-uint8_t ExponentOf(const float* x, int64_t count) {
+uint8_t LargestExponent(const float* x, int64_t count) {
   return static_cast<uint8_t>(BestExactLoops().max_magnitude_bits(x, count) >>
                               23);
 }

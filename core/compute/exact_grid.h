@@ -49,7 +49,7 @@ class GridLayout {
   // order.
   template <typename Part>
   void ForEach(int64_t begin, int64_t end, const Part& part) const {
-    int64_t t = TensorOf(begin);
+    int64_t t = FindTensor(begin);
     while (begin < end) {
       while (t + 1 < tensors() && tensors_[t + 1].begin <= begin) ++t;
       const int64_t block = (begin - tensors_[t].begin) / kGridBlock;
@@ -66,7 +66,7 @@ class GridLayout {
   struct Tensor {
     int64_t begin, first_block;
   };
-  int64_t TensorOf(int64_t number) const;
+  int64_t FindTensor(int64_t number) const;
 
   std::vector<Tensor> tensors_;
   int64_t numbers_ = 0, blocks_ = 0;
@@ -96,7 +96,7 @@ bool ToGrid(GridMode mode, const float* x, int64_t count, uint8_t scale,
 // Returns the greatest magnitude of `integers`.
 uint32_t FromGrid(const void* integers, int64_t count, uint8_t scale, float* x);
 // The greatest exponent of numbers of one block.
-uint8_t ExponentOf(const float* x, int64_t count);
+uint8_t LargestExponent(const float* x, int64_t count);
 
 // The finest scale on which no number of that exponent is clamped.
 uint8_t ScaleThatHolds(uint8_t exponent, float limit);

@@ -151,8 +151,8 @@ void DeltaExchange::OnGradientsFinal(int64_t begin) {
   if (replicas_ == 0) return GatherExponents();
   layout_.ForEach(
       0, layout_.numbers(), [&](int64_t b, int64_t from, int64_t to) {
-        exponents_[b] = std::max(exponents_[b],
-                                 ExponentOf(contribution_ + from, to - from));
+        exponents_[b] = std::max(
+            exponents_[b], LargestExponent(contribution_ + from, to - from));
       });
   if (is_complete_) return GatherExponents();
   std::copy_n(contribution_, layout_.numbers(), earlier_ + replica_ * stride_);

@@ -133,7 +133,7 @@ void ExactExchange::ConvertFrom(int64_t begin) {
       begin, converted_from_, [&](int64_t b, int64_t from, int64_t to) {
         uint8_t exponent = 0;
         if (only_measures_) {
-          exponent = ExponentOf(gradients_ + from, to - from);
+          exponent = LargestExponent(gradients_ + from, to - from);
         } else if (!ToGrid(mode, gradients_ + from, to - from, scales_[b],
                            limit_, sums_ + from, &exponent)) {
           flags_[kClamped] = 1;

@@ -122,7 +122,7 @@ void EncodeSparse(const float* delta, int64_t count, float* error,
     error[i] = kSparseDecay * error[i] + delta[i];
   }
   std::memset(message, 0, SparseBytes(count));
-  message[0] = ExponentOf(error, count);
+  message[0] = LargestExponent(error, count);
   if (message[0] == kNotFinite) return;
   unsigned char* const bits = message + 1;
   int positions[kSparseKept];

@@ -8,8 +8,8 @@
 //   e = 0.95 e + d;  message = the greatest of e, rounded;  e = e - message
 //
 // A message begins with a byte: the greatest exponent of the block
-// (ExponentOf), from which the scale of its numbers follows. Bits follow, the
-// low ones of a byte first. First come the low bits of the k positions, in
+// (LargestExponent), from which the scale of its numbers follows. Bits follow,
+// the low ones of a byte first. First come the low bits of the k positions, in
 // ascending order, as many as k * 2^bits <= count permits. Then comes the rest
 // of each position in unary: a one at bit (position >> bits) + its index
 // (Elias-Fano). Last come k numbers from -7 to 7, in two's complement of 4

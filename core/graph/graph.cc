@@ -340,7 +340,7 @@ Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
         "may have at most %d",
         static_cast<long long>(size() + model.num_nodes), kMaxNodes);
   }
-  const std::vector<int> own = LayersOf(layer);
+  const std::vector<int> own = ListLayers(layer);
   std::vector<int> outputs = inputs;
   for (size_t c = num_inputs; c < model.calls.size(); ++c) {
     std::vector<int> call_inputs;

@@ -192,7 +192,7 @@ class Graph {
   std::vector<bool> LeadsToLoss() const;
   Status AddLayer(const Layer& layer, int parent);
   Status AddCallOf(int layer, const std::vector<int>& inputs);
-  std::vector<int> LayersOf(int model) const;
+  std::vector<int> ListLayers(int model) const;
   Status Call(int layer, const std::vector<int>& inputs, int* node);
   Status CallModel(int layer, const std::vector<int>& inputs, int* node);
   Status AddNode(int layer, const std::vector<int>& inputs);

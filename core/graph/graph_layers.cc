@@ -49,7 +49,7 @@ Status Graph::AddLayer(const Layer& layer, int parent) {
 }
 
 // Returns the indices of a model's own layers.
-std::vector<int> Graph::LayersOf(int model) const {
+std::vector<int> Graph::ListLayers(int model) const {
   std::vector<int> own;
   for (int i = model + 1; i < layers_[model].end; i = layers_[i].end) {
     own.push_back(i);
@@ -155,7 +155,7 @@ Layer Graph::Snapshot(int layer) const {
   Layer copy = layers_[layer].layer;
   if (copy.model == nullptr) return copy;
   auto model = std::make_shared<NestedModel>(*copy.model);
-  const std::vector<int> own = LayersOf(layer);
+  const std::vector<int> own = ListLayers(layer);
   for (size_t i = 0; i < own.size(); ++i) model->layers[i] = Snapshot(own[i]);
   copy.model = std::move(model);
   return copy;

@@ -75,8 +75,8 @@ PersistentSpans ModelMemory::PlacePersistent(const Options& options,
     }
   }
   if (!options.exact) return spans;
-  spans.scales =
-      arena->Allocate<uint8_t>(static_cast<uint64_t>(GridOf(graph_).blocks()));
+  spans.scales = arena->Allocate<uint8_t>(
+      static_cast<uint64_t>(MakeGridLayout(graph_).blocks()));
   return spans;
 }
 
@@ -110,7 +110,7 @@ Status ModelMemory::AllocatePersistent(const Options& options) {
     std::fill_n(placed.outer_momentum, graph_.num_trained(), 0.0f);
   }
   if (options.exact) {
-    std::fill_n(placed.scales, GridOf(graph_).blocks(), kFinestScale);
+    std::fill_n(placed.scales, MakeGridLayout(graph_).blocks(), kFinestScale);
   }
   options_ = options;
   training_ = false;
@@ -207,7 +207,7 @@ Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
   for (int64_t larger = *batch; larger <= max_batch && !hopeless; ++larger) {
     hopeless = true;
     for (const bool trains : {*training, true}) {
-      const StepPlan plan = PlanOf(larger, trains);
+      const StepPlan plan = MakeStepPlan(larger, trains);
       const uint64_t bytes = persistent_bytes_ + StepBytes(larger, plan);
       if (CheckLimit(options_, bytes, "").ok()) {
         *batch = larger;
@@ -249,7 +249,7 @@ Status ModelMemory::Reserve(int64_t batch, bool training, bool* moved) {
   training = training || training_;
   RINGLET_RETURN_IF_ERROR(CheckCountable(batch, training));
   RINGLET_RETURN_IF_ERROR(FitLimit(&batch, &training));
-  const StepPlan plan = PlanOf(batch, training);
+  const StepPlan plan = MakeStepPlan(batch, training);
   const uint64_t bytes = StepBytes(batch, plan);
   ReleaseStep();
   *moved = true;

@@ -51,7 +51,7 @@ struct PersistentSpans {
 // The trained weights, followed by the state that training changes, in the
 // order of their gradients and changes. Each variable is a tensor of the grid
 // of exact sums.
-GridLayout GridOf(const Graph& graph);
+GridLayout MakeGridLayout(const Graph& graph);
 
 // The addresses of a step's memory, except the addresses of the planned
 // buffers.
@@ -181,13 +181,13 @@ class ModelMemory {
 
   PersistentSpans PlacePersistent(const Options& options, Arena* arena) const;
   StepSpans PlaceStep(int64_t batch, const StepPlan& plan, Arena* arena) const;
-  StepPlan PlanOf(int64_t batch, bool training) const {
+  StepPlan MakeStepPlan(int64_t batch, bool training) const {
     return StepPlan(graph_,
                     {batch, training, options_.threads, options_.recompute});
   }
   uint64_t StepBytes(int64_t batch, const StepPlan& plan) const;
   uint64_t StepBytes(int64_t batch, bool training) const {
-    return StepBytes(batch, PlanOf(batch, training));
+    return StepBytes(batch, MakeStepPlan(batch, training));
   }
   Status CheckLimit(const Options& options, uint64_t bytes,
                     const char* subject) const;

@@ -6,7 +6,7 @@
 
 namespace ringlet {
 
-GridLayout GridOf(const Graph& graph) {
+GridLayout MakeGridLayout(const Graph& graph) {
   GridLayout layout;
   for (const Variable& v : graph.variables()) {
     if (!v.trained()) continue;
@@ -32,7 +32,7 @@ MemoryPlan ModelMemory::Plan(int64_t batch) const {
   if (options_.sums) sizes.gradients *= 2;
   if (options_.exact) {
     sizes.gradients +=
-        Arena::RoundUp(static_cast<uint64_t>(GridOf(graph_).blocks()));
+        Arena::RoundUp(static_cast<uint64_t>(MakeGridLayout(graph_).blocks()));
   }
   sizes.slots =
       Arena::RoundUp(trained) * static_cast<uint64_t>(options_.num_slots);
@@ -53,7 +53,7 @@ MemoryPlan ModelMemory::Plan(int64_t batch) const {
   }
   RINGLET_CHECK(sizes.kept() == persistent_bytes_);
 
-  const StepPlan plan = PlanOf(batch, /*training=*/true);
+  const StepPlan plan = MakeStepPlan(batch, /*training=*/true);
   plan.AddSizesTo(&sizes);
   const uint64_t planned =
       sizes.activations + sizes.activation_gradients + sizes.scratch;

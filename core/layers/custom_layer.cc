@@ -53,11 +53,11 @@ class CustomOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     *call.status = Compute(&CustomLayer::Forward, plan_.forward_scratch,
-                           CallOf(call), call.scratch);
+                           MakeCall(call), call.scratch);
   }
 
   void Backward(const OpCall& call) const override {
-    LayerCall custom = CallOf(call);
+    LayerCall custom = MakeCall(call);
     if (!plan_.backward_reads_input) custom.x = no_inputs_.data();
     if (!plan_.backward_reads_output) custom.y = nullptr;
     custom.dy = call.dy;
@@ -112,7 +112,7 @@ class CustomOp final : public Op {
     return static_cast<uint64_t>(floats > 0 ? floats + kGuard : 0);
   }
 
-  LayerCall CallOf(const OpCall& call) const {
+  LayerCall MakeCall(const OpCall& call) const {
     LayerCall custom;
     custom.batch = call.batch;
     custom.training = call.training;

@@ -186,8 +186,8 @@ uint64_t Model::BytesUsed() const { return impl_->memory.BytesUsed(); }
 float* Model::weights() { return impl_->memory.persistent().weights; }
 uint64_t Model::DigestWeights() const {
   if (!impl_->compiled) return 0;
-  return DigestOf(impl_->memory.persistent().weights, num_weights(),
-                  impl_->config.pool.get());
+  return ComputeDigest(impl_->memory.persistent().weights, num_weights(),
+                       impl_->config.pool.get());
 }
 const float* Model::output(int k) const {
   return impl_->memory.output(static_cast<size_t>(k));

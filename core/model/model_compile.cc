@@ -285,7 +285,7 @@ std::unique_ptr<RoundExchange> Model::Impl::MakeRoundExchange() {
   return MakeDeltaExchange(
       config.collective,
       MaxSampled(config.options.local, config.job_replicas.count()),
-      config.options.local.delta, GridOf(graph), graph.num_changes(),
+      config.options.local.delta, MakeGridLayout(graph), graph.num_changes(),
       {spans.gradients, spans.sums, spans.contributions, numbers}, &timer);
 }
 
@@ -301,7 +301,7 @@ void Model::Impl::MakeExchange() {
   std::unique_ptr<GradientExchange> exchange =
       config.exact() && config.job_replicas.count() > 1
           ? MakeExactExchange(config.collective, config.job_replicas.count(),
-                              GridOf(graph),
+                              MakeGridLayout(graph),
                               {spans.gradients, spans.sums, spans.scales},
                               graph.num_changes(), &timer)
           : MakeGradientExchange(config.collective, config.job_replicas.count(),

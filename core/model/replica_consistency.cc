@@ -128,13 +128,13 @@ uint32_t ReplicaConsistency::SlotsDigest(uint32_t digest) const {
   }
   if (memory_.persistent().scales == nullptr) return digest;
   return Crc32c(memory_.persistent().scales,
-                static_cast<size_t>(GridOf(graph_).blocks()), digest);
+                static_cast<size_t>(MakeGridLayout(graph_).blocks()), digest);
 }
 
 int64_t ReplicaConsistency::StateDigest() const {
   const float* const weights = memory_.persistent().weights;
   const int64_t count = graph_.num_weights();
-  const uint64_t sum = DigestOf(weights, count, config_.pool.get());
+  const uint64_t sum = ComputeDigest(weights, count, config_.pool.get());
   const uint64_t crc = SlotsDigest(Digest(weights, count, 0));
   return static_cast<int64_t>(crc << 32 | (sum & 0xffffffff));
 }

@@ -134,7 +134,7 @@ PassDigests CheckPass::Compute(int64_t examples) {
   const int64_t count = graph_.num_trained() + graph_.num_changes();
   digests.metrics =
       DigestOfStates(report.own_states(), config_.first_states.back());
-  digests.gradients = DigestOf(gradients, count, config_.pool.get());
+  digests.gradients = ComputeDigest(gradients, count, config_.pool.get());
   return digests;
 }
 

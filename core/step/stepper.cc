@@ -253,7 +253,7 @@ bool Stepper::WithoutActivation(int node) const {
   return false;
 }
 
-OpCall Stepper::CallOf(int i) {
+OpCall Stepper::MakeCall(int i) {
   const GraphNode& node = graph_.node(i);
   const NodeSpans& spans = memory_.node(i);
   const auto replicas = static_cast<uint64_t>(config_.job_replicas.count());
@@ -305,7 +305,7 @@ void Stepper::StoreBFloat16(int i, float* values, bool rounds,
 
 Status Stepper::ForwardNode(int i, int64_t examples) {
   const int64_t begin = timer_.Now();
-  OpCall call = CallOf(i);
+  OpCall call = MakeCall(i);
   call.training = trains_;
   call.layer_state_changes = memory_.node(i).layer_state_changes.data();
   memory_.PoisonAllBut(memory_.schedule().forward(i),

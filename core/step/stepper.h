@@ -104,7 +104,7 @@ class Stepper final : private GradientSink, private WorkerSums {
                        double* sum);
   bool WithoutActivation(int node) const;
   Status Report(const Batch& batch, double loss_sum);
-  OpCall CallOf(int node);
+  OpCall MakeCall(int node);
   Status Run(void (Op::*pass)(const OpCall&) const, int node, OpCall call);
   Status ForwardParts(int64_t examples, int64_t part);
   Status ForwardNode(int node, int64_t examples);

@@ -47,7 +47,7 @@ void Stepper::Unpack(size_t pass) {
 Status Stepper::RecomputeForward(int i) {
   const int64_t begin = timer_.Now();
   const NodeSpans& spans = memory_.node(i);
-  OpCall call = CallOf(i);
+  OpCall call = MakeCall(i);
   call.training = call.repeats_forward = true;
   call.x = spans.x_for_recompute.data();
   call.y = spans.y_for_backward;
@@ -65,7 +65,7 @@ Status Stepper::BackwardNode(int i) {
   const int64_t begin = timer_.Now();
   const bool shared = graph_.SharesTrained(i);
   NoSink no_sink;
-  OpCall call = CallOf(i);
+  OpCall call = MakeCall(i);
   call.training = true;
   call.x = spans.x_for_backward.data();
   call.y = spans.y_for_backward;

@@ -240,7 +240,7 @@ void Updater::AppendState(std::vector<StateSpan>* spans) {
   spans->push_back({kLearningRateName, DType::kFloat32, {}, &learning_rate_});
   if (memory_.persistent().scales != nullptr) {
     spans->push_back({kScalesName, DType::kUint8,
-                      Shape{GridOf(graph_).blocks()},
+                      Shape{MakeGridLayout(graph_).blocks()},
                       memory_.persistent().scales,
                       /*optional=*/true});
   }
@@ -259,7 +259,8 @@ Status Updater::StateLoaded() {
                       iterations_);
   }
   const uint8_t* const scales = memory_.persistent().scales;
-  const int64_t blocks = scales == nullptr ? 0 : GridOf(graph_).blocks();
+  const int64_t blocks =
+      scales == nullptr ? 0 : MakeGridLayout(graph_).blocks();
   for (int64_t b = 0; b < blocks; ++b) {
     if (scales[b] <= kCoarsestScale) continue;
     return Corruption("%s has the value %d; the greatest valid one is %d",

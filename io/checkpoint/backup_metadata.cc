@@ -185,7 +185,7 @@ Metadata RunMetadata(FitState* fit) {
   if (!callbacks.empty()) run[kCallbacksKey] = callbacks;
   const std::string normalizations = NormalizationsToJson(*fit->model);
   if (!normalizations.empty()) run[kNormalizationsKey] = normalizations;
-  AddLoraAlphas(LoraAlphasOf(*fit->model), &run);
+  AddLoraAlphas(CollectLoraAlphas(*fit->model), &run);
   return run;
 }
 

@@ -21,7 +21,7 @@ namespace ringlet {
 
 namespace {
 
-std::vector<StateSpan> SpansOf(const Saveables& state) {
+std::vector<StateSpan> CollectSpans(const Saveables& state) {
   std::vector<StateSpan> spans;
   for (Saveable* saveable : state) saveable->AppendState(&spans);
   return spans;
@@ -99,7 +99,7 @@ Status Save(const std::string& path, const Saveables& state,
   SafetensorsWriter writer;
   SafetensorsWriter::Options layout;
   layout.weights = options.weights;
-  RINGLET_RETURN_IF_ERROR(writer.Plan(SpansOf(state), metadata, layout)
+  RINGLET_RETURN_IF_ERROR(writer.Plan(CollectSpans(state), metadata, layout)
                               .Annotate("%s", path.c_str()));
   AtomicFile file;
   *bytes = writer.file_bytes();
@@ -151,7 +151,7 @@ Status LoadCheckpoint(const std::string& path, const Saveables& state,
   if (file.verifiable() || !options.accept_unverified) {
     RINGLET_RETURN_IF_ERROR(file.Verify());
   }
-  const std::vector<StateSpan> spans = SpansOf(state);
+  const std::vector<StateSpan> spans = CollectSpans(state);
   for (const StateSpan& span : spans) {
     RINGLET_RETURN_IF_ERROR(CheckSpan(file, span));
   }

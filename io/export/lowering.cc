@@ -788,7 +788,7 @@ Status Lower(Model* model, const char* target, Lowering* lowering) {
   return LoweringBuilder(model, lowering).Run(target);
 }
 
-Affine AffineOf(const Primitive& p, const float* weights) {
+Affine MakeAffine(const Primitive& p, const float* weights) {
   if (p.kind == Kind::kAffine) return {p.center, p.scale, p.offset};
   const auto values = [&](const Variable* v) {
     if (v == nullptr) return Floats();

@@ -165,7 +165,7 @@ Status Lower(Model* model, const char* target, Lowering* lowering);
 struct Affine {
   std::vector<float> center, scale, offset;
 };
-Affine AffineOf(const Primitive& primitive, const float* weights);
+Affine MakeAffine(const Primitive& primitive, const float* weights);
 
 // The number of gates.
 int64_t GatesOf(Cell cell);

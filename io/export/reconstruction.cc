@@ -20,8 +20,8 @@ Status CheckReconstructs(const Model& model) {
       in.ToString().c_str(), out.ToString().c_str());
 }
 
-float ErrorOf(ReconstructionError error, const float* x, const float* y,
-              int64_t count) {
+float ComputeError(ReconstructionError error, const float* x, const float* y,
+                   int64_t count) {
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) {
     const double d = double{y[i]} - double{x[i]};

@@ -18,8 +18,8 @@ Status CheckReconstructs(const Model& model);
 
 // The mean error of y, in the operations of the function of a C file. `error`
 // is not kNone.
-float ErrorOf(ReconstructionError error, const float* x, const float* y,
-              int64_t count);
+float ComputeError(ReconstructionError error, const float* x, const float* y,
+                   int64_t count);
 
 }  // namespace ringlet
 

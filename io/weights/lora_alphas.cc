@@ -26,7 +26,7 @@ Status ReadOwn(const std::string& text, LoraAlphas* alphas) {
 
 }  // namespace
 
-LoraAlphas LoraAlphasOf(const Model& model) {
+LoraAlphas CollectLoraAlphas(const Model& model) {
   LoraAlphas alphas;
   for (int node = 0; node < model.num_nodes(); ++node) {
     const Layer* layer = &model.layer(node);
@@ -55,7 +55,7 @@ Status ReadLoraAlphas(const Metadata& metadata, LoraAlphas* alphas) {
   if (!has) return Status();
   std::unique_ptr<Model> model;
   RINGLET_RETURN_IF_ERROR(ModelFromJson(json->second, &model));
-  *alphas = LoraAlphasOf(*model);
+  *alphas = CollectLoraAlphas(*model);
   return Status();
 }
 

@@ -19,7 +19,7 @@ constexpr char kLoraAlphasKey[] = "lora_alphas";  // a key of the metadata
 // The keys are the layers' names.
 using LoraAlphas = std::map<std::string, int64_t>;
 
-LoraAlphas LoraAlphasOf(const Model& model);
+LoraAlphas CollectLoraAlphas(const Model& model);
 
 // Adds them to a file's metadata, as JSON {"dense": 8}; nothing for none.
 void AddLoraAlphas(const LoraAlphas& alphas, Metadata* metadata);

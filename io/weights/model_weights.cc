@@ -147,7 +147,7 @@ Status MatchWeights(const WeightsFile& file, const Model& model,
 // version may have no alphas.
 Status CompareLoraAlphas(const WeightsFile& file, const Model& model,
                          std::vector<Match>* matches) {
-  const LoraAlphas alphas = LoraAlphasOf(model);
+  const LoraAlphas alphas = CollectLoraAlphas(model);
   if (alphas.empty()) return Status();
   LoraAlphas stored_alphas;
   RINGLET_RETURN_IF_ERROR(ReadLoraAlphas(file.metadata(), &stored_alphas)
@@ -508,7 +508,7 @@ Status SaveWeights(Model* model, const std::string& path,
   Metadata metadata;
   const std::string normalizations = NormalizationsToJson(*model);
   if (!normalizations.empty()) metadata[kNormalizationsKey] = normalizations;
-  AddLoraAlphas(LoraAlphasOf(*model), &metadata);
+  AddLoraAlphas(CollectLoraAlphas(*model), &metadata);
   PrintNormalizationsLeftOut(*model, path.c_str());
   TrainableWeights trainable(model);
   Saveable* state = model->weights_state();

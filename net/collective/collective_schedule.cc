@@ -101,7 +101,7 @@ Status CollectiveSchedule::Activate() {
 Status CollectiveSchedule::CompareUnexpected(const Operation& op) {
   for (int peer = 0; peer < size_; ++peer) {
     if (unexpected_[peer].empty()) continue;
-    const Unexpected& unexpected = UnexpectedOf(peer, op.sequence);
+    const Unexpected& unexpected = FindOrAddUnexpected(peer, op.sequence);
     if (unexpected.ready) {
       RINGLET_RETURN_IF_ERROR(Compare(op, peer, unexpected.ready_header));
     }
@@ -177,8 +177,8 @@ Status CollectiveSchedule::OnHeader(int peer, const FrameHeader& header,
   Operation* op = Find(header.sequence);
   if (op != nullptr) RINGLET_RETURN_IF_ERROR(Compare(*op, peer, header));
   if (ready) return Status();
-  const bool unexpected =
-      !unexpected_[peer].empty() && UnexpectedOf(peer, header.sequence).frame;
+  const bool unexpected = !unexpected_[peer].empty() &&
+                          FindOrAddUnexpected(peer, header.sequence).frame;
   if (op != nullptr && !unexpected && IsExpected(*op, peer)) {
     RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, header));
     const Step& step = op->plan.steps[op->receive_step];
@@ -202,7 +202,7 @@ Status CollectiveSchedule::OnFrame(int peer, const FrameHeader& header,
                                    const uint8_t* payload) {
   if (header.type == FrameType::kReady) {
     if (header.sequence <= completed_) return Status();
-    Unexpected& unexpected = UnexpectedOf(peer, header.sequence);
+    Unexpected& unexpected = FindOrAddUnexpected(peer, header.sequence);
     if (unexpected.ready) {
       return Corruption("a second ready for operation %llu",
                         static_cast<unsigned long long>(header.sequence));
@@ -212,7 +212,7 @@ Status CollectiveSchedule::OnFrame(int peer, const FrameHeader& header,
     return Status();
   }
   if (payload != nullptr) {
-    Unexpected& unexpected = UnexpectedOf(peer, header.sequence);
+    Unexpected& unexpected = FindOrAddUnexpected(peer, header.sequence);
     unexpected.frame = true;
     unexpected.frame_header = header;
     unexpected.payload.assign(payload, payload + header.payload_bytes);
@@ -242,7 +242,7 @@ void CollectiveSchedule::AdvanceReceive(Operation* op, int peer) {
 
 // Receives a peer's pending frame when it is the frame's turn.
 Status CollectiveSchedule::ReceivePendingFrom(Operation* op, int peer) {
-  Unexpected& unexpected = UnexpectedOf(peer, op->sequence);
+  Unexpected& unexpected = FindOrAddUnexpected(peer, op->sequence);
   RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, unexpected.frame_header));
   const Step& step = op->plan.steps[op->receive_step];
   const Slice part = op->plan.SegmentOf(step.receive, op->receive_segment);
@@ -266,7 +266,8 @@ Status CollectiveSchedule::ReceivePendingFrom(Operation* op, int peer) {
 Status CollectiveSchedule::ReceivePending(Operation* op, bool* moved) {
   while (op->receive_step < op->plan.steps.size()) {
     const int peer = op->plan.steps[op->receive_step].receive_from;
-    if (unexpected_[peer].empty() || !UnexpectedOf(peer, op->sequence).frame ||
+    if (unexpected_[peer].empty() ||
+        !FindOrAddUnexpected(peer, op->sequence).frame ||
         !IsExpected(*op, peer)) {
       return Status();
     }

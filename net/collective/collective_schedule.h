@@ -115,7 +115,7 @@ class CollectiveSchedule {
     return &window_[(completed_ + 1) % kWindow];
   }
   // The first use for a peer makes its slots.
-  Unexpected& UnexpectedOf(int peer, uint64_t sequence) {
+  Unexpected& FindOrAddUnexpected(int peer, uint64_t sequence) {
     if (unexpected_[peer].empty()) unexpected_[peer].resize(kSlots);
     return unexpected_[peer][sequence % kSlots];
   }

@@ -57,7 +57,7 @@ void LinkChecks::Begin() {
   if (listen_status_.ok()) Listen();
   context_.listens = listen_status_.ok();
   DoctorExchange::Options options;
-  options.self = IdentityOf(ring_, 1);
+  options.self = MakeIdentity(ring_, 1);
   options.facts = EncodeFacts(context_.facts);
   options.settings = context_.settings;
   options.sealed = ring_.keys != nullptr;
@@ -160,7 +160,7 @@ bool LinkChecks::holds_job() const {
           self.reach == PeerReport::Reach::kDoctor);
 }
 
-NameFacts LinkChecks::FactsOf(int worker) const {
+NameFacts LinkChecks::MakeNameFacts(int worker) const {
   const auto r = static_cast<size_t>(worker);
   NameFacts facts;
   facts.worker = worker;
@@ -181,7 +181,7 @@ NameFacts LinkChecks::FactsOf(int worker) const {
 void LinkChecks::AddFindings(double name_seconds, Findings* out) const {
   std::vector<NameFacts> names;
   names.reserve(static_cast<size_t>(ring_.size()));
-  for (int r = 0; r < ring_.size(); ++r) names.push_back(FactsOf(r));
+  for (int r = 0; r < ring_.size(); ++r) names.push_back(MakeNameFacts(r));
   CheckNames(names, ring_.worker, name_seconds, out);
   const auto self = static_cast<size_t>(ring_.worker);
   const bool named = names[self].answered && names[self].status.ok();

@@ -51,7 +51,7 @@ class LinkChecks final : private DoctorExchange::Transport,
   void Listen();
   void Tick();
   void End();
-  NameFacts FactsOf(int worker) const;
+  NameFacts MakeNameFacts(int worker) const;
   Status Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
 
   const RingOptions ring_;

@@ -218,8 +218,8 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
 
 // The last report of a peer. Heartbeats arrive every T/4. If none has arrived
 // for twice this time, the entry has the peer's silence.
-FailureDetector::AwaitedWorker FailureDetector::ReportOf(int peer,
-                                                         int64_t now) const {
+FailureDetector::AwaitedWorker FailureDetector::MakeReport(int peer,
+                                                           int64_t now) const {
   const Peer& p = peers_[peer];
   const int64_t silence = now - p.heard;
   return {peer, p.activity, static_cast<double>(now - p.changed) / 1e9,
@@ -234,7 +234,7 @@ std::vector<FailureDetector::AwaitedWorker> FailureDetector::AwaitedWorkers(
   int awaited = activity_.waiting_on;
   if (!fully_connected()) {
     if (awaited < 0) return out;
-    out.push_back(ReportOf(awaited, now));
+    out.push_back(MakeReport(awaited, now));
     const ChainEnd end = EndOfChain(now);
     if (end.worker >= 0 && end.worker != awaited) {
       out.push_back({end.worker, end.activity, end.reported_for_ms / 1e3, 0});
@@ -243,7 +243,7 @@ std::vector<FailureDetector::AwaitedWorker> FailureDetector::AwaitedWorkers(
   }
   while (awaited >= 0 && awaited != options_.worker &&
          out.size() < peers_.size()) {
-    out.push_back(ReportOf(awaited, now));
+    out.push_back(MakeReport(awaited, now));
     awaited = out.back().activity.waiting_on = AwaitedMemberOf(peers_[awaited]);
     // It is not known what a silent worker waits for.
     if (out.back().silent > 0) break;

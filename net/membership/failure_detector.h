@@ -146,7 +146,7 @@ class FailureDetector {
   // changed along the chain for too long; in a large ring only a neighbour.
   Suspect FindStalled(int64_t now) const;
   Suspect FindStalledNeighbour(int64_t now) const;
-  AwaitedWorker ReportOf(int peer, int64_t now) const;
+  AwaitedWorker MakeReport(int peer, int64_t now) const;
   // The times of the last change and of the oldest report in the known part of
   // the chain that begins with `peer`.
   int64_t LastProgressInChain(const Peer& peer) const;

@@ -53,7 +53,7 @@ Status ReportedError(const AbortNotice& notice, const std::string& reporter) {
 
 }  // namespace
 
-Identity IdentityOf(const RingOptions& options, uint64_t incarnation) {
+Identity MakeIdentity(const RingOptions& options, uint64_t incarnation) {
   Identity out;
   out.job = options.job;
   out.worker = options.worker;
@@ -77,7 +77,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
       transport_(transport),
       owner_(owner),
       worker_(options.worker),
-      identity_(IdentityOf(options, incarnation)),
+      identity_(MakeIdentity(options, incarnation)),
       notify_([owner](const std::string& line) {
         if (!line.empty()) owner->OnNotice(line);
       }),

@@ -48,7 +48,7 @@
 namespace ringlet {
 
 // Returns the identity that this worker sends in a hello.
-Identity IdentityOf(const RingOptions& options, uint64_t incarnation);
+Identity MakeIdentity(const RingOptions& options, uint64_t incarnation);
 
 class Session final : private FramedLink::Owner,
                       private Views::Owner,

@@ -167,8 +167,8 @@ Status RingNode::WaitAtRelay() {
   waits_ = std::make_unique<RelayWaits>(&handles_, relay, options_.relay, self);
   for (const int r : LinkedWorkers(options_, withdraws_)) {
     for (int i = 0; r > options_.worker && i < options_.keys->count; ++i) {
-      waits_->Add(HelloOf(RelayHello::kListens, options_.worker, r,
-                          options_.keys->keys[i]));
+      waits_->Add(MakeHello(RelayHello::kListens, options_.worker, r,
+                            options_.keys->keys[i]));
     }
   }
   RINGLET_RETURN_IF_ERROR(CheckDescriptors(static_cast<int>(waits_->size())));
@@ -176,8 +176,8 @@ Status RingNode::WaitAtRelay() {
   return Status();
 }
 
-RelayHello RingNode::HelloOf(RelayHello::Role role, int listens, int dials,
-                             const JobKey& key) const {
+RelayHello RingNode::MakeHello(RelayHello::Role role, int listens, int dials,
+                               const JobKey& key) const {
   constexpr char kPlace[] = "ringlet relay 1";
   std::vector<uint8_t> place(sizeof(kPlace) + 14);
   std::memcpy(place.data(), kPlace, sizeof(kPlace));
@@ -248,8 +248,8 @@ Status RingNode::Connect(int peer, const Endpoint& endpoint, StreamPtr* out) {
   if (!options_.relay.empty()) {
     RINGLET_RETURN_IF_ERROR(SecureStart());
     *out = RelayStream::Make(std::move(*out),
-                             HelloOf(RelayHello::kDials, peer, options_.worker,
-                                     options_.keys->keys[0]),
+                             MakeHello(RelayHello::kDials, peer,
+                                       options_.worker, options_.keys->keys[0]),
                              options_.relay);
   }
   return Seal(SealedStream::Connect, peer, out);

@@ -91,8 +91,8 @@ class RingNode final : private Transport,
   void AdmitMore();
   Status WaitAtRelay();
   // The relay hello for the channel from worker `dials` to worker `listens`.
-  RelayHello HelloOf(RelayHello::Role role, int listens, int dials,
-                     const JobKey& key) const;
+  RelayHello MakeHello(RelayHello::Role role, int listens, int dials,
+                       const JobKey& key) const;
   Status Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
   Status CheckDescriptors(int relay_connections) const;
 

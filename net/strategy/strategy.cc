@@ -23,8 +23,8 @@
 #include "../secure/noise.h"
 #include "../transport/socket_address.h"
 #include "../wire/wire_dtype.h"
+#include "make_ring_options.h"
 #include "mpi_collective.h"
-#include "ring_options_of.h"
 #include "ringlet/collective.h"
 #include "ringlet/status.h"
 
@@ -181,8 +181,8 @@ std::string WorkerFolder(const ClusterConfig& cluster,
 
 }  // namespace
 
-Status RingOptionsOf(const ClusterConfig& cluster,
-                     const StrategyOptions& options, RingOptions* out) {
+Status MakeRingOptions(const ClusterConfig& cluster,
+                       const StrategyOptions& options, RingOptions* out) {
   RingOptions ring;
   RINGLET_RETURN_IF_ERROR(MakeKeys(cluster, options, &ring.keys));
   ring.insecure = IsInsecure(options);
@@ -265,7 +265,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
     return strategy;
   }
   RingOptions ring;
-  strategy.status_ = RingOptionsOf(cluster, options, &ring);
+  strategy.status_ = MakeRingOptions(cluster, options, &ring);
   if (!strategy.status_.ok())
     return strategy;  // other workers would not accept it
   std::unique_ptr<Withdrawal> withdrawal;
@@ -286,7 +286,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::Withdrawn(
   // mpirun ends all ranks if one fails. An evaluator is not a rank of the job.
   RingOptions ring;
   if (IsPermanent(why) && !mpi && cluster.world_size > 1 &&
-      RingOptionsOf(cluster, options, &ring).ok()) {
+      MakeRingOptions(cluster, options, &ring).ok()) {
     strategy.withdrawal_ = Withdrawal::Begin(ring, why);
   }
   return strategy;

@@ -92,11 +92,11 @@ TEST_F(ProgramTest, ElasticJob_WorkerIsStopped_EndsWithoutIt) {
     ASSERT_TRUE(Eventually([&] {
       return Lines(ReadWhole(folder_ / (name + ".csv"))).size() > 100;
     }));
-    const std::vector<pid_t> workers = WorkersOf(child_);
+    const std::vector<pid_t> workers = FindWorkers(child_);
     ASSERT_EQ(workers.size(), 3u);
     kill(workers[1], SIGSTOP);
     if (wakes) {
-      ASSERT_TRUE(Eventually([&] { return WorkersOf(child_).size() < 3; }));
+      ASSERT_TRUE(Eventually([&] { return FindWorkers(child_).size() < 3; }));
       kill(workers[1], SIGCONT);
     }
     EXPECT_EQ(Wait(), 0) << err_;
@@ -121,7 +121,7 @@ TEST_F(ProgramTest, ElasticJobWithoutRestart_WorkerIsLost_EndsWithZero) {
            "m.safetensors", "--log-steps", log});
     ASSERT_TRUE(Eventually(
         [&] { return Lines(ReadWhole(folder_ / log)).size() > 100; }));
-    const std::vector<pid_t> workers = WorkersOf(child_);
+    const std::vector<pid_t> workers = FindWorkers(child_);
     ASSERT_EQ(workers.size(), 3u);
     kill(workers[2], signal);
     EXPECT_EQ(Wait(), 0) << err_;
@@ -151,10 +151,10 @@ TEST_F(ProgramTest, ElasticJob_StoppedChiefWakesAtTheEnd_NothingIsLost) {
          "end.safetensors"});
   ASSERT_TRUE(Eventually(
       [&] { return Lines(ReadWhole(folder_ / "steps.csv")).size() > 100; }));
-  const std::vector<pid_t> workers = WorkersOf(child_);
+  const std::vector<pid_t> workers = FindWorkers(child_);
   ASSERT_EQ(workers.size(), 2u);
   kill(workers[0], SIGSTOP);
-  ASSERT_TRUE(Eventually([&] { return WorkersOf(child_).size() < 2; }));
+  ASSERT_TRUE(Eventually([&] { return FindWorkers(child_).size() < 2; }));
   const std::string model = ReadWhole(folder_ / "end.safetensors");
   EXPECT_FALSE(model.empty());
   kill(workers[0], SIGCONT);
@@ -191,7 +191,7 @@ TEST_F(ProgramTest, ElasticJob_WorkerWithoutARestartLeft_ContinuesWithoutIt) {
     ASSERT_EQ(read(ends[0], &next, 1), 1) << lines;
     lines += next;
   }
-  const std::vector<pid_t> workers = WorkersOf(child_);
+  const std::vector<pid_t> workers = FindWorkers(child_);
   ASSERT_EQ(workers.size(), 3u);
   kill(workers[1], SIGKILL);
   while (read(ends[0], &next, 1) == 1) {
@@ -237,7 +237,7 @@ TEST_P(LostWorkerTest, Job_WorkerIsKilled_EndsWithTheBitsOfOneThatLostNone) {
     ASSERT_TRUE(Eventually([&] {
       return Lines(ReadWhole(folder_ / (name + ".csv"))).size() > 35;
     }));
-    const std::vector<pid_t> workers = WorkersOf(child_);
+    const std::vector<pid_t> workers = FindWorkers(child_);
     if (workers.size() == 2) kill(workers[lost], SIGKILL);
     ASSERT_EQ(workers.size(), 2u);
     EXPECT_EQ(Wait(), 0) << err_;
@@ -263,7 +263,7 @@ TEST_P(LostWorkerTest, Loss_WithoutBackup_TheModelSoFarIsSaved) {
            "run.json", "--save", "m.safetensors", "--log-steps", "steps.csv"});
     ASSERT_TRUE(Eventually(
         [&] { return Lines(ReadWhole(folder_ / "steps.csv")).size() > 20; }));
-    const std::vector<pid_t> workers = WorkersOf(child_);
+    const std::vector<pid_t> workers = FindWorkers(child_);
     ASSERT_EQ(workers.size(), 2u);
     kill(workers[lost], SIGKILL);
     EXPECT_NE(Wait(), 0);
@@ -339,7 +339,7 @@ TEST_P(LoadedJobTest, Worker_KilledAndRestarted_EndsWithTheSameBits) {
   Start(job("lost"));
   ASSERT_TRUE(Eventually(
       [&] { return Lines(ReadWhole(folder_ / "lost.csv")).size() > 35; }));
-  const std::vector<pid_t> workers = WorkersOf(child_);
+  const std::vector<pid_t> workers = FindWorkers(child_);
   ASSERT_EQ(workers.size(), 2u);
   kill(workers[how.lost], SIGKILL);
   EXPECT_EQ(Wait(), 0) << err_;
@@ -381,7 +381,7 @@ TEST_F(ProgramTest, LaunchRestart_WorkerIsKilled_OthersContinue) {
     if (kills) {
       ASSERT_TRUE(Eventually(
           [&] { return Lines(ReadWhole(folder_ / "steps.csv")).size() > 60; }));
-      const std::vector<pid_t> workers = WorkersOf(child_);
+      const std::vector<pid_t> workers = FindWorkers(child_);
       ASSERT_EQ(workers.size(), 2u);
       kill(workers[0], SIGKILL);
     }
@@ -431,9 +431,9 @@ TEST_P(EventsOfLostTest, Report_LostWorker_NamesTheWaits) {
                              " > " + file + " 2>&1";
     return std::system(line.c_str()) == 0 ? ReadWhole(file) : "";
   };
-  ASSERT_TRUE(
-      Eventually([&] { return CountOf(inspect(""), "after step") == 3; }));
-  std::vector<pid_t> workers = WorkersOf(child_);
+  ASSERT_TRUE(Eventually(
+      [&] { return CountOccurrences(inspect(""), "after step") == 3; }));
+  std::vector<pid_t> workers = FindWorkers(child_);
   ASSERT_EQ(workers.size(), 3u);
   kill(workers[1], GetParam());
   EXPECT_TRUE(Eventually([&] {

@@ -111,7 +111,7 @@ TEST_F(ProgramNoiseTest, Train_KilledAndResumed_GivesSameModel) {
   Start(endless);
   ASSERT_TRUE(Eventually(
       [&] { return Lines(ReadWhole(folder_ / "cut.csv")).size() > 8; }));
-  for (const pid_t worker : WorkersOf(child_)) kill(worker, SIGKILL);
+  for (const pid_t worker : FindWorkers(child_)) kill(worker, SIGKILL);
   EXPECT_NE(Wait(), 0);
   const Strings rows = Lines(ReadWhole(folder_ / "cut.csv"));
   const std::string epochs = std::to_string(std::atoi(rows.back().c_str()) + 3);

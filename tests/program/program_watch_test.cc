@@ -168,7 +168,7 @@ TEST_F(ProgramWatchTest, Signals_InRounds_GiveTheSameBits) {
       EXPECT_TRUE(Prints(i % 2 == 0 ? "Epoch" : "loss"));
     }
     EXPECT_EQ(Stop(), 75) << err_;
-    continued |= CountOf(out_, "continues at epoch") > 0;
+    continued |= CountOccurrences(out_, "continues at epoch") > 0;
   }
   EXPECT_TRUE(continued);
   RunRounds(Command("stopped", epochs), "stopped", 2);
@@ -196,7 +196,7 @@ TEST_F(ProgramWatchTest, FullDisk_LastModelStays_UntilThereIsSpace) {
   EXPECT_TRUE(EndsRounds("m", 2));
   EXPECT_EQ(Stop(), 75);
   EXPECT_EQ(Lines(err_)[0].find("warning: m"), 0u) << err_;
-  EXPECT_EQ(CountOf(err_, "this is tried again"), 1) << err_;
+  EXPECT_EQ(CountOccurrences(err_, "this is tried again"), 1) << err_;
   EXPECT_NE(ReadWhole(folder_ / "m"), before);
 }
 
@@ -246,7 +246,7 @@ TEST_F(ProgramWatchTest, Folder_FilesRemovedAndAway_GoesOn) {
   std::filesystem::rename(folder_ / "away", folder_ / "frames");
   EXPECT_TRUE(EndsRounds("m", 3));
   EXPECT_EQ(Stop(), 75);
-  EXPECT_EQ(CountOf(err_, "the folder is not there"), 1) << err_;
+  EXPECT_EQ(CountOccurrences(err_, "the folder is not there"), 1) << err_;
   EXPECT_EQ(StateOf("m").seen.size(), 24u);
 }
 
@@ -286,7 +286,7 @@ TEST_F(ProgramWatchTest, Model_MissingMeanwhileOrAtTheStart_IsAwaited) {
   std::filesystem::rename(folder_ / "away", folder_ / "m");
   EXPECT_TRUE(EndsRounds("m", 2));
   EXPECT_EQ(Stop(), 75);
-  EXPECT_EQ(CountOf(out_, "val_loss none"), 0) << out_;
+  EXPECT_EQ(CountOccurrences(out_, "val_loss none"), 0) << out_;
   EXPECT_EQ(RoundOfModel("m").substr(0, 2), "2 ");
 }
 
@@ -325,7 +325,7 @@ TEST_F(ProgramWatchTest, Folder_MissingAtTheStart_IsAwaited) {
   WriteClasses(folder_ / "frames", {"a", "b"}, 4);
   EXPECT_TRUE(EndsRounds("m", 1));
   EXPECT_EQ(Stop(), 75);
-  EXPECT_EQ(CountOf(err_, "the folder is not there"), 1) << err_;
+  EXPECT_EQ(CountOccurrences(err_, "the folder is not there"), 1) << err_;
 }
 
 // After a power cut files may have their length, and zeros.
@@ -349,7 +349,8 @@ TEST_F(ProgramWatchTest, OpenRound_AllPicturesDamaged_NextOneTrains) {
   WriteClasses(folder_ / "frames/a", {"more"}, 8);
   EXPECT_TRUE(EndsRounds("m", 2));
   EXPECT_EQ(Stop(), 75);
-  EXPECT_EQ(CountOf(err_, "it is left out until it changes"), 8) << err_;
+  EXPECT_EQ(CountOccurrences(err_, "it is left out until it changes"), 8)
+      << err_;
   EXPECT_EQ(StateOf("m").seen.size(), 8u);
 }
 

@@ -131,7 +131,7 @@ TEST_F(TinyTest, Job_LosesAWorker_KeepsItsMovingStatistics) {
   ASSERT_EQ(Run(job("whole")), 0) << err_;
   Start(job("lost"));
   AwaitBackup("lost.csv", 10);
-  const std::vector<pid_t> workers = WorkersOf(child_);
+  const std::vector<pid_t> workers = FindWorkers(child_);
   ASSERT_EQ(workers.size(), 2u);
   kill(workers[1], SIGKILL);
   EXPECT_EQ(Wait(), 0) << err_;

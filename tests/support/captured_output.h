@@ -42,7 +42,7 @@ class CapturedOutput {
   // Waits until the file has `part` that many `times`. Returns false after five
   // minutes.
   bool AwaitText(const std::string& part, int times = 1) const {
-    return Eventually([&] { return CountOf(text(), part) >= times; });
+    return Eventually([&] { return CountOccurrences(text(), part) >= times; });
   }
 
  private:

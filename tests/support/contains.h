@@ -35,7 +35,7 @@ inline std::string Replaced(std::string text, const std::string& from,
 }
 
 // Counts the places where a text has a part.
-inline int CountOf(const std::string& text, const std::string& part) {
+inline int CountOccurrences(const std::string& text, const std::string& part) {
   int count = 0;
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) {
     ++count;

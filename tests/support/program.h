@@ -53,7 +53,7 @@ const char kRun[] = R"({
 })";
 
 // The workers among the launcher's children, in the order of their ranks.
-inline std::vector<pid_t> WorkersOf(pid_t launcher) {
+inline std::vector<pid_t> FindWorkers(pid_t launcher) {
   const std::string id = std::to_string(launcher);
   std::istringstream children(
       ReadWhole("/proc/" + id + "/task/" + id + "/children"));

@@ -68,7 +68,7 @@ class RandomModels {
     if (block.sequential) {
       auto model = std::make_unique<Sequential>();
       model->Add(Input({RandomBlock::kWidth}));
-      for (const auto& item : block.items) model->Add(LayerOf(item));
+      for (const auto& item : block.items) model->Add(MakeLayer(item));
       return model;
     }
     auto model = std::make_unique<Functional>();
@@ -77,7 +77,7 @@ class RandomModels {
       std::vector<int> inputs;
       for (int v : item.inputs) inputs.push_back(values[v]);
       values.push_back(item.again < 0
-                           ? model->Add(LayerOf(item), inputs)
+                           ? model->Add(MakeLayer(item), inputs)
                            : model->CallAgain(values[item.again + 1], inputs));
     }
     return model;
@@ -129,7 +129,7 @@ class RandomModels {
     }
   };
 
-  static Layer LayerOf(const RandomBlock::Item& item) {
+  static Layer MakeLayer(const RandomBlock::Item& item) {
     Layer layer = item.layer;
     if (item.block != nullptr) {
       layer = Nested(*item.block)->AsLayer().Trainable(item.block->trainable);

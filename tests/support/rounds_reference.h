@@ -58,8 +58,8 @@ class FactorLayer final : public CustomLayer {
 // The tensors cover the cases of sparse changes: longer than a block, shorter
 // than the kept numbers, a last block that is shorter, and no dimensions. There
 // is also state that is not trained.
-inline std::unique_ptr<Sequential> ModelOf(const RoundsJob& job,
-                                           const CompileOptions& options) {
+inline std::unique_ptr<Sequential> MakeModel(const RoundsJob& job,
+                                             const CompileOptions& options) {
   auto model = std::make_unique<Sequential>();
   model->Add(Input({2}));
   model->Add(Dense(66, kTanh));
@@ -72,7 +72,7 @@ inline std::unique_ptr<Sequential> ModelOf(const RoundsJob& job,
   return model;
 }
 
-inline Dataset DataOf(const RoundsJob& job) {
+inline Dataset MakeData(const RoundsJob& job) {
   return Points(job.examples).Shuffle(5).Batch(job.batch);
 }
 
@@ -109,7 +109,7 @@ inline void SendSparse(const float* delta, size_t size, float* error,
 class RoundsReference {
  public:
   explicit RoundsReference(const RoundsJob& job)
-      : job_(job), data_(DataOf(job)), model_(ModelOf(job, {})) {
+      : job_(job), data_(MakeData(job)), model_(MakeModel(job, {})) {
     weights_ = WeightsOf(model_.get());
     momentum_.assign(weights_.size(), 0);
     errors_.assign(static_cast<size_t>(job.replicas),

@@ -133,7 +133,7 @@ class SimulatedEnvironment final : public WatchEnvironment {
 struct RoundCounts {
   int fresh = 0, replay = 0, held_out = 0, fresh_held_out = 0;
 };
-inline RoundCounts CountsOf(const std::string& line) {
+inline RoundCounts ParseCounts(const std::string& line) {
   RoundCounts counts;
   EXPECT_EQ(std::sscanf(line.c_str(),
                         "round %*d: %d new, %d replayed, %d held out (%d new)",

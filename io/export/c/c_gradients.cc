@@ -249,7 +249,7 @@ void CModel::ScaleGradient() {
   if (!PassesGradient()) return;
   helpers_.Add("scale_gradient");
   const int64_t width = YShape().back();
-  std::vector<float> scale = AffineOf(*p_, floats_).scale;
+  std::vector<float> scale = MakeAffine(*p_, floats_).scale;
   if (scale.size() == 1) scale.assign(static_cast<size_t>(width), scale[0]);
   Call("scale_gradient(%s, %lld, %lld, %s)", d_.c_str(),
        static_cast<long long>(YShape().elements() / width),

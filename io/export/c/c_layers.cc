@@ -232,7 +232,7 @@ void CModel::MultiplyAdd() {
             ? std::vector<float>(static_cast<size_t>(width), values[0])
             : values);
   };
-  const Affine affine = AffineOf(*p_, floats_);
+  const Affine affine = MakeAffine(*p_, floats_);
   const std::string centers = each(affine.center), scales = each(affine.scale),
                     offsets = each(affine.offset);
   Call("affine(%s, %s, %lld, %lld, %s, %s, %s)", X().c_str(), Y().c_str(),

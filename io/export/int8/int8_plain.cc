@@ -454,7 +454,7 @@ Status PlainModelBuilder::AddAffine() {
     return std::all_of(values.begin(), values.end(),
                        [](float v) { return v == 0; });
   };
-  const Affine affine = AffineOf(*primitive_, floats_);
+  const Affine affine = MakeAffine(*primitive_, floats_);
   const bool factor = affine.scale.size() == 1 && affine.scale[0] > 0 &&
                       nothing(affine.center) && nothing(affine.offset);
   if (factor) return SetNode(Add(Rescaling(affine.scale[0]), {InputNode()}));
@@ -483,7 +483,7 @@ void PlainModelBuilder::FoldIntoInput(const Affine& affine) {
 }
 
 Status PlainModelBuilder::AddBatchNormalization() {
-  const Affine affine = AffineOf(*primitive_, floats_);
+  const Affine affine = MakeAffine(*primitive_, floats_);
   if (AloneReadsInput()) return SetInputScale(affine);
   if (!CanFoldInto(InputWithNode())) {
     return SetNode(AddDepthwise(InputNode(), affine));

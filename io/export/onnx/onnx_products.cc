@@ -207,7 +207,7 @@ OnnxValue OnnxConverter::BatchNormalize() {
 // (x - mean) * scale + beta, as the layer computes it.
 OnnxValue OnnxConverter::NormalizedRows() {
   const int64_t channels = p_->output.back();
-  const std::vector<float> scale = AffineOf(*p_, floats_).scale;
+  const std::vector<float> scale = MakeAffine(*p_, floats_).scale;
   const int mean = Weight(p_->mean, {channels});
   const int scales =
       builder_.ChannelConstant(scale, x(), AxisOrder::kChannelsLast);

@@ -307,7 +307,7 @@ Result<LabelledFiles> FilesOfList(const FileList& list, const std::string& name,
   return files;
 }
 
-Dataset DatasetOf(const std::shared_ptr<LabelledFilesSource>& source) {
+Dataset MakeDataset(const std::shared_ptr<LabelledFilesSource>& source) {
   const Status status = source->Open();
   if (!status.ok()) return Dataset(status);
   const Dataset dataset(source);

@@ -109,7 +109,7 @@ Status SelectSubset(const MediaKind& kind, const LabelledFilesOptions& options,
                     LabelledFiles* files);
 
 // The dataset of a source, or of its error.
-Dataset DatasetOf(const std::shared_ptr<LabelledFilesSource>& source);
+Dataset MakeDataset(const std::shared_ptr<LabelledFilesSource>& source);
 
 }  // namespace ringlet
 

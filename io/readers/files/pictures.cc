@@ -78,7 +78,7 @@ Dataset MakeDataset(const ImageOptions& options, Result<LabelledFiles> found,
   }
   if (!status.ok()) return Dataset(status);
   found->may_be_gone = may_be_gone;
-  return DatasetOf(
+  return MakeDataset(
       std::make_shared<PictureSource>(std::move(found).value(), options));
 }
 

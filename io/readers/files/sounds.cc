@@ -168,8 +168,8 @@ Dataset MakeDataset(AudioOptions options, Result<LabelledFiles> found,
   }
   if (!status.ok()) return Dataset(status);
   found->may_be_gone = may_be_gone;
-  return DatasetOf(std::make_shared<SoundSource>(std::move(found).value(),
-                                                 options, std::move(changes)));
+  return MakeDataset(std::make_shared<SoundSource>(
+      std::move(found).value(), options, std::move(changes)));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ void CsvIndex::Add(int64_t begin) {
   ++rows_;
 }
 
-size_t CsvIndex::BlockOf(int64_t row) const {
+size_t CsvIndex::FindBlock(int64_t row) const {
   const auto next_block = std::upper_bound(
       blocks_.begin(), blocks_.end(), row,
       [](int64_t r, const Block& block) { return r < block.first_row; });
@@ -61,7 +61,7 @@ Status CsvOnDisk::Read(const int64_t* index, int count, void* x, void* y) {
   auto* to_x = static_cast<unsigned char*>(x);
   auto* to_y = static_cast<unsigned char*>(y);
   for (int i = 0; i < count; ++i) {
-    const size_t block = index_.BlockOf(index[i]);
+    const size_t block = index_.FindBlock(index[i]);
     RINGLET_RETURN_IF_ERROR(Load(block));
     const int64_t row = index[i] - index_.FirstRow(block);
     RINGLET_RETURN_IF_ERROR(TableSource::Read(&row, 1, to_x, to_y));

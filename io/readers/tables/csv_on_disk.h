@@ -32,7 +32,7 @@ class CsvIndex {
   int64_t rows() const { return rows_; }
   size_t bytes() const { return blocks_.size() * sizeof(Block); }
 
-  size_t BlockOf(int64_t row) const;
+  size_t FindBlock(int64_t row) const;
   int64_t Begin(size_t block) const { return blocks_[block].begin; }
   int64_t FirstRow(size_t block) const { return blocks_[block].first_row; }
   int64_t RowsOf(size_t block) const {

@@ -27,7 +27,8 @@ std::vector<float> Values(int64_t count) {
 
 uint64_t Digest(const std::vector<float>& values, int threads = 1) {
   ThreadPool pool(threads);
-  return DigestOf(values.data(), static_cast<int64_t>(values.size()), &pool);
+  return ComputeDigest(values.data(), static_cast<int64_t>(values.size()),
+                       &pool);
 }
 
 // tests/digests.txt depends on these values.

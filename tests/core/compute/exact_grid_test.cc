@@ -84,7 +84,7 @@ TEST(ExactGridTest, ToGrid_NumberNotFinite_ReportsIt) {
     }
   }
   constexpr float kGreatest = FLT_MAX;
-  EXPECT_LT(ExponentOf(&kGreatest, 1), kNotFinite);
+  EXPECT_LT(LargestExponent(&kGreatest, 1), kNotFinite);
 }
 
 TEST(ExactGridTest, ScaleThatHolds_AnyNumber_ClampsNothing) {
@@ -92,7 +92,7 @@ TEST(ExactGridTest, ScaleThatHolds_AnyNumber_ClampsNothing) {
   for (int i = 0; i < 20000; ++i) {
     const float x = i == 0 ? FLT_MAX : i == 1 ? 0.0f : AnyFloat(&random);
     const float limit = GridLimit(1 + static_cast<int>(random() % 1024));
-    const uint8_t scale = ScaleThatHolds(ExponentOf(&x, 1), limit);
+    const uint8_t scale = ScaleThatHolds(LargestExponent(&x, 1), limit);
     int32_t whole = 0;
     uint8_t exponent = 0;
     ASSERT_TRUE(ToGrid(GridMode::kSet, &x, 1, scale, limit, &whole, &exponent))
@@ -181,7 +181,7 @@ TEST(ExactGridTest, ToGrid_SetAddedOrInPlace_GivesTheSameIntegers) {
                      over.data(), &exponents[2]),
               good);
     for (const uint8_t exponent : exponents) {
-      EXPECT_EQ(exponent, ExponentOf(x.data(), n));
+      EXPECT_EQ(exponent, LargestExponent(x.data(), n));
     }
     for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(sums[i], apart[i] + 5);
     if (n > 0) {

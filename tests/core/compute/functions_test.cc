@@ -130,7 +130,7 @@ std::vector<double> DoubleSamples() {
 // Equal on machines of either order of bytes; NaNs have bits of their own
 // there.
 template <typename T>
-uint32_t DigestOf(std::vector<T> y) {
+uint32_t ComputeDigest(std::vector<T> y) {
   for (T& value : y) {
     if (value != value) value = 12345;
   }
@@ -288,11 +288,11 @@ TEST(FunctionsTest, Functions_EveryBuild_HaveTheSameBits) {
   for (const FunctionVariant* build : kBuilds) {
     if (IsWrong(*build) || !CanRun(*build)) continue;
     for (int f = 0; f < static_cast<int>(std::size(kFloats)); ++f) {
-      EXPECT_EQ(DigestOf(Values(*build, f, x)), kFloats[f].digest)
+      EXPECT_EQ(ComputeDigest(Values(*build, f, x)), kFloats[f].digest)
           << kFloats[f].name << ", build " << build->name;
     }
     for (int f = 0; f < static_cast<int>(std::size(kDoubles)); ++f) {
-      EXPECT_EQ(DigestOf(Values(*build, f, doubles)), kDoubles[f].digest)
+      EXPECT_EQ(ComputeDigest(Values(*build, f, doubles)), kDoubles[f].digest)
           << kDoubles[f].name << ", build " << build->name;
     }
   }
@@ -304,7 +304,7 @@ TEST(FunctionsTest, Digest_BuildWithContraction_Differs) {
   for (const FunctionVariant* build : kBuilds) {
     if (!IsWrong(*build) || !CanRun(*build)) continue;
     for (int f = 0; f < kNumFloatOnly; ++f) {
-      EXPECT_NE(DigestOf(Values(*build, f, x)), kFloats[f].digest)
+      EXPECT_NE(ComputeDigest(Values(*build, f, x)), kFloats[f].digest)
           << kFloats[f].name;
     }
   }
@@ -317,8 +317,8 @@ TEST(FunctionsTest, Digest_ValuesOfLibm_Differs) {
     exps.push_back(std::exp(value));
     tanhs.push_back(std::tanh(value));
   }
-  EXPECT_NE(DigestOf(exps), kFloats[0].digest);
-  EXPECT_NE(DigestOf(tanhs), kFloats[4].digest);
+  EXPECT_NE(ComputeDigest(exps), kFloats[0].digest);
+  EXPECT_NE(ComputeDigest(tanhs), kFloats[4].digest);
 }
 
 TEST(LaneSumTest, LaneSum_AnyLength_AddsLanesThenTreeThenRest) {

@@ -119,10 +119,11 @@ class Job {
     Limit(limit);
     EXPECT_TRUE(Eventually([&] { return OthersHaveMade(index, limit - 2); }));
     const char kWaits[] = " waits for ";
-    const int before = CountOf(StderrOf(index), kWaits);
+    const int before = CountOccurrences(StderrOf(index), kWaits);
     Start(index);
     EXPECT_TRUE(Eventually([&] {
-      return HasMade(index, 1) || CountOf(StderrOf(index), kWaits) > before;
+      return HasMade(index, 1) ||
+             CountOccurrences(StderrOf(index), kWaits) > before;
     })) << StderrOf(index);
     while (!HasMade(index, 1) && limit < most) {
       Limit(++limit);
@@ -137,7 +138,7 @@ class Job {
   // Waits until the worker has printed `text` so often.
   void AwaitStderr(int index, const std::string& text, int times = 1) {
     EXPECT_TRUE(Eventually([&] {
-      return CountOf(StderrOf(index), text) >= times;
+      return CountOccurrences(StderrOf(index), text) >= times;
     })) << StderrOf(index);
   }
 

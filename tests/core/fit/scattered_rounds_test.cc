@@ -37,12 +37,12 @@ Outcome Train(const Job& job, Collective* collective) {
   options.replicas = job.replicas;
   options.local = job.local;
   options.threads = job.threads;
-  const auto model = ModelOf(job, options);
+  const auto model = MakeModel(job, options);
   FitOptions fit = Quiet(job.epochs);
   fit.check_replicas_every = 1;
   fit.validation_data = Points(23, 9).Batch(10);
   fit.callbacks = job.callbacks;
-  const auto history = model->Fit(DataOf(job), fit);
+  const auto history = model->Fit(MakeData(job), fit);
   Outcome outcome;
   outcome.status = history.status();
   outcome.weights = WeightsOf(model.get());
@@ -271,11 +271,11 @@ TEST(ScatteredRoundsTest, Compile_RoundUnderWay_ForgetsIt) {
     options.replicas = job.replicas;
     options.local.steps = 2;
     options.local.overlap = true;
-    const auto model = ModelOf(job, options), other = ModelOf(job, options);
+    const auto model = MakeModel(job, options), other = MakeModel(job, options);
     FitOptions fit = Quiet(2);
     fit.callbacks = {BackupAndRestore(folder.path(), saving),
                      std::make_shared<StopsAt>(2)};
-    ASSERT_EQ(model->Fit(DataOf(job), fit).status().code(), Code::kCancelled);
+    ASSERT_EQ(model->Fit(MakeData(job), fit).status().code(), Code::kCancelled);
     CompileOptions next;
     next.replicas = job.replicas;
     next.local.steps = steps;
@@ -283,7 +283,7 @@ TEST(ScatteredRoundsTest, Compile_RoundUnderWay_ForgetsIt) {
     for (Sequential* each : {model.get(), other.get()}) {
       each->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits), {},
                     next);
-      ASSERT_OK(each->Fit(DataOf(job), Quiet(1)).status());
+      ASSERT_OK(each->Fit(MakeData(job), Quiet(1)).status());
     }
     EXPECT_EQ(WeightsOf(model.get()), WeightsOf(other.get()));
   }
@@ -299,8 +299,8 @@ TEST(ScatteredRoundsTest, Loop_EndsWithinAnEpoch_HasItsLastRound) {
   options.local.overlap = true;
   std::vector<std::vector<float>> weights;
   for (const bool ends : {true, false}) {
-    const auto model = ModelOf(job, options);
-    TrainingLoop loop(model.get(), DataOf(job), Quiet(1));
+    const auto model = MakeModel(job, options);
+    TrainingLoop loop(model.get(), MakeData(job), Quiet(1));
     ASSERT_OK(loop.Begin());
     while (loop.HasStep()) ASSERT_OK(loop.Step());
     if (ends) {
@@ -354,8 +354,8 @@ TEST(ScatteredRoundsTest, Fit_SecondTime_BeginsWithoutErrorFeedback) {
     options.local.delta = delta;
     options.local.overlap = true;
     Job job;
-    const auto twice = ModelOf(job, options), other = ModelOf(job, options);
-    ASSERT_OK(twice->Fit(DataOf(job), Quiet(1)));
+    const auto twice = MakeModel(job, options), other = MakeModel(job, options);
+    ASSERT_OK(twice->Fit(MakeData(job), Quiet(1)));
     std::vector<StateSpan> from, to;
     for (const auto& [model, spans] :
          {std::pair{twice.get(), &from}, {other.get(), &to}}) {
@@ -366,8 +366,8 @@ TEST(ScatteredRoundsTest, Fit_SecondTime_BeginsWithoutErrorFeedback) {
     for (size_t i = 0; i < from.size(); ++i) {
       std::memcpy(to[i].data, from[i].data, from[i].bytes());
     }
-    ASSERT_OK(twice->Fit(DataOf(job), Quiet(1)));
-    ASSERT_OK(other->Fit(DataOf(job), Quiet(1)));
+    ASSERT_OK(twice->Fit(MakeData(job), Quiet(1)));
+    ASSERT_OK(other->Fit(MakeData(job), Quiet(1)));
     EXPECT_EQ(WeightsOf(twice.get()), WeightsOf(other.get()));
   }
 }
@@ -403,7 +403,7 @@ TEST(ScatteredRoundsTest, Compile_ElasticCollective_IsRefused) {
     options.local.steps = 2;
     options.local.delta = delta;
     options.local.overlap = overlap;
-    return ModelOf(Job(), options)->status();
+    return MakeModel(Job(), options)->status();
   };
   EXPECT_OK(compile(Delta::kInt8, false));
   const struct {
@@ -436,7 +436,7 @@ TEST(ScatteredRoundsTest, Setting_DiffersOnOneRank_ErrorNamesIt) {
         options.local.delta = Delta::kSparse;
       }
       messages[static_cast<size_t>(collective->rank())] =
-          ModelOf(Job(), options)->status().message();
+          MakeModel(Job(), options)->status().message();
     });
     for (const std::string& each : messages) {
       EXPECT_TRUE(Contains(each, overlap ? "overlap of rounds" : "the delta"));

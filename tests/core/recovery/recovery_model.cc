@@ -228,13 +228,14 @@ class Search {
     summary.has_trained = worker.has_trained;
     summary.valid = worker.state.valid();
     summary.progress = worker.state.progress();
-    summary.digest = DigestOf(summary.progress.step, worker.wrong);
+    summary.digest = ComputeDigest(summary.progress.step, worker.wrong);
     if (!worker.state.has_point()) return summary;
     summary.point_step = worker.state.point().step;
-    summary.point_digest = DigestOf(summary.point_step, worker.wrong_point);
+    summary.point_digest =
+        ComputeDigest(summary.point_step, worker.wrong_point);
     return summary;
   }
-  static int64_t DigestOf(int64_t step, bool wrong) {
+  static int64_t ComputeDigest(int64_t step, bool wrong) {
     return 2 * step + (wrong ? 1 : 0);
   }
 
@@ -323,7 +324,7 @@ class Search {
     for (const int w : members) {
       const Worker& worker = At(job, w);
       const bool computes_wrong = w == space_.faulty && job.computes_wrong;
-      all.push_back({DigestOf(worker.state.progress().step, worker.wrong),
+      all.push_back({ComputeDigest(worker.state.progress().step, worker.wrong),
                      computes_wrong ? 1 : 0});
     }
     const Vote vote = CountVotes(all);

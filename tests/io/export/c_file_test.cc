@@ -424,7 +424,7 @@ TEST(CFileTest, RawValues_InC_AreScaledToTheBitsOfTraining) {
       for (int64_t i = 0; i < 40; ++i) {
         const float* const y = actual.data() + 13 * i;
         const float* const scaled = raw.scaleds.data() + 12 * i;
-        const float score = ErrorOf(error, scaled, y, 12);
+        const float score = ComputeError(error, scaled, y, 12);
         EXPECT_TRUE(SameBits(&score, y + 12, 1)) << y[12] << " " << score;
         if (model != &only_views || int8) continue;
         EXPECT_TRUE(SameBits(scaled, y, 12)) << i;

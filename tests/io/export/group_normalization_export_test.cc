@@ -23,8 +23,8 @@ std::string OnnxOf(Model* model) {
 }
 
 int NodesOf(const std::string& file, const std::string& op) {
-  return CountOf(file,
-                 "\x22" + std::string(1, static_cast<char>(op.size())) + op);
+  return CountOccurrences(
+      file, "\x22" + std::string(1, static_cast<char>(op.size())) + op);
 }
 
 TEST(GroupNormalizationExportTest, Onnx_AfterAConvolution_KeepsChannelsFirst) {

@@ -93,7 +93,7 @@ TEST(MaskedExportTest, Onnx_OutputsAndState_HideTheirStepsOnce) {
   CompileOne(&model);
   const std::string file = Exported(
       [&](const std::string& path) { return ExportOnnx(&model, path); });
-  EXPECT_EQ(CountOf(file, "\x22\x05Where"), 1);
+  EXPECT_EQ(CountOccurrences(file, "\x22\x05Where"), 1);
 }
 
 // Each set of axes that gives one product of rows: the ONNX file has a
@@ -104,10 +104,10 @@ TEST(MaskedExportTest, Onnx_Dot_TransposesWhatItsAxesAskFor) {
     const auto x = model.Add(Input({3, 3}));
     model.Outputs({model.Add(Dot({a, b}), {x, x})});
     CompileOne(&model);
-    return CountOf(Exported([&](const std::string& path) {
-                     return ExportOnnx(&model, path);
-                   }),
-                   "\x22\x09Transpose");
+    return CountOccurrences(Exported([&](const std::string& path) {
+                              return ExportOnnx(&model, path);
+                            }),
+                            "\x22\x09Transpose");
   };
   EXPECT_EQ(transposes(2, 1), 0);
   EXPECT_EQ(transposes(2, 2), 1);

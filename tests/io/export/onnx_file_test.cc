@@ -34,8 +34,8 @@ void ExpectRefusedOnnx(Model* model, bool softmax,
 
 // Nodes with this op_type: field 4 of a NodeProto.
 int NodesOf(const std::string& file, const std::string& op) {
-  return CountOf(file,
-                 "\x22" + std::string(1, static_cast<char>(op.size())) + op);
+  return CountOccurrences(
+      file, "\x22" + std::string(1, static_cast<char>(op.size())) + op);
 }
 
 // --- what is written --------------------------------------------------------
@@ -78,7 +78,7 @@ TEST(OnnxFileTest, Pads_OfAnEvenKernel_AreMoreBehindThanBefore) {
   Sequential model({Input({5, 5, 1}), Conv2D(1, 2).Padding(kSame)});
   CompileOne(&model);
   const std::string pads("\x04pads\x40\x00\x40\x00\x40\x01\x40\x01", 13);
-  EXPECT_EQ(CountOf(BytesOf(&model), pads), 1);
+  EXPECT_EQ(CountOccurrences(BytesOf(&model), pads), 1);
 }
 
 TEST(OnnxFileTest, Weights_OfASharedLayer_AreThereOnce) {

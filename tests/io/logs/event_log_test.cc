@@ -183,7 +183,8 @@ TEST_F(EventLogTest, Rotation_FileCannotBeRenamed_StopsWithAWarning) {
   std::filesystem::create_directories(Path() + ".1/full");
   for (int step = 1; step <= 1000; ++step) RecordStep(step);
   log_.reset();
-  EXPECT_EQ(CountOf(testing::internal::GetCapturedStderr(), "warning: "), 1);
+  EXPECT_EQ(
+      CountOccurrences(testing::internal::GetCapturedStderr(), "warning: "), 1);
   EXPECT_LE(std::filesystem::file_size(Path()), 1000u);
 }
 
@@ -202,7 +203,8 @@ TEST_F(EventLogTest, Rotation_FileWasMoved_LeavesTheOneInItsPlace) {
   WriteWhole(Path(), "of another process");
   for (int step = 1; step <= 1000; ++step) RecordStep(step);
   log_.reset();
-  EXPECT_EQ(CountOf(testing::internal::GetCapturedStderr(), "warning: "), 1);
+  EXPECT_EQ(
+      CountOccurrences(testing::internal::GetCapturedStderr(), "warning: "), 1);
   EXPECT_EQ(ReadWhole(Path()), "of another process");
   EXPECT_FALSE(std::filesystem::exists(Path() + ".1"));
   EXPECT_LE(std::filesystem::file_size(Path() + ".moved"), 1000u);
@@ -236,9 +238,10 @@ TEST_F(EventLogTest, FullDisk_LinesAreLost_WarnsOnceAndCountsThem) {
     for (int step = 2; step <= 6; ++step) RecordStep(step);
   }
   RecordStep(7);
-  EXPECT_EQ(CountOf(testing::internal::GetCapturedStderr(),
-                    "m.events: a line of the event log cannot be written"),
-            1);
+  EXPECT_EQ(
+      CountOccurrences(testing::internal::GetCapturedStderr(),
+                       "m.events: a line of the event log cannot be written"),
+      1);
   const EventLogContent content = Read();
   EXPECT_EQ(content.damaged, 1);  // half a line
   EXPECT_EQ(content.records.size(), 4u);

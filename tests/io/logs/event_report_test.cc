@@ -294,7 +294,7 @@ TEST(EventTest, Fields_AnyText_AreValidAndBounded) {
   Event large("save");
   for (int i = 0; i < 10; ++i) large.Text("file", std::string(5000, 'x'));
   EXPECT_LE(large.fields().size(), Event::kMaxBytes);
-  EXPECT_EQ(CountOf(large.fields(), "file"), 3);
+  EXPECT_EQ(CountOccurrences(large.fields(), "file"), 3);
   large.Workers("members", std::vector<int>(2000, 17));  // no room
   EXPECT_FALSE(Contains(large.fields(), "members"));
 }

@@ -79,7 +79,7 @@ TEST(WatcherDamageTest, Replay_FilesDamagedSinceTheirRound_AreNotCounted) {
   disk.damaged = {first.fresh[0].path, first.fresh[1].path};
   AddFiles(&disk, 100, 108);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
-  const RoundCounts counts = CountsOf(environment.logs.back());
+  const RoundCounts counts = ParseCounts(environment.logs.back());
   EXPECT_EQ(counts.fresh + counts.fresh_held_out, 8);
   EXPECT_EQ(counts.replay,
             static_cast<int>(first.fresh.size() + first.replay.size()) - 2);

@@ -163,7 +163,7 @@ TEST(WatcherTest, Round_Replay_IsTheSameSampleInAnyOrder) {
   SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   EXPECT_EQ(environment.last.replay.size(), 10u);
-  const RoundCounts counts = CountsOf(environment.logs.back());
+  const RoundCounts counts = ParseCounts(environment.logs.back());
   EXPECT_EQ(counts.fresh + counts.fresh_held_out, 8);
   for (const auto* part : {&environment.last.fresh, &environment.last.replay}) {
     for (const WatchedFile& file : *part) {

@@ -70,7 +70,7 @@ class Job {
     for (int r = 0; r < size; ++r) transports_.push_back({this, r});
   }
 
-  DoctorExchange::Options OptionsOf(int worker) const {
+  DoctorExchange::Options MakeOptions(int worker) const {
     DoctorExchange::Options options;
     options.self.worker = worker;
     options.self.size = static_cast<int>(doctors.size());
@@ -86,7 +86,7 @@ class Job {
   }
   void StartAll() {
     for (size_t r = 0; r < doctors.size(); ++r) {
-      Start(OptionsOf(static_cast<int>(r)));
+      Start(MakeOptions(static_cast<int>(r)));
     }
   }
   // Runs for a time; stops if all are done.
@@ -210,7 +210,7 @@ TEST(ExchangeTest, ThreeDoctors_AllIsKnownOfEach) {
       EXPECT_TRUE(report.reaches_this);
       EXPECT_FALSE(report.stalled);
       EXPECT_EQ(report.facts, "facts of " + std::to_string(other));
-      EXPECT_EQ(report.settings, job.OptionsOf(other).settings);
+      EXPECT_EQ(report.settings, job.MakeOptions(other).settings);
       EXPECT_GT(report.round_trip, 0);
       EXPECT_GT(report.data_bytes, 100000);
     }
@@ -219,11 +219,11 @@ TEST(ExchangeTest, ThreeDoctors_AllIsKnownOfEach) {
 
 TEST(ExchangeTest, DoctorStartsLater_IsWaitedFor) {
   Job job(2);
-  job.Start(job.OptionsOf(0));
+  job.Start(job.MakeOptions(0));
   job.Run(4);
   EXPECT_EQ(job.Report(0, 1).reach, Reach::kNone);
   EXPECT_TRUE(Contains(job.Report(0, 1).reason, "refused"));
-  job.Start(job.OptionsOf(1));
+  job.Start(job.MakeOptions(1));
   job.Run(3);
   EXPECT_TRUE(job.AllDone());
   EXPECT_EQ(job.Report(0, 1).reach, Reach::kDoctor);
@@ -253,9 +253,9 @@ TEST(ExchangeTest, LargeFramesDoNotArrive_IsStalled) {
 
 TEST(ExchangeTest, OtherListOrJob_IsRefusedWithTheReason) {
   Job job(2);
-  DoctorExchange::Options other = job.OptionsOf(1);
+  DoctorExchange::Options other = job.MakeOptions(1);
   other.self.cluster_hash = 9;
-  job.Start(job.OptionsOf(0));
+  job.Start(job.MakeOptions(0));
   job.Start(other);
   job.Run(5);
   EXPECT_TRUE(job.AllDone());
@@ -268,9 +268,9 @@ TEST(ExchangeTest, OtherListOrJob_IsRefusedWithTheReason) {
 
 TEST(ExchangeTest, PortHeldByAJob_OwnAddressIsDialledToo) {
   Job job(2);
-  DoctorExchange::Options options = job.OptionsOf(0);
+  DoctorExchange::Options options = job.MakeOptions(0);
   options.listens = false;
-  job.Start(job.OptionsOf(1));
+  job.Start(job.MakeOptions(1));
   job.Start(options);
   job.Run(3);
   EXPECT_TRUE(job.doctors[0]->done());
@@ -281,8 +281,8 @@ TEST(ExchangeTest, HostileConnections_AreBoundedAndHarmless) {
   std::mt19937 draw(5);
   for (int round = 0; round < 20; ++round) {
     Job job(3);  // one is absent, so that the others wait
-    job.Start(job.OptionsOf(0));
-    job.Start(job.OptionsOf(1));
+    job.Start(job.MakeOptions(0));
+    job.Start(job.MakeOptions(1));
     for (int i = 0; i < 40; ++i) {
       const auto end = job.Dial(round % 2);
       FrameHeader header;
@@ -321,7 +321,7 @@ TEST(ExchangeTest, HostileDoctor_EndsOnlyItsConnection) {
       end->out.insert(end->out.end(), bytes, bytes + sizeof(bytes));
       end->out.insert(end->out.end(), payload.begin(), payload.end());
     };
-    Identity self = job.OptionsOf(1).self;
+    Identity self = job.MakeOptions(1).self;
     FrameHeader hello;
     hello.type = FrameType::kHello;
     hello.chunk = kFeatureProbes | kFeatureDoctor;

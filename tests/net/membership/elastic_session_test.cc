@@ -239,8 +239,8 @@ TEST_F(ElasticSessionTest, Frame_BegunBeforeItsView_IsSkippedWhole) {
   Greet(1);
   Greet(2);
   ReceiveView(1, ViewMessage::kHears, Workers({0, 1, 2}), 0);
-  const std::vector<uint8_t> frame =
-      FrameOf(1, FrameType::kAllReduce, 1, kView, {1, 2, 3, 4, 5, 6, 7, 8}, 0);
+  const std::vector<uint8_t> frame = MakeFrame(
+      1, FrameType::kAllReduce, 1, kView, {1, 2, 3, 4, 5, 6, 7, 8}, 0);
   const size_t part = frame.size() - 4;
   Deliver(&streams_[1], frame.data(), part, now_);
   ReceiveView(2, ViewMessage::kHears, Workers({0, 1, 2}),

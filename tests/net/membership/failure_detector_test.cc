@@ -35,10 +35,10 @@ std::string WaitText(const FailureDetector& detector, int rank, int64_t now,
 // Rank 0 of four, timeout 1 s, which ticks when the test requests it.
 class FailureDetectorTest : public testing::Test {
  protected:
-  FailureDetectorTest() : members_(OptionsOf(), now_) {
+  FailureDetectorTest() : members_(MakeOptions(), now_) {
     for (int r = 1; r < 4; ++r) members_.AddPeer(r, now_);
   }
-  static FailureDetector::Options OptionsOf() {
+  static FailureDetector::Options MakeOptions() {
     FailureDetector::Options options;
     options.timeout_nanos = kTimeout;
     options.addresses = {"a:1", "b:2", "c:3", "d:4"};

@@ -75,10 +75,10 @@ inline std::vector<uint8_t> LossOfWorker2(bool ended) {
   return EncodeAbort(notice);
 }
 
-inline std::vector<uint8_t> FrameOf(int from, FrameType type, uint64_t sequence,
-                                    uint32_t generation,
-                                    const std::vector<uint8_t>& payload,
-                                    uint16_t to) {
+inline std::vector<uint8_t> MakeFrame(int from, FrameType type,
+                                      uint64_t sequence, uint32_t generation,
+                                      const std::vector<uint8_t>& payload,
+                                      uint16_t to) {
   FrameHeader header;
   header.type = type;
   header.sequence = sequence;
@@ -112,7 +112,7 @@ inline void Deliver(FakeStream* stream, int from, FrameType type,
                     const std::vector<uint8_t>& payload, int64_t now,
                     uint16_t to = 0) {
   const std::vector<uint8_t> frame =
-      FrameOf(from, type, sequence, generation, payload, to);
+      MakeFrame(from, type, sequence, generation, payload, to);
   Deliver(stream, frame.data(), frame.size(), now);
 }
 

@@ -21,12 +21,13 @@ namespace {
 class SessionTest : public testing::Test, public FakeTransport {
  protected:
   explicit SessionTest(int size = 2)
-      : options_(OptionsOf(size)), session_(options_, 1, 42, this, this, now_) {
+      : options_(MakeOptions(size)),
+        session_(options_, 1, 42, this, this, now_) {
     session_.Begin(now_);
     Greet(&stream_, 43);
   }
 
-  static RingOptions OptionsOf(int size) {
+  static RingOptions MakeOptions(int size) {
     RingOptions options;
     for (int r = 1; r <= size; ++r) {
       options.addresses.push_back("10.0.0." + std::to_string(r) + ":1");

@@ -12,7 +12,8 @@ namespace ringlet {
 
 constexpr int64_t kT = 1000 * kMs;  // the timeout
 
-inline ViewAgreement::Options OptionsOf(int worker, int size, int min_workers) {
+inline ViewAgreement::Options MakeOptions(int worker, int size,
+                                          int min_workers) {
   ViewAgreement::Options options;
   options.worker = worker;
   options.size = size;

@@ -111,7 +111,7 @@ class RandomNetwork {
     Worker& worker = workers_[w];
     ++worker.session;
     worker.down = worker.failed = worker.joiner_seen = false;
-    ViewAgreement::Options options = OptionsOf(w, size_, min_);
+    ViewAgreement::Options options = MakeOptions(w, size_, min_);
     options.count = count;
     options.partial_view_at = now_ + settle;
     // The worker is right or wrong about the workers that have ended.

@@ -16,7 +16,8 @@
 namespace ringlet {
 namespace {
 
-ViewFrame FrameOf(ViewMessage message, uint64_t workers, uint32_t generation) {
+ViewFrame MakeFrame(ViewMessage message, uint64_t workers,
+                    uint32_t generation) {
   ViewFrame frame;
   frame.message = message;
   frame.workers = workers;
@@ -29,7 +30,7 @@ class ScriptedNetwork {
  public:
   ScriptedNetwork(int size, int min_workers) {
     for (int w = 0; w < size; ++w)
-      AddWorker(w, OptionsOf(w, size, min_workers));
+      AddWorker(w, MakeOptions(w, size, min_workers));
   }
   void AddWorker(int w, const ViewAgreement::Options& options) {
     workers_.resize(std::max<size_t>(workers_.size(), w + 1));
@@ -93,7 +94,7 @@ class ScriptedNetwork {
   // Delivers a frame that `from` has not sent.
   void DeliverForged(int from, int to, ViewMessage message, uint64_t workers,
                      uint32_t generation) {
-    at(to).OnFrame(from, FrameOf(message, workers, generation), now_);
+    at(to).OnFrame(from, MakeFrame(message, workers, generation), now_);
   }
   void Drop(int from, int to) { queues_[{from, to}].clear(); }
   // Delivers all lists of heard workers that are not behind another frame.
@@ -202,7 +203,7 @@ TEST(ViewAgreementTest, View_AllAreLinked_IsAgreedImmediately) {
 
 TEST(ViewAgreementTest, Generation_MemberKnowsLaterViews_IsGreaterThanThose) {
   ScriptedNetwork network(3, 1);
-  ViewAgreement::Options options = OptionsOf(2, 3, 1);
+  ViewAgreement::Options options = MakeOptions(2, 3, 1);
   options.count = 7;
   network.AddWorker(2, options);
   network.LinkAll();
@@ -226,7 +227,7 @@ TEST(ViewAgreementTest, View_WorkerIsMissing_FormsWithoutItAfterTheWait) {
 TEST(ViewAgreementTest, View_OneMemberHasWaitedLongEnough_Forms) {
   ScriptedNetwork network(3, 2);
   for (const int w : {0, 1}) {
-    ViewAgreement::Options options = OptionsOf(w, 3, 2);
+    ViewAgreement::Options options = MakeOptions(w, 3, 2);
     options.partial_view_at = w == 0 ? 100 * kT : kT / 2;
     network.AddWorker(w, options);
   }
@@ -466,7 +467,7 @@ TEST(ViewAgreementTest, Joiner_OfARunningView_ProposesNothing) {
   network.Link(1, 2);
   network.Pass(kT);
   ASSERT_EQ(network.Sees(1), "1 2");
-  ViewAgreement::Options options = OptionsOf(0, 3, 1);
+  ViewAgreement::Options options = MakeOptions(0, 3, 1);
   options.partial_view_at = 0;
   network.AddWorker(0, options);
   network.Link(0, 1);
@@ -496,7 +497,7 @@ TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
   ASSERT_EQ(network.Sees(1), "1 2");
   network.at(1).Linger(network.now_);
   network.at(2).Linger(network.now_);
-  ViewAgreement::Options options = OptionsOf(0, 3, 1);
+  ViewAgreement::Options options = MakeOptions(0, 3, 1);
   options.partial_view_at = 0;
   network.AddWorker(0, options);
   network.Link(0, 1);
@@ -519,7 +520,7 @@ TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
 TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 3; ++w) {
-    ViewAgreement::Options options = OptionsOf(w, 4, 1);
+    ViewAgreement::Options options = MakeOptions(w, 4, 1);
     options.awaited_mask = Workers({0, 1, 2});
     network.AddWorker(w, options);
   }
@@ -539,7 +540,7 @@ TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
 TEST(ViewAgreementTest, Propose_ExpectedWorkerIsAbsent_SettlesWithoutIt) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 2; ++w) {
-    ViewAgreement::Options options = OptionsOf(w, 4, 1);
+    ViewAgreement::Options options = MakeOptions(w, 4, 1);
     options.awaited_mask = Workers({0, 1, 2});
     network.AddWorker(w, options);
   }
@@ -561,7 +562,7 @@ TEST(ViewAgreementTest, Propose_ExpectedWorkerLingers_WaitsForIt) {
   network.Kill(2, /*with_frames=*/true);
   network.at(1).Linger(network.now_);
   const auto enter = [&](int w) {
-    ViewAgreement::Options options = OptionsOf(w, 3, 1);
+    ViewAgreement::Options options = MakeOptions(w, 3, 1);
     options.partial_view_at = network.now_ + kT / 2;
     options.awaited_mask = Workers({0, 1});
     network.AddWorker(w, options);
@@ -583,7 +584,7 @@ TEST(ViewAgreementTest, Propose_ExpectedWorkerLingers_WaitsForIt) {
 TEST(ViewAgreementTest, Propose_FewerThanMinWorkers_IsNoView) {
   ScriptedNetwork network(4, 3);
   for (int w = 0; w < 2; ++w) {
-    ViewAgreement::Options options = OptionsOf(w, 4, 3);
+    ViewAgreement::Options options = MakeOptions(w, 4, 3);
     options.awaited_mask = Workers({0, 1});
     network.AddWorker(w, options);
   }
@@ -600,7 +601,7 @@ TEST(ViewAgreementTest, Lingering_OthersFormedAView_DisturbsNone) {
   ASSERT_EQ(network.Sees(2), "0 1 2");
   network.at(2).Linger(network.now_);
   for (const int w : {0, 1}) network.Disconnect(w, 2);
-  for (const int w : {0, 1}) network.AddWorker(w, OptionsOf(w, 3, 1));
+  for (const int w : {0, 1}) network.AddWorker(w, MakeOptions(w, 3, 1));
   network.Link(0, 1);
   network.Pass(2 * kT);
   ASSERT_EQ(network.Sees(0), "0 1");

@@ -24,7 +24,7 @@
 
 namespace ringlet {
 
-inline RelayHello HelloOf(RelayHello::Role role, uint8_t channel) {
+inline RelayHello MakeHello(RelayHello::Role role, uint8_t channel) {
   RelayHello hello;
   hello.role = role;
   std::memset(hello.channel, channel, sizeof(hello.channel));
@@ -56,7 +56,7 @@ class RelayClient {
   }
   void Send(RelayHello::Role role, uint8_t channel) {
     uint8_t bytes[kRelayHelloBytes];
-    EncodeRelayHello(HelloOf(role, channel), bytes);
+    EncodeRelayHello(MakeHello(role, channel), bytes);
     Send(std::string(reinterpret_cast<char*>(bytes), sizeof(bytes)));
   }
   void StopSending() { shutdown(fd_, SHUT_WR); }
@@ -116,7 +116,7 @@ inline std::shared_ptr<const JobKeys> Keys(const std::vector<uint8_t>& seeds) {
 }
 
 // At addresses for documentation, which cannot be reached.
-inline RingOptions RingOf(int size, int rank, int port) {
+inline RingOptions MakeRingOptions(int size, int rank, int port) {
   RingOptions options;
   for (int r = 0; r < size; ++r) {
     options.addresses.push_back("192.0.2." + std::to_string(r + 1) + ":7000");

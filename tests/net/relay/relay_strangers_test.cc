@@ -30,7 +30,7 @@ namespace {
 
 std::string TextOf(RelayHello::Role role, uint8_t channel) {
   uint8_t bytes[kRelayHelloBytes];
-  EncodeRelayHello(HelloOf(role, channel), bytes);
+  EncodeRelayHello(MakeHello(role, channel), bytes);
   return {reinterpret_cast<char*>(bytes), sizeof(bytes)};
 }
 
@@ -233,7 +233,7 @@ class RelaysNameTest : public testing::Test {
     std::vector<int> sockets;
     if (beside != nullptr) sockets = beside(served.port);
     RunThreads(3, [&](int r) {
-      RingOptions options = RingOf(3, r, served.port);
+      RingOptions options = MakeRingOptions(3, r, served.port);
       options.relay = "relay.invalid:" + std::to_string(served.port);
       std::unique_ptr<RingCollective> ring;
       ASSERT_OK(RingCollective::Open(options, &ring));
@@ -360,7 +360,7 @@ TEST(RelayRingTest, Workers_SlowLinksToTheRelay_FormARing) {
   Served served;
   SlowLink link(served.port, std::chrono::milliseconds(250));
   RunThreads(2, [&](int r) {
-    const RingOptions options = RingOf(2, r, link.port);
+    const RingOptions options = MakeRingOptions(2, r, link.port);
     std::unique_ptr<RingCollective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));
     float sum = 1;
@@ -396,7 +396,8 @@ TEST(RelayRingTest, Wait_RelayIsGone_IsNoticed) {
   Served served;
   std::thread waits([&] {
     std::unique_ptr<RingCollective> ring;
-    EXPECT_FALSE(RingCollective::Open(RingOf(3, 0, served.port), &ring).ok());
+    EXPECT_FALSE(
+        RingCollective::Open(MakeRingOptions(3, 0, served.port), &ring).ok());
   });
   int all = 0, kept = 0;
   for (int i = 0; i < 10000 && kept < 2; ++i) {
@@ -405,7 +406,8 @@ TEST(RelayRingTest, Wait_RelayIsGone_IsNoticed) {
   }
   EXPECT_EQ(all, 2);
   EXPECT_EQ(kept, all);
-  Withdrawal::Begin(RingOf(3, 1, served.port), InvalidArgument("that was all"))
+  Withdrawal::Begin(MakeRingOptions(3, 1, served.port),
+                    InvalidArgument("that was all"))
       .reset();
   waits.join();
 }
@@ -416,7 +418,7 @@ TEST(RelayRingTest, Descriptors_TooFew_AreReportedImmediately) {
   rlimit few = before;
   few.rlim_cur = 48;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  RingOptions options = RingOf(60, 0, 7000);
+  RingOptions options = MakeRingOptions(60, 0, 7000);
   options.min_workers = 1;
   options.start_timeout_seconds = 5;
   std::unique_ptr<RingCollective> ring;

@@ -29,26 +29,26 @@ namespace {
 TEST(RendezvousTableTest, Arrive_SameChannelAndOppositeRole_IsJoined) {
   RendezvousTable table;
   char people[6];
-  EXPECT_EQ(table.Arrive(&people[0], HelloOf(kListens, 1)).other, nullptr);
-  EXPECT_EQ(table.Arrive(&people[1], HelloOf(kDials, 2)).other, nullptr);
+  EXPECT_EQ(table.Arrive(&people[0], MakeHello(kListens, 1)).other, nullptr);
+  EXPECT_EQ(table.Arrive(&people[1], MakeHello(kDials, 2)).other, nullptr);
   // The newer one waits in the older one's place.
   const RendezvousTable::Match newer =
-      table.Arrive(&people[2], HelloOf(kListens, 1));
+      table.Arrive(&people[2], MakeHello(kListens, 1));
   EXPECT_EQ(newer.other, nullptr);
   EXPECT_EQ(newer.displaced, &people[0]);
   table.Leave(&people[0]);  // it has no place any more
   EXPECT_EQ(table.waiting(), 2u);
-  EXPECT_EQ(table.Arrive(&people[3], HelloOf(kDials, 1)).other, &people[2]);
+  EXPECT_EQ(table.Arrive(&people[3], MakeHello(kDials, 1)).other, &people[2]);
   EXPECT_EQ(table.waiting(), 1u);
   table.Leave(&people[1]);
-  EXPECT_EQ(table.Arrive(&people[4], HelloOf(kListens, 2)).other, nullptr);
-  EXPECT_EQ(table.Arrive(&people[5], HelloOf(kDials, 2)).other, &people[4]);
+  EXPECT_EQ(table.Arrive(&people[4], MakeHello(kListens, 2)).other, nullptr);
+  EXPECT_EQ(table.Arrive(&people[5], MakeHello(kDials, 2)).other, &people[4]);
   EXPECT_EQ(table.waiting(), 0u);
 }
 
 TEST(RelayHelloTest, Decode_MagicOrRoleIsWrong_IsRejected) {
   uint8_t bytes[kRelayHelloBytes];
-  EncodeRelayHello(HelloOf(kDials, 7), bytes);
+  EncodeRelayHello(MakeHello(kDials, 7), bytes);
   RelayHello hello;
   ASSERT_TRUE(DecodeRelayHello(bytes, &hello));
   EXPECT_EQ(hello.role, kDials);
@@ -159,7 +159,7 @@ TEST(RelayRingTest, Relay_EndsAndComesBack_IsNamedAndWorkersReform) {
   const int port = served->port;
   std::vector<std::unique_ptr<RingCollective>> rings(4);
   RunThreads(4, [&](int r) {
-    ASSERT_OK(RingCollective::Open(RingOf(4, r, port), &rings[r]));
+    ASSERT_OK(RingCollective::Open(MakeRingOptions(4, r, port), &rings[r]));
     for (int i = 0; i < 20; ++i) ExpectSum(rings[r].get());
   });
   // Its end is a loss that names it.
@@ -205,7 +205,7 @@ TEST(RelayRingTest, Jobs_KeysDiffer_DoNotMix) {
   Served served;
   RunThreads(4, [&](int i) {
     const int job = i / 2, r = i % 2;
-    RingOptions options = RingOf(2, r, served.port);
+    RingOptions options = MakeRingOptions(2, r, served.port);
     if (job == 1) options.keys = r == 0 ? Keys({9, 8}) : Keys({8, 9});
     std::unique_ptr<RingCollective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));
@@ -223,7 +223,7 @@ TEST(RelayRingTest, Jobs_NamesAloneDiffer_DoNotMix) {
   std::vector<std::unique_ptr<RingCollective>> rings(4);
   const auto open = [&](int job, int r) {
     threads.emplace_back([&, job, r] {
-      RingOptions options = RingOf(2, r, served.port);
+      RingOptions options = MakeRingOptions(2, r, served.port);
       options.job = job == 0 ? "first" : "second";
       ASSERT_OK(RingCollective::Open(options, &rings[2 * job + r]));
     });
@@ -252,7 +252,7 @@ TEST(RelayRingTest, Worker_Ends_IsLostImmediately) {
   Served served;
   RunThreads(3, [&](int r) {
     std::unique_ptr<RingCollective> ring;
-    ASSERT_OK(RingCollective::Open(RingOf(3, r, served.port), &ring));
+    ASSERT_OK(RingCollective::Open(MakeRingOptions(3, r, served.port), &ring));
     ExpectSum(ring.get());
     if (r == 1) return;
     std::vector<float> v(1000);
@@ -267,7 +267,7 @@ TEST(RelayRingTest, Workers_TwoOfALongList_FormARing) {
   Served served;
   RunThreads(2, [&](int i) {
     const int r = i == 0 ? 0 : 3;
-    RingOptions options = RingOf(17, r, served.port);
+    RingOptions options = MakeRingOptions(17, r, served.port);
     options.min_workers = 2;
     options.start_timeout_seconds = 6;  // the time to wait for the others
     std::unique_ptr<RingCollective> ring;
@@ -280,10 +280,10 @@ TEST(RelayRingTest, Workers_TwoOfALongList_FormARing) {
 // In a long list any worker hears that another cannot take part.
 TEST(RelayRingTest, Withdrawal_LongList_IsHeardByAnyWorker) {
   Served served;
-  RingOptions options = RingOf(17, 3, served.port);
+  RingOptions options = MakeRingOptions(17, 3, served.port);
   options.min_workers = 1;
   std::unique_ptr<Withdrawal> withdrawal = Withdrawal::Begin(
-      RingOf(17, 0, served.port), InvalidArgument("it has no data"));
+      MakeRingOptions(17, 0, served.port), InvalidArgument("it has no data"));
   std::unique_ptr<RingCollective> ring;
   const Status status = RingCollective::Open(options, &ring);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
@@ -292,16 +292,16 @@ TEST(RelayRingTest, Withdrawal_LongList_IsHeardByAnyWorker) {
 
 TEST(RelayRingTest, Open_NoKeyPortOrRelay_IsAnError) {
   std::unique_ptr<RingCollective> ring;
-  RingOptions options = RingOf(2, 0, 7000);
+  RingOptions options = MakeRingOptions(2, 0, 7000);
   options.keys = nullptr;
   options.insecure = true;
   const Status plain = RingCollective::Open(options, &ring);
   EXPECT_EQ(plain.code(), Code::kInvalidArgument);
   EXPECT_TRUE(Contains(plain, "has no key"));
-  options = RingOf(2, 0, 7000);
+  options = MakeRingOptions(2, 0, 7000);
   options.relay = "relay";
   EXPECT_TRUE(Contains(RingCollective::Open(options, &ring), "has no port"));
-  options = RingOf(2, 1, FreePorts(1)[0]);
+  options = MakeRingOptions(2, 1, FreePorts(1)[0]);
   options.start_timeout_seconds = 3;
   const Status nobody = RingCollective::Open(options, &ring);
   EXPECT_EQ(nobody.code(), Code::kDeadlineExceeded);

@@ -27,7 +27,7 @@
 namespace ringlet {
 namespace {
 
-RingOptions OptionsOf(const std::vector<std::string>& addresses, int worker) {
+RingOptions MakeOptions(const std::vector<std::string>& addresses, int worker) {
   RingOptions options;
   options.addresses = addresses;
   options.worker = worker;
@@ -131,7 +131,7 @@ struct Worker {
 class ElasticRingTest : public testing::TestWithParam<bool> {
  protected:
   RingOptions Of(int worker) const {
-    RingOptions options = OptionsOf(addresses_, worker);
+    RingOptions options = MakeOptions(addresses_, worker);
     options.local_sockets = GetParam();
     return options;
   }
@@ -190,7 +190,7 @@ TEST(ElasticRingOfManyTest, Ring_TwoOfTwentyLeave_ContinuesAndAdmitsOneAgain) {
   const std::vector<std::string> addresses = FreeAddresses(kSize);
   std::vector<Worker> workers(kSize);
   const auto start = [&](int w) {
-    RingOptions options = OptionsOf(addresses, w);
+    RingOptions options = MakeOptions(addresses, w);
     options.timeout_seconds = 8;
     workers[static_cast<size_t>(w)].Start(options);
   };
@@ -216,7 +216,7 @@ TEST(ElasticRingOfManyTest, Ring_TwoOfTwentyLeave_ContinuesAndAdmitsOneAgain) {
 }
 
 TEST(ElasticOptionsTest, Open_TooFewOrTooManyWorkers_IsAnError) {
-  RingOptions options = OptionsOf(FreeAddresses(3), 0);
+  RingOptions options = MakeOptions(FreeAddresses(3), 0);
   options.start_timeout_seconds = 1.5;  // more than between two dials
   options.min_workers = 2;
   std::unique_ptr<Collective> ring;
@@ -245,7 +245,7 @@ TEST(ElasticOptionsTest, Open_TooFewOrTooManyWorkers_IsAnError) {
 TEST(ElasticOptionsTest, Open_ElasticAndOtherWorkers_AreRefused) {
   const std::vector<std::string> addresses = FreeAddresses(2);
   RunThreads(2, [&](int worker) {
-    RingOptions options = OptionsOf(addresses, worker);
+    RingOptions options = MakeOptions(addresses, worker);
     options.min_workers = worker;
     options.start_timeout_seconds = 60;
     std::unique_ptr<Collective> ring;
@@ -268,7 +268,7 @@ TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
       if (w == lost) continue;
       others.emplace_back([&, w] {
         std::unique_ptr<Collective> own;
-        ASSERT_OK(RingCollective::Open(OptionsOf(addresses, w), &own));
+        ASSERT_OK(RingCollective::Open(MakeOptions(addresses, w), &own));
         ASSERT_OK(own->Barrier());
         ASSERT_TRUE(Eventually([&] { return back.load(); }));
         // A minimum: a longer sleep does not change the result.
@@ -279,7 +279,7 @@ TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
         ExpectAllCalls(own.get());
       });
     }
-    RingOptions options = OptionsOf(addresses, lost);
+    RingOptions options = MakeOptions(addresses, lost);
     ASSERT_OK(RingCollective::Open(options, &ring));
     ASSERT_OK(ring->Barrier());
     ring.reset();
@@ -310,7 +310,7 @@ TEST(ElasticOptionsTest, Open_ReturnsWithAnotherOption_FailsAndNamesIt) {
         if (w == joiner) continue;
         others.emplace_back([&, w] {
           std::unique_ptr<Collective> own;
-          ASSERT_OK(RingCollective::Open(OptionsOf(addresses, w), &own));
+          ASSERT_OK(RingCollective::Open(MakeOptions(addresses, w), &own));
           if (loss_known) {
             EXPECT_EQ(own->Barrier().code(), Code::kPeerLost);
             EXPECT_OK(own->Reform());
@@ -320,7 +320,7 @@ TEST(ElasticOptionsTest, Open_ReturnsWithAnotherOption_FailsAndNamesIt) {
           EXPECT_TRUE(Eventually([&] { return ends.load(); }));
         });
       }
-      RingOptions options = OptionsOf(addresses, joiner);
+      RingOptions options = MakeOptions(addresses, joiner);
       ASSERT_OK(RingCollective::Open(options, &ring));
       ring.reset();
       EXPECT_TRUE(Eventually([&] { return formed == 2; }));
@@ -344,7 +344,7 @@ TEST(ElasticOptionsTest, Withdrawal_OthersRun_TheyReportItsReason) {
     Worker workers[3];
     for (int w = 0; w < 3; ++w) {
       if (w == joiner) continue;
-      RingOptions options = OptionsOf(addresses, w);
+      RingOptions options = MakeOptions(addresses, w);
       options.start_timeout_seconds = 0.1;
       workers[w].Start(options);
     }
@@ -355,7 +355,7 @@ TEST(ElasticOptionsTest, Withdrawal_OthersRun_TheyReportItsReason) {
     }
     testing::internal::CaptureStderr();
     // The code that a worker of another version would send, which ends a wait.
-    Withdrawal::Begin(OptionsOf(addresses, joiner),
+    Withdrawal::Begin(MakeOptions(addresses, joiner),
                       Error(Code::kUnimplemented, "it has no such layer"))
         .reset();
     for (Worker& worker : workers) {
@@ -374,7 +374,7 @@ TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
   const std::vector<std::string> addresses = FreeAddresses(3);
   Worker workers[3];
   const auto options_of = [&](int worker) {
-    RingOptions options = OptionsOf(addresses, worker);
+    RingOptions options = MakeOptions(addresses, worker);
     options.min_workers = 3;
     return options;
   };
@@ -405,7 +405,7 @@ TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
 }
 
 TEST(ElasticOptionsTest, Abort_OneWorkerAlone_FailsTheNextCall) {
-  RingOptions options = OptionsOf(FreeAddresses(2), 0);
+  RingOptions options = MakeOptions(FreeAddresses(2), 0);
   options.start_timeout_seconds = 0.1;
   std::unique_ptr<Collective> ring;
   ASSERT_OK(RingCollective::Open(options, &ring));
@@ -418,7 +418,7 @@ TEST(ElasticOptionsTest, Abort_OneWorkerAlone_FailsTheNextCall) {
 
 TEST(ElasticOptionsTest, Open_ListOfOne_IsARingOfOne) {
   std::unique_ptr<Collective> ring;
-  ASSERT_OK(RingCollective::Open(OptionsOf(FreeAddresses(1), 0), &ring));
+  ASSERT_OK(RingCollective::Open(MakeOptions(FreeAddresses(1), 0), &ring));
   EXPECT_EQ(ring->size(), 1);
   ExpectAllCalls(ring.get());
   EXPECT_OK(ring->Reform());

@@ -104,7 +104,7 @@ TEST(NamesTest, Open_NameOfSeveralAddresses_TriesEach) {
           name + (":" + std::to_string(ports[0])),
           "127.0.0.1:" + std::to_string(ports[1])};
       const auto open = [&](int rank) {
-        RingOptions options = OptionsOf(addresses, rank);
+        RingOptions options = MakeOptions(addresses, rank);
         options.local_sockets = local;
         std::unique_ptr<Collective> ring;
         const Status status = RingCollective::Open(options, &ring);
@@ -202,13 +202,13 @@ TEST(NamesTest, Open_OwnNameIsALoopback_ListensOnTheRouteToo) {
       "me.invalid:" + mine, "far.invalid:" + std::to_string(ports[1])};
   testing::internal::CaptureStderr();
   std::thread zero([&] {
-    const RingOptions options = OptionsOf(list, 0);
+    const RingOptions options = MakeOptions(list, 0);
     std::unique_ptr<Collective> ring;
     EXPECT_EQ(RingCollective::Open(options, &ring).code(),
               Code::kInvalidArgument);
   });
   EXPECT_TRUE(AwaitListener("127.0.0.1:" + mine));
-  Withdrawal::Begin(OptionsOf(list, 1), InvalidArgument("that was all"))
+  Withdrawal::Begin(MakeOptions(list, 1), InvalidArgument("that was all"))
       .reset();
   zero.join();
   EXPECT_TRUE(Contains(testing::internal::GetCapturedStderr(),
@@ -231,7 +231,7 @@ TEST(NamesTest, Listening_RouteComesLater_ListensThereToo) {
   const std::string mine = std::to_string(ports[0]);
   std::atomic<bool> done{false};
   std::thread zero([&] {
-    RingOptions options = OptionsOf(
+    RingOptions options = MakeOptions(
         {"me.invalid:" + mine, "far.invalid:" + std::to_string(ports[1])}, 0);
     options.start_timeout_seconds = 6;
     std::unique_ptr<Collective> ring;
@@ -306,7 +306,7 @@ TEST_P(ReformTest, Reform_OwnAddressIsUnusable_WaitsForIt) {
   const std::vector<std::string> addresses = OwnNameAndAnAddress();
   const auto one = [&] {
     std::unique_ptr<Collective> ring;
-    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
+    ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 1), &ring));
     ExpectSums(ring.get(), 1000);
   };
   const int other = socket(AF_INET, SOCK_STREAM, 0);
@@ -317,7 +317,7 @@ TEST_P(ReformTest, Reform_OwnAddressIsUnusable_WaitsForIt) {
   ASSERT_EQ(listen(other, 1), 0);
   std::thread first(one);
   std::unique_ptr<Collective> ring;
-  ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
+  ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 0), &ring));
   ExpectSums(ring.get(), 1000);
   first.join();
   EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
@@ -337,7 +337,7 @@ TEST(NamesTest, Open_ElasticRingWithoutItsAddress_WaitsForIt) {
   Answer("192.0.2.1");
   const std::vector<std::string> addresses = OwnNameAndAnAddress();
   const auto open = [&](int rank) {
-    RingOptions options = OptionsOf(addresses, rank);
+    RingOptions options = MakeOptions(addresses, rank);
     options.min_workers = 2;
     std::unique_ptr<Collective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));
@@ -354,10 +354,10 @@ TEST(NamesTest, Reform_OwnAddressStaysUnusable_FailsAtDeadline) {
   const std::vector<std::string> addresses = OwnNameAndAnAddress();
   std::thread one([&] {
     std::unique_ptr<Collective> ring;
-    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
+    ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 1), &ring));
     ExpectSums(ring.get(), 1000);
   });
-  RingOptions options = OptionsOf(addresses, 0);
+  RingOptions options = MakeOptions(addresses, 0);
   options.start_timeout_seconds = 2;
   std::unique_ptr<Collective> ring;
   ASSERT_OK(RingCollective::Open(options, &ring));

@@ -345,7 +345,7 @@ TEST(RingCollectiveTest, Open_PortInUse_NamesTheAddress) {
   ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
   ASSERT_EQ(listen(fd, 1), 0);
   std::unique_ptr<Collective> ring;
-  const Status status = RingCollective::Open(OptionsOf(addresses, 0), &ring);
+  const Status status = RingCollective::Open(MakeOptions(addresses, 0), &ring);
   close(fd);
   EXPECT_EQ(status.code(), Code::kAlreadyExists);
   EXPECT_TRUE(Contains(status, addresses[0]));
@@ -362,7 +362,7 @@ TEST(RingCollectiveTest, Open_TooFewDescriptors_ReportsHowManyItNeeds) {
   few.rlim_cur = static_cast<rlim_t>(next) + 20;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
   std::unique_ptr<Collective> ring;
-  const Status status = RingCollective::Open(OptionsOf(addresses, 3), &ring);
+  const Status status = RingCollective::Open(MakeOptions(addresses, 3), &ring);
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
   const std::string message = status.message();
@@ -372,7 +372,7 @@ TEST(RingCollectiveTest, Open_TooFewDescriptors_ReportsHowManyItNeeds) {
 TEST(RingCollectiveTest, Open_AddressOfAnotherHost_IsRefused) {
   std::unique_ptr<Collective> ring;
   const Status status = RingCollective::Open(
-      OptionsOf({"192.0.2.1:4000", "127.0.0.1:4000"}, 0), &ring);
+      MakeOptions({"192.0.2.1:4000", "127.0.0.1:4000"}, 0), &ring);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
   EXPECT_TRUE(Contains(status, "no such address"));
 }
@@ -381,7 +381,7 @@ TEST(RingCollectiveTest,
      Forming_EachListsItselfFirst_BothSayTheOtherIsRankZero) {
   const std::vector<std::string> addresses = FreeAddresses(2);
   const auto open = [&](const std::vector<std::string>& own_first) {
-    RingOptions options = OptionsOf(own_first, 0);
+    RingOptions options = MakeOptions(own_first, 0);
     options.start_timeout_seconds = 8;
     std::unique_ptr<Collective> ring;
     const Status status = RingCollective::Open(options, &ring);
@@ -397,7 +397,7 @@ TEST(RingCollectiveTest, Open_WrongOptions_IsRefused) {
   std::unique_ptr<Collective> ring;
   const auto refused = [&](const std::vector<std::string>& addresses, int rank,
                            const std::function<void(RingOptions*)>& change) {
-    RingOptions options = OptionsOf(addresses, rank);
+    RingOptions options = MakeOptions(addresses, rank);
     change(&options);
     return RingCollective::Open(options, &ring).code() ==
            Code::kInvalidArgument;
@@ -443,11 +443,12 @@ TEST(RingCollectiveTest, AllReduce_OverIpv6AndByName_IsTheSum) {
         host + (":" + std::to_string(ports[1]))};
     std::thread other([&] {
       std::unique_ptr<Collective> ring;
-      ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
+      ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 1), &ring));
       ExpectSums(ring.get(), 30011);
     });
     std::unique_ptr<Collective> ring;
-    const Status status = RingCollective::Open(OptionsOf(addresses, 0), &ring);
+    const Status status =
+        RingCollective::Open(MakeOptions(addresses, 0), &ring);
     EXPECT_OK(status);
     if (status.ok()) ExpectSums(ring.get(), 30011);
     other.join();

@@ -85,8 +85,8 @@ class Child {
   }
   // Segments that it has mapped to share with others.
   int SharedSegments() const {
-    return CountOf(ReadWhole("/proc/" + std::to_string(pid_) + "/maps"),
-                   "/memfd:ringlet");
+    return CountOccurrences(
+        ReadWhole("/proc/" + std::to_string(pid_) + "/maps"), "/memfd:ringlet");
   }
 
   // The exit code, 128 + a signal, or -1 after so many seconds.
@@ -109,7 +109,8 @@ class Child {
   bool AwaitUp() { return AwaitText("up\n"); }
   // Waits for the text. Returns false if the process ends without it.
   bool AwaitText(const std::string& text) {
-    return AwaitWhileRunning([&] { return CountOf(Output(), text) > 0; });
+    return AwaitWhileRunning(
+        [&] { return CountOccurrences(Output(), text) > 0; });
   }
   // Waits until the worker has made another round.
   bool AwaitRound() {
@@ -130,7 +131,7 @@ class Child {
     return is_true;
   }
   // The number of lines that report a round.
-  int Rounds() const { return CountOf(Output(), "made "); }
+  int Rounds() const { return CountOccurrences(Output(), "made "); }
 
   static constexpr int kRunning = -2;
   const std::string output_;

@@ -30,7 +30,7 @@ TEST(RingCollectiveTest, Reform_AfterEachLoss_HasANewGeneration) {
   constexpr int kRings = 4;
   const auto survive = [&](int rank) {
     std::unique_ptr<Collective> ring;
-    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, rank), &ring));
+    ASSERT_OK(RingCollective::Open(MakeOptions(addresses, rank), &ring));
     for (int generation = 1; generation <= kRings; ++generation) {
       if (generation > 1) {
         ASSERT_OK(ring->Reform());
@@ -47,7 +47,7 @@ TEST(RingCollectiveTest, Reform_AfterEachLoss_HasANewGeneration) {
   std::thread two([&] { survive(2); });
   for (int i = 0; i < kRings; ++i) {
     std::unique_ptr<Collective> ring;
-    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
+    ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 1), &ring));
     ExpectSums(ring.get(), 3000);
   }
   zero.join();
@@ -76,10 +76,10 @@ TEST(RingCollectiveTest, Reform_FailedBefore_MayBeCalledAgain) {
     const int held = OpenDescriptorsAndThreads();
     std::thread first([&] {
       std::unique_ptr<Collective> ring;
-      ASSERT_OK(RingCollective::Open(OptionsOf(addresses, other), &ring));
+      ASSERT_OK(RingCollective::Open(MakeOptions(addresses, other), &ring));
       ExpectSums(ring.get(), 1000);
     });
-    RingOptions options = OptionsOf(addresses, survivor);
+    RingOptions options = MakeOptions(addresses, survivor);
     options.start_timeout_seconds = 4;  // enough for two running workers
     std::unique_ptr<Collective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));
@@ -101,7 +101,7 @@ TEST(RingCollectiveTest, Reform_FailedBefore_MayBeCalledAgain) {
     }
     std::thread second([&] {
       std::unique_ptr<Collective> again;
-      ASSERT_OK(RingCollective::Open(OptionsOf(addresses, other), &again));
+      ASSERT_OK(RingCollective::Open(MakeOptions(addresses, other), &again));
       ExpectSums(again.get(), 1000);
     });
     const Status formed = ring->Reform();
@@ -178,7 +178,7 @@ class TwoLossesScene {
     EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
     ++noticed_;
     ring.reset();
-    RingOptions options = OptionsOf(addresses_, second_);
+    RingOptions options = MakeOptions(addresses_, second_);
     options.start_timeout_seconds = times_.second_stays_seconds;
     RingCollective::Open(options, &ring).IgnoreError();
     ring.reset();
@@ -193,7 +193,7 @@ class TwoLossesScene {
     Status status = Error(Code::kPeerLost, "none yet");
     while (status.code() == Code::kPeerLost) {
       status = *ring == nullptr
-                   ? RingCollective::Open(OptionsOf(addresses_, rank), ring)
+                   ? RingCollective::Open(MakeOptions(addresses_, rank), ring)
                    : (*ring)->Reform();
       float value = 1;
       if (status.ok()) status = (*ring)->AllReduce(&value, 1);

@@ -78,8 +78,8 @@ std::shared_ptr<const JobKeys> Keys(std::vector<uint8_t> seeds) {
   return keys;
 }
 
-RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank,
-                      std::shared_ptr<const JobKeys> keys) {
+RingOptions MakeOptions(const std::vector<std::string>& addresses, int rank,
+                        std::shared_ptr<const JobKeys> keys) {
   RingOptions options;
   options.addresses = addresses;
   options.worker = rank;
@@ -111,7 +111,7 @@ std::vector<uint32_t> SumsOf(
   std::vector<uint32_t> digests(keys.size());
   RunThreads(static_cast<int>(keys.size()), [&](int r) {
     std::unique_ptr<Collective> ring;
-    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, r, keys[r]), &ring));
+    ASSERT_OK(RingCollective::Open(MakeOptions(addresses, r, keys[r]), &ring));
     digests[r] = Sums(ring.get(), job);
   });
   return digests;
@@ -155,7 +155,7 @@ TEST(SealedRingTest, Open_AnotherKeyOrNone_BothSidesSaySo) {
     std::string messages[2];
     RunThreads(2, [&](int r) {
       RingOptions options =
-          OptionsOf(addresses, r, r == 0 ? one.keys_0 : one.keys_1);
+          MakeOptions(addresses, r, r == 0 ? one.keys_0 : one.keys_1);
       // Each worker waits long enough to be refused by the other.
       options.start_timeout_seconds = r == 0 ? 6 : 5;
       std::unique_ptr<Collective> ring;
@@ -210,7 +210,7 @@ TEST(SealedRingTest, LocalSocket_AnyPairOfKeys_JoinsThoseOfOneKey) {
     std::atomic<bool> ended{false};
     for (int r = 0; r < 2; ++r) {
       threads.emplace_back([&, r] {
-        RingOptions options = OptionsOf(addresses, r, each.keys[r]);
+        RingOptions options = MakeOptions(addresses, r, each.keys[r]);
         options.local_sockets = true;
         if (!each.meet) options.start_timeout_seconds = 3;
         const Status status = RingCollective::Open(options, &rings[r]);
@@ -291,14 +291,14 @@ TEST(SealedRingTest, Redirect_ToAnotherRank_FindsTheRightOneLater) {
 }
 
 std::vector<std::string> Forgeries(const std::vector<std::string>& addresses) {
-  const Identity identity = IdentityOf(addresses, 2);
+  const Identity identity = MakeIdentity(addresses, 2);
   const auto frame = [](FrameType type, const std::vector<uint8_t>& payload) {
     FrameHeader header;
     header.type = type;
     header.generation = 1;
     header.sequence = 1;
     header.source = 2;
-    return FrameOf(header, payload);
+    return MakeFrame(header, payload);
   };
   Withdraw withdraw;
   withdraw.identity = identity;
@@ -339,7 +339,8 @@ TEST(SealedRingTest, Stranger_WhileTheRingForms_ChangesNothing) {
   std::vector<uint32_t> digests(3);
   const auto run = [&](int r) {
     std::unique_ptr<Collective> ring;
-    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, r, Keys({1})), &ring));
+    ASSERT_OK(
+        RingCollective::Open(MakeOptions(addresses, r, Keys({1})), &ring));
     digests[r] = Sums(ring.get());
   };
   std::thread zero(run, 0), one(run, 1);
@@ -360,7 +361,7 @@ TEST(SealedRingTest, Stranger_WhileTheRingRuns_ChangesNothing) {
     threads.emplace_back([&, r] {
       std::unique_ptr<Collective> ring;
       const Status status =
-          RingCollective::Open(OptionsOf(addresses, r, Keys({1})), &ring);
+          RingCollective::Open(MakeOptions(addresses, r, Keys({1})), &ring);
       if (status.ok()) first[r] = Sums(ring.get());
       ++running;
       ASSERT_OK(status);

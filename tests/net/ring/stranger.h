@@ -74,8 +74,8 @@ class Stranger {
 };
 
 // The identity that a worker of the job with these addresses sends.
-inline Identity IdentityOf(const std::vector<std::string>& addresses, int rank,
-                           uint32_t timeout_ms = 5000) {
+inline Identity MakeIdentity(const std::vector<std::string>& addresses,
+                             int rank, uint32_t timeout_ms = 5000) {
   Identity identity;
   identity.job = "ringlet";
   identity.worker = rank;
@@ -86,8 +86,8 @@ inline Identity IdentityOf(const std::vector<std::string>& addresses, int rank,
   return identity;
 }
 
-inline std::string FrameOf(FrameHeader header,
-                           const std::vector<uint8_t>& payload) {
+inline std::string MakeFrame(FrameHeader header,
+                             const std::vector<uint8_t>& payload) {
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   header.payload_crc = Crc32c(payload.data(), payload.size());
   std::string bytes(kFrameHeaderBytes, '\0');

@@ -56,7 +56,7 @@ class RunningJob {
   void Run(int rank) {
     std::unique_ptr<Collective> ring;
     const Status opened =
-        RingCollective::Open(OptionsOf(addresses_, rank), &ring);
+        RingCollective::Open(MakeOptions(addresses_, rank), &ring);
     ++formed_;
     ASSERT_OK(opened);
     for (float go_on = 1; go_on > 0;) {
@@ -93,7 +93,7 @@ std::string FrameBeforeHello() {
   FrameHeader header;
   header.type = FrameType::kAllReduce;
   header.sequence = 1;
-  return FrameOf(header, std::vector<uint8_t>(4));
+  return MakeFrame(header, std::vector<uint8_t>(4));
 }
 
 // The greeting of worker 2 of this job.
@@ -101,7 +101,7 @@ std::string HelloOf2(const std::vector<std::string>& addresses, size_t to) {
   FrameHeader header;
   header.type = FrameType::kHello;
   header.destination = static_cast<uint16_t>(to);
-  return FrameOf(header, EncodeIdentity(IdentityOf(addresses, 2)));
+  return MakeFrame(header, EncodeIdentity(MakeIdentity(addresses, 2)));
 }
 
 TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
@@ -142,7 +142,7 @@ TEST(StrangersTest, Strangers_SilentConnections_DoNotKeepAJobFromForming) {
   const std::vector<std::string> addresses = FreeAddresses(2);
   std::thread zero([&] {
     std::unique_ptr<Collective> ring;
-    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
+    ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 0), &ring));
     ExpectSums(ring.get(), 1000);
   });
   // Silent connections, more than rank 0 holds half open.
@@ -151,7 +151,7 @@ TEST(StrangersTest, Strangers_SilentConnections_DoNotKeepAJobFromForming) {
   for (int i = 0; i < 64; ++i) {
     silent.push_back(std::make_unique<Stranger>(addresses[0]));
   }
-  RingOptions options = OptionsOf(addresses, 1);
+  RingOptions options = MakeOptions(addresses, 1);
   options.local_sockets = false;
   std::unique_ptr<Collective> ring;
   ASSERT_OK(RingCollective::Open(options, &ring));
@@ -233,15 +233,15 @@ class Squatter {
     header.type = behavior_ == kRefuses     ? FrameType::kReject
                   : behavior_ == kSaysHello ? FrameType::kHello
                                             : FrameType::kWelcome;
-    const Identity identity = IdentityOf(addresses_, 2);
+    const Identity identity = MakeIdentity(addresses_, 2);
     switch (behavior_) {
       case kSaysGarbage:
         return std::string(1000, 'g');
       case kRefuses:
-        return FrameOf(header, {'n', 'o'});
+        return MakeFrame(header, {'n', 'o'});
       case kSaysHello:
       case kIsAnotherRank:
-        return FrameOf(header, EncodeIdentity(identity));
+        return MakeFrame(header, EncodeIdentity(identity));
       default:
         return "";
     }
@@ -265,11 +265,11 @@ TEST(SquatterTest, LocalSocket_TakenByASquatter_RingFormsAllTheSame) {
     Squatter squatter(addresses, behavior);
     std::thread zero([&] {
       std::unique_ptr<Collective> ring;
-      ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
+      ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 0), &ring));
       ExpectSums(ring.get(), 30011);
     });
     std::unique_ptr<Collective> ring;
-    RingOptions options = OptionsOf(addresses, 1);
+    RingOptions options = MakeOptions(addresses, 1);
     const Status status = RingCollective::Open(options, &ring);
     EXPECT_OK(status) << "behavior " << behavior;
     if (status.ok()) ExpectSums(ring.get(), 30011);
@@ -300,11 +300,11 @@ TEST(SquatterTest, Squatter_OfAnotherUser_GetsNoByte) {
   close(ready[1]);
   std::thread zero([&] {
     std::unique_ptr<Collective> ring;
-    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
+    ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 0), &ring));
     ExpectSums(ring.get(), 1000);
   });
   std::unique_ptr<Collective> ring;
-  ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
+  ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 1), &ring));
   ExpectSums(ring.get(), 1000);
   zero.join();
   int status = 0;
@@ -334,8 +334,8 @@ std::string ToldAsRank1(const std::vector<std::string>& addresses) {
   }
   FrameHeader header;
   header.type = FrameType::kHello;
-  const Identity identity = IdentityOf(addresses, 1);
-  const std::string hello = FrameOf(header, EncodeIdentity(identity));
+  const Identity identity = MakeIdentity(addresses, 1);
+  const std::string hello = MakeFrame(header, EncodeIdentity(identity));
   send(fd, hello.data(), hello.size(), MSG_NOSIGNAL);
   timeval limit = {30, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
@@ -361,7 +361,7 @@ TEST(SquatterTest, Guest_OfAnotherUser_IsNotAnswered) {
     }
     std::thread zero([&] {
       std::unique_ptr<Collective> ring;
-      RingOptions options = OptionsOf(addresses, 0);
+      RingOptions options = MakeOptions(addresses, 0);
       options.start_timeout_seconds = other ? 60 : 5;
       const Status status = RingCollective::Open(options, &ring);
       if (other) {
@@ -375,7 +375,7 @@ TEST(SquatterTest, Guest_OfAnotherUser_IsNotAnswered) {
     if (other) {  // else its place was taken, and rank 0 has lost it
       std::unique_ptr<Collective> ring;
       const Status opened =
-          RingCollective::Open(OptionsOf(addresses, 1), &ring);
+          RingCollective::Open(MakeOptions(addresses, 1), &ring);
       EXPECT_OK(opened);
       if (opened.ok()) ExpectSums(ring.get(), 1000);
     }
@@ -427,14 +427,14 @@ class ScriptedPeer {
                         uint32_t timeout_ms = 5000, int window = 0,
                         int rank = 1)
       : socket_(addresses[0], window) {
-    const Identity identity = IdentityOf(addresses, rank, timeout_ms);
+    const Identity identity = MakeIdentity(addresses, rank, timeout_ms);
     header_.type = FrameType::kHello;
-    socket_.Send(FrameOf(header_, EncodeIdentity(identity)));
+    socket_.Send(MakeFrame(header_, EncodeIdentity(identity)));
     header_.generation = 1;
     header_.source = static_cast<uint16_t>(rank);
     header_.type = FrameType::kBarrier;
     header_.sequence = 1;
-    socket_.Send(FrameOf(header_, {}));
+    socket_.Send(MakeFrame(header_, {}));
   }
 
   // Reports memory for operation 2, a broadcast from rank 0.
@@ -444,7 +444,7 @@ class ScriptedPeer {
     header.sequence = 2;
     header.total = bytes;
     header.chunk = static_cast<uint32_t>(FrameType::kBroadcast);
-    socket_.Send(FrameOf(header, {}));
+    socket_.Send(MakeFrame(header, {}));
   }
   // Reports that operation 1 is complete, and that it computes.
   void SendHeartbeat() {
@@ -453,7 +453,7 @@ class ScriptedPeer {
     Activity activity;
     activity.sequence = 1;
     EncodeHeartbeat(activity, &header, payload.data());
-    socket_.Send(FrameOf(header, payload));
+    socket_.Send(MakeFrame(header, payload));
   }
   // Reports that its ring has ended, since `rank` was lost.
   void SendLost(int rank) {
@@ -461,8 +461,8 @@ class ScriptedPeer {
     header.type = FrameType::kAbort;
     header.sequence = 0;
     const auto low = static_cast<uint8_t>(rank);
-    socket_.Send(FrameOf(header, {static_cast<uint8_t>(Code::kPeerLost), 0, low,
-                                  0, 0xff, 0xff}));
+    socket_.Send(MakeFrame(header, {static_cast<uint8_t>(Code::kPeerLost), 0,
+                                    low, 0, 0xff, 0xff}));
   }
 
   // Closes for writing and waits until the other side has read all and closed.
@@ -482,7 +482,7 @@ class ScriptedPeer {
     header.sequence = 2;
     header.total = sizeof(value);
     if (change) change(&header);
-    socket_.Send(FrameOf(header, payload));
+    socket_.Send(MakeFrame(header, payload));
   }
 
  private:
@@ -504,7 +504,7 @@ Status SumWithScriptedPeer(const std::function<void(ScriptedPeer*)>& run,
   });
   Status status;
   {
-    RingOptions options = OptionsOf(addresses, 0);
+    RingOptions options = MakeOptions(addresses, 0);
     options.timeout_seconds = 100;  // the peer sends no heartbeats
     std::unique_ptr<Collective> ring;
     status = RingCollective::Open(options, &ring);
@@ -546,7 +546,7 @@ TEST(PlayedPeerTest, Frames_SentBeforeTheRingFormed_AreDropped) {
   });
   {
     std::unique_ptr<Collective> ring;
-    EXPECT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
+    EXPECT_OK(RingCollective::Open(MakeOptions(addresses, 0), &ring));
     done = true;
   }
   scripted.join();
@@ -583,7 +583,7 @@ TEST(PlayedPeerTest, Peer_DoesNotRead_IsLost) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   });
-  RingOptions options = OptionsOf(addresses, 0);
+  RingOptions options = MakeOptions(addresses, 0);
   options.timeout_seconds = 3;  // the peer sends 60 heartbeats in it
   {
     std::unique_ptr<Collective> ring;

@@ -29,8 +29,8 @@ namespace ringlet {
 
 using Ranks = std::function<void(Collective*)>;
 
-inline RingOptions OptionsOf(const std::vector<std::string>& addresses,
-                             int rank) {
+inline RingOptions MakeOptions(const std::vector<std::string>& addresses,
+                               int rank) {
   RingOptions options;
   options.insecure = true;  // names, and addresses of this host
   options.addresses = addresses;
@@ -44,7 +44,7 @@ inline void RunRing(int size, const Ranks& body,
                     const std::function<void(RingOptions*)>& change = nullptr) {
   const std::vector<std::string> addresses = FreeAddresses(size);
   RunThreads(size, [&](int r) {
-    RingOptions options = OptionsOf(addresses, r);
+    RingOptions options = MakeOptions(addresses, r);
     if (change) change(&options);
     std::unique_ptr<Collective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));

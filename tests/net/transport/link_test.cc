@@ -215,7 +215,7 @@ std::string NameOf(StreamKind kind) {
   return names[static_cast<int>(kind)];
 }
 
-std::vector<uint8_t> FrameOf(FrameType type, size_t bytes, bool checked) {
+std::vector<uint8_t> MakeFrame(FrameType type, size_t bytes, bool checked) {
   const std::vector<uint8_t> payload(bytes, 3);
   FrameHeader header;
   header.type = type;
@@ -276,7 +276,7 @@ struct ScriptedPair {
     FrameHeader shared;
     shared.type = FrameType::kShared;
     receiver.link->Send(shared, nullptr);
-    Send(FrameOf(FrameType::kShared, 0, /*checked=*/true), 0,
+    Send(MakeFrame(FrameType::kShared, 0, /*checked=*/true), 0,
          kFrameHeaderBytes);
     sender.stream->shared_memory()->ShareOutput();
   }
@@ -317,9 +317,9 @@ void CutAndDrop(StreamKind kind, const ReceiveTarget& receive_target,
   if (!pair.can_share) GTEST_SKIP() << "no shared memory on this system";
   ASSERT_EQ(pair.receiver.log, "");
   std::vector<uint8_t> all =
-      FrameOf(FrameType::kAllReduce, Receiver::kBytes, pair.checked());
+      MakeFrame(FrameType::kAllReduce, Receiver::kBytes, pair.checked());
   const std::vector<uint8_t> next =
-      FrameOf(FrameType::kAbort, 10, pair.checked());
+      MakeFrame(FrameType::kAbort, 10, pair.checked());
   all.insert(all.end(), next.begin(), next.end());
   pair.Send(all, 0, cut);
   pair.receiver.DropOperation();

@@ -22,7 +22,7 @@
 #include "core/base/text.h"
 #include "io/files/path.h"
 #include "net/doctor/doctor.h"
-#include "net/strategy/ring_options_of.h"
+#include "net/strategy/make_ring_options.h"
 #include "ringlet/collective.h"
 #include "ringlet/status.h"
 #include "ringlet/strategy.h"
@@ -180,7 +180,7 @@ void FindWorkers(const DoctorFlags& flags, const ClusterConfig& cluster,
       CommunicationImplementation::kMpi) {
     return AddOk("cluster", "MPI connects the workers: no link is tried", out);
   }
-  const Status found = RingOptionsOf(cluster, options, &plan->ring);
+  const Status found = MakeRingOptions(cluster, options, &plan->ring);
   if (found.ok()) {
     return AddOk("cluster",
                  cluster.world_size == 1

@@ -129,7 +129,7 @@ Status Predict(const std::string& path, const ModelAndDataFlags& use,
   }
   const Result<std::vector<float>> values = model->Predict(batches);
   RINGLET_RETURN_IF_ERROR(values.status());
-  const std::vector<Output> outputs = OutputsOf(*model, values.value());
+  const std::vector<Output> outputs = SplitOutputs(*model, values.value());
   if (out.empty()) return WriteCsvToStdout(*model, outputs, batches);
   RINGLET_RETURN_IF_ERROR(WriteFile(*model, outputs, batches, out));
   PrintWritten(out, WithExampleCount("the outputs", outputs[0].shape[0]));

@@ -94,7 +94,7 @@ class Answers {
         model_->Predict(Dataset(Example()).Map(scale_).Batch(1));
     RINGLET_RETURN_IF_ERROR(
         values.status().Annotate("%s: line %" PRId64, kName, lines_.line()));
-    *answer = text_.RowLine(OutputsOf(*model_, values.value()), 0);
+    *answer = text_.RowLine(SplitOutputs(*model_, values.value()), 0);
     return Status();
   }
 

@@ -203,7 +203,7 @@ class SavedModelRecorder final : public Callback {
 FitOptions OptionsOf(const RunConfig& config, const RunData& data,
                      const TrainFlags& flags, const OutputPlan& output,
                      const std::shared_ptr<Callback>& end_report) {
-  FitOptions options = FitOptionsOf(config, data);
+  FitOptions options = MakeFitOptions(config, data);
   if (!flags.log_steps.empty()) {
     options.callbacks.push_back(StepLogger(flags.log_steps, flags.log_digests));
   }

@@ -37,7 +37,7 @@ Status ComputeScores(Model* model, const Dataset& data,
         model->Forward(batch.x, batch.count, /*training=*/false));
     for (int64_t i = 0; i < batch.count * width; i += width) {
       scores->push_back(
-          ErrorOf(error, batch.x + i, model->output() + i, width));
+          ComputeError(error, batch.x + i, model->output() + i, width));
     }
   }
   return Status();

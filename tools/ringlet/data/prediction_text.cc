@@ -20,8 +20,8 @@ void ApplySoftmax(std::vector<double>* p) {
 
 }  // namespace
 
-std::vector<Output> OutputsOf(const Model& model,
-                              const std::vector<float>& values) {
+std::vector<Output> SplitOutputs(const Model& model,
+                                 const std::vector<float>& values) {
   std::vector<Output> outputs(static_cast<size_t>(model.num_outputs()));
   int64_t width = 0;
   const auto shape_of = [&](size_t k) {

@@ -20,8 +20,8 @@ struct Output {
 };
 
 // Splits the result of Model::Predict, which has one output after another.
-std::vector<Output> OutputsOf(const Model& model,
-                              const std::vector<float>& values);
+std::vector<Output> SplitOutputs(const Model& model,
+                                 const std::vector<float>& values);
 
 // Each row has all outputs for an example. If the model has names of classes
 // and was trained by a crossentropy, the class's name and its probability come

@@ -92,8 +92,8 @@ std::string FiguresHtml(const std::vector<NamedCurve>& curves,
   return table.Html();
 }
 
-std::vector<KeyFigure> TilesOf(const std::vector<NamedCurve>& curves,
-                               const std::string& x_name) {
+std::vector<KeyFigure> MakeTiles(const std::vector<NamedCurve>& curves,
+                                 const std::string& x_name) {
   std::vector<KeyFigure> tiles;
   if (const NamedCurve* loss = Find(curves, "loss")) {
     const SampledCurve::Point& last = loss->curve->last();

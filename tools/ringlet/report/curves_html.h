@@ -27,8 +27,8 @@ std::string CurvesHtml(const std::vector<NamedCurve>& curves,
 std::string FiguresHtml(const std::vector<NamedCurve>& curves,
                         const std::string& x_name);
 // The last or best values of the loss and of a metric.
-std::vector<KeyFigure> TilesOf(const std::vector<NamedCurve>& curves,
-                               const std::string& x_name);
+std::vector<KeyFigure> MakeTiles(const std::vector<NamedCurve>& curves,
+                                 const std::string& x_name);
 
 }  // namespace ringlet
 

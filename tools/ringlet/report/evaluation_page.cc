@@ -252,7 +252,7 @@ std::string RegressionHtml(const EvaluationReport& report) {
   return out;
 }
 
-std::vector<KeyFigure> TilesOf(const EvaluationReport& report) {
+std::vector<KeyFigure> MakeTiles(const EvaluationReport& report) {
   std::vector<KeyFigure> tiles;
   tiles.push_back({"examples", WithCommas(report.examples), report.data});
   for (const auto& [name, value] : report.logs) {
@@ -285,7 +285,7 @@ std::vector<KeyFigure> TilesOf(const EvaluationReport& report) {
 std::string EvaluationPage(const EvaluationReport& report) {
   const std::string title = "Evaluation of " + report.model;
   std::string body =
-      "<h1>" + EscapeHtml(title) + "</h1>\n" + TilesHtml(TilesOf(report));
+      "<h1>" + EscapeHtml(title) + "</h1>\n" + TilesHtml(MakeTiles(report));
   if (report.is_weighted) {
     body +=
         "<p class=\"dim\">Loss and weighted metrics use the sample "

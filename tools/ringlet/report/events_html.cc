@@ -174,7 +174,7 @@ std::string StepChartHtml(const EventHistory& events,
 
 }  // namespace
 
-std::vector<KeyFigure> TilesOf(const EventHistory& events) {
+std::vector<KeyFigure> MakeTiles(const EventHistory& events) {
   std::vector<KeyFigure> tiles;
   const double seconds = events.end() - events.begin();
   tiles.push_back(

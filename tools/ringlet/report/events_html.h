@@ -14,7 +14,7 @@
 
 namespace ringlet {
 
-std::vector<KeyFigure> TilesOf(const EventHistory& events);
+std::vector<KeyFigure> MakeTiles(const EventHistory& events);
 // Each worker's address and end, and what it trained.
 std::string WorkersHtml(const EventHistory& events);
 std::string StepPartsHtml(const EventHistory& events);

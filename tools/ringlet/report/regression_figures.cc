@@ -6,7 +6,7 @@
 namespace ringlet {
 
 template <typename Function>
-double RegressionFigures::MeanOf(const Function& function) const {
+double RegressionFigures::ComputeMean(const Function& function) const {
   double sum = 0;
   for (const Value& each : values_) sum += function(each);
   return values_.empty() ? std::nan("")
@@ -35,22 +35,23 @@ void RegressionFigures::KeepWorst(const Example& example) {
 }
 
 double RegressionFigures::mean_error() const {
-  return MeanOf([](const Value& value) { return value.error(); });
+  return ComputeMean([](const Value& value) { return value.error(); });
 }
 
 double RegressionFigures::mean_absolute_error() const {
-  return MeanOf([](const Value& value) { return std::fabs(value.error()); });
+  return ComputeMean(
+      [](const Value& value) { return std::fabs(value.error()); });
 }
 
 double RegressionFigures::root_mean_squared_error() const {
-  return std::sqrt(
-      MeanOf([](const Value& value) { return value.error() * value.error(); }));
+  return std::sqrt(ComputeMean(
+      [](const Value& value) { return value.error() * value.error(); }));
 }
 
 double RegressionFigures::r2() const {
   const double mean =
-      MeanOf([](const Value& value) { return double{value.truth}; });
-  const double variance = MeanOf([mean](const Value& value) {
+      ComputeMean([](const Value& value) { return double{value.truth}; });
+  const double variance = ComputeMean([mean](const Value& value) {
     const double difference = double{value.truth} - mean;
     return difference * difference;
   });

@@ -47,7 +47,7 @@ class RegressionFigures {
     double error() const { return double{predicted} - double{truth}; }
   };
   template <typename Function>
-  double MeanOf(const Function& function) const;
+  double ComputeMean(const Function& function) const;
   void KeepWorst(const Example& example);
 
   std::vector<Value> values_;

@@ -169,16 +169,17 @@ std::string RunHtml(const RunReport& report) {
   std::string body;
   const EpochCurves epochs = report.events.EpochCurves();
   std::vector<KeyFigure> tiles;
-  if (!report.events.empty()) tiles = TilesOf(report.events);
+  if (!report.events.empty()) tiles = MakeTiles(report.events);
   bool has_figures = false;
   for (const LogTable& table : report.tables) {
     if (has_figures || table.rows == 0) continue;
-    const std::vector<KeyFigure> more = TilesOf(CurvesOf(table), XName(table));
+    const std::vector<KeyFigure> more =
+        MakeTiles(CurvesOf(table), XName(table));
     tiles.insert(tiles.end(), more.begin(), more.end());
     has_figures = true;
   }
   if (!has_figures) {
-    const std::vector<KeyFigure> more = TilesOf(CurvesOf(epochs), "epoch");
+    const std::vector<KeyFigure> more = MakeTiles(CurvesOf(epochs), "epoch");
     tiles.insert(tiles.end(), more.begin(), more.end());
   }
   if (!tiles.empty()) body += TilesHtml(tiles);

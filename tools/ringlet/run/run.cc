@@ -441,7 +441,7 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
       .Annotate("data.validation");
 }
 
-FitOptions FitOptionsOf(const RunConfig& config, const RunData& data) {
+FitOptions MakeFitOptions(const RunConfig& config, const RunData& data) {
   FitOptions options;
   options.epochs = config.fit.epochs;
   options.initial_epoch = config.fit.initial_epoch;

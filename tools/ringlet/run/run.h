@@ -87,7 +87,7 @@ Status Split(double share, Dataset* train, Dataset* validation);
 
 // The options of a fit that RUN.json gives, with callbacks that report its
 // progress to a log and a service manager.
-FitOptions FitOptionsOf(const RunConfig& config, const RunData& data);
+FitOptions MakeFitOptions(const RunConfig& config, const RunData& data);
 
 // True if both paths lead to the same existing file.
 bool NameOneFile(const std::string& a, const std::string& b);

@@ -104,7 +104,7 @@ Status WatchedFolder::List(
   return Status();
 }
 
-PictureConfig WatchedFolder::DataOf(
+PictureConfig WatchedFolder::MakePictureConfig(
     std::vector<WatchedFile> files,
     const std::vector<WatchedFile>& more) const {
   files.insert(files.end(), more.begin(), more.end());
@@ -122,14 +122,14 @@ PictureConfig WatchedFolder::DataOf(
 }
 
 Status WatchedFolder::Check(const WatchedFile& file, const Model& model) const {
-  PictureConfig one = DataOf({file});
+  PictureConfig one = MakePictureConfig({file});
   one.options.in_memory = true;
   one.options.skip_damaged = false;
   return Open(one, model).Batch(1).status();
 }
 
 Status WatchedFolder::CheckFits(Model* model) const {
-  const Dataset data = Open(DataOf({}), *model);
+  const Dataset data = Open(MakePictureConfig({}), *model);
   if (data.source() == nullptr) return data.status().Annotate("data.train");
   if (data_.is_sound && data.source()->Description().sampling_rate == 0) {
     return InvalidArgument(

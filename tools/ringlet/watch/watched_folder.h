@@ -31,8 +31,9 @@ class WatchedFolder {
   Status List(const std::function<void(const WatchedFile&)>& each);
   // These files as data, in the order of their paths. The damaged ones are left
   // out as they are read.
-  PictureConfig DataOf(std::vector<WatchedFile> files,
-                       const std::vector<WatchedFile>& more = {}) const;
+  PictureConfig MakePictureConfig(
+      std::vector<WatchedFile> files,
+      const std::vector<WatchedFile>& more = {}) const;
   // Decodes the file, as training will.
   Status Check(const WatchedFile& file, const Model& model) const;
   // An error if the model cannot take the data, whichever files come.

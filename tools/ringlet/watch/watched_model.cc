@@ -234,8 +234,9 @@ Status WatchedModel::Train(const WatchedFolder& folder, WatchRound* round,
                            WatchScores* scores) {
   RINGLET_RETURN_IF_ERROR(CheckIsThere(*round));
   RINGLET_RETURN_IF_ERROR(Make());
-  config_->train.pictures = folder.DataOf(round->fresh, round->replay);
-  config_->validation.pictures = folder.DataOf(round->held_out);
+  config_->train.pictures =
+      folder.MakePictureConfig(round->fresh, round->replay);
+  config_->validation.pictures = folder.MakePictureConfig(round->held_out);
   // Each round has a different order of its examples.
   config_->fit.seed = seed_ + round->number;
   RunData data;
@@ -251,7 +252,7 @@ Status WatchedModel::Train(const WatchedFolder& folder, WatchRound* round,
     RINGLET_RETURN_IF_ERROR(Evaluate(data.validation, &before));
     scores->before = *before.Find("loss");
   }
-  FitOptions options = FitOptionsOf(*config_, data);
+  FitOptions options = MakeFitOptions(*config_, data);
   // Only callbacks use it: the Watcher compares the models itself.
   if (config_->callbacks.empty()) options.validation_data = Dataset();
   RINGLET_RETURN_IF_ERROR(Fit(*round, data.train, std::move(options)));
