@@ -44,8 +44,8 @@ Status CheckSpan(const SafetensorsReader& file, const StateSpan& span) {
   if (DTypeOf(tensor->storage) != span.dtype) {
     return InvalidArgument("%s: tensor '%s' is %s in the file, %s here",
                            file.path().c_str(), span.name.c_str(),
-                           NameOf(tensor->storage),
-                           NameOf(StorageOf(span.dtype)));
+                           StorageName(tensor->storage),
+                           StorageName(StorageOf(span.dtype)));
   }
   if (tensor->shape != span.shape) {
     return InvalidArgument("%s: tensor '%s' has shape %s in the file, %s here",

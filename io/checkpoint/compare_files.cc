@@ -63,7 +63,8 @@ class Comparer {
   using Kind = FileDifference::Kind;
 
   static std::string Describe(const StoredTensor& tensor) {
-    return std::string(NameOf(tensor.storage)) + " " + tensor.shape.ToString();
+    return std::string(StorageName(tensor.storage)) + " " +
+           tensor.shape.ToString();
   }
 
   // The tensor of `other` that corresponds to `name` of `file`. Files of other
@@ -117,7 +118,7 @@ class Comparer {
   Status CompareTensors(const StoredTensor& a, const StoredTensor& b) {
     ++out_->tensors_compared;
     if (a.storage != b.storage) {
-      Add(Kind::kDType, a.name, NameOf(a.storage), NameOf(b.storage));
+      Add(Kind::kDType, a.name, StorageName(a.storage), StorageName(b.storage));
     }
     if (a.shape != b.shape) {
       Add(Kind::kShape, a.name, a.shape.ToString(), b.shape.ToString());

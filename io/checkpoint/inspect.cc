@@ -261,7 +261,7 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
         Format::kTfjs}) {
     if (kind.format == damaged) return opened;
   }
-  info->format = NameOf(kind.format);
+  info->format = FormatName(kind.format);
   info->what = kind.what;
   info->advice = kind.advice;
   if (kind.content != Format::kIdx && kind.content != Format::kNpy) {

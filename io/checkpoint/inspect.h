@@ -40,7 +40,7 @@ enum class Verification : uint8_t {
   kUnverified,  // a plain file: it has none
   kDamaged,     // a checksum differs
 };
-const char* NameOf(Verification verification);  // such as "verified"
+const char* VerificationName(Verification verification);  // such as "verified"
 
 struct FileInfo {
   std::string path;
@@ -96,7 +96,7 @@ struct FileDifference {
   // The largest |a - b|; infinite if only one of a and b is finite.
   double largest = 0;
 };
-const char* NameOf(FileDifference::Kind kind);  // such as "only in A"
+const char* DifferenceName(FileDifference::Kind kind);  // such as "only in A"
 
 struct FileComparison {
   static constexpr size_t kMaxListed = 20;

@@ -38,8 +38,9 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::vector<std::string> RowOf(const TensorInfo& tensor) {
-  std::vector<std::string> row = {
-      Printable(tensor.name), NameOf(tensor.storage), tensor.shape.ToString()};
+  std::vector<std::string> row = {Printable(tensor.name),
+                                  StorageName(tensor.storage),
+                                  tensor.shape.ToString()};
   if (tensor.damaged) {
     row.push_back("DAMAGED");
   } else if (!tensor.note.empty()) {
@@ -64,11 +65,11 @@ std::string TextOf(const FileDifference& d) {
              std::to_string(d.first) + " on, by at most " + Number(d.largest);
     case FileDifference::Kind::kDType:
     case FileDifference::Kind::kShape:
-      return "tensor " + name + ": " + NameOf(d.kind) + " " + d.a + " in A, " +
-             d.b + " in B";
+      return "tensor " + name + ": " + DifferenceName(d.kind) + " " + d.a +
+             " in A, " + d.b + " in B";
     case FileDifference::Kind::kOnlyInA:
     case FileDifference::Kind::kOnlyInB:
-      return "tensor " + name + ": " + NameOf(d.kind);
+      return "tensor " + name + ": " + DifferenceName(d.kind);
     case FileDifference::Kind::kMetadata:
       return "metadata " + name + ": '" + Printable(d.a) + "' in A, '" +
              Printable(d.b) + "' in B";
@@ -93,7 +94,7 @@ constexpr Named<Verification> kVerifications[] = {
     {"damaged", Verification::kDamaged},
 };
 
-const char* NameOf(Verification verification) {
+const char* VerificationName(Verification verification) {
   return NameIn(kVerifications, verification, "");
 }
 
@@ -108,7 +109,7 @@ constexpr Named<FileDifference::Kind> kDifferences[] = {
     {"metadata", FileDifference::Kind::kMetadata},
 };
 
-const char* NameOf(FileDifference::Kind kind) {
+const char* DifferenceName(FileDifference::Kind kind) {
   return NameIn(kDifferences, kind, "");
 }
 
@@ -121,7 +122,7 @@ std::string ToText(const FileInfo& info) {
   } else {
     if (info.format != "safetensors") text += info.format + ", ";
     text += std::to_string(count) + (count == 1 ? " tensor, " : " tensors, ") +
-            NameOf(info.verification) + "\n";
+            VerificationName(info.verification) + "\n";
   }
   if (!info.damage.empty()) text += info.damage + "\n";
   if (!info.metadata.empty()) text += "metadata:\n";
@@ -148,14 +149,14 @@ std::string ToJson(const FileInfo& info) {
     w.Key("what").String(info.what).Key("advice").String(info.advice);
     if (info.tensors.empty()) return w.EndObject().text();
   }
-  w.Key("verification").String(NameOf(info.verification));
+  w.Key("verification").String(VerificationName(info.verification));
   if (!info.damage.empty()) w.Key("damage").String(info.damage);
   w.Key("metadata").BeginObject();
   for (const auto& [key, value] : info.metadata) w.Key(key).String(value);
   w.EndObject().Key("tensors").BeginArray();
   for (const TensorInfo& tensor : info.tensors) {
     w.BeginObject().Key("name").String(tensor.name);
-    w.Key("dtype").String(NameOf(tensor.storage)).Key("shape");
+    w.Key("dtype").String(StorageName(tensor.storage)).Key("shape");
     WriteShape(tensor.shape, &w);
     if (tensor.damaged) {
       w.Key("damaged").Bool(true);
@@ -193,7 +194,7 @@ std::string ToJson(const FileComparison& comparison) {
   w.Key("tensors_compared").Int(comparison.tensors_compared);
   w.Key("count").Int(comparison.count).Key("first").BeginArray();
   for (const FileDifference& d : comparison.first) {
-    w.BeginObject().Key("kind").String(NameOf(d.kind));
+    w.BeginObject().Key("kind").String(DifferenceName(d.kind));
     w.Key("name").String(d.name);
     if (d.kind == FileDifference::Kind::kValues) {
       w.Key("differing").Int(d.differing).Key("elements").Int(d.elements);

@@ -48,7 +48,7 @@ Status CheckReplaceable(FileSystem* files, const std::string& path) {
           "%s: is %s, which a model would replace; give the model another "
           "filepath",
           path.c_str(),
-          kind.what.empty() ? NameOf(kind.format) : kind.what.c_str());
+          kind.what.empty() ? FormatName(kind.format) : kind.what.c_str());
   }
 }
 

@@ -303,7 +303,7 @@ int LoweringBuilder::AddMatrix(const Primitive& dot, size_t input,
     unit.kind = Kind::kUnitNormalize;
     unit.num_axes = 1;
     unit.epsilon = 1e-14f;
-    unit.inputs = {AddPlainMatrix(dot, input, false)};
+    unit.inputs = {AddPlainMatrix(dot, input, /*sums_rows=*/false)};
     unit.output = InputOf(unit);
     const int normalized = Add(std::move(unit));
     if (!sums_rows) return normalized;

@@ -315,7 +315,7 @@ bool IsOnnx(const std::string& head) {
          (next == 0x12 || next == 0x1a || next == 0x22 || next == 0x3a);
 }
 
-const char* NameOf(FileKind::Format format) {
+const char* FormatName(FileKind::Format format) {
   for (const auto& entry : kKinds) {
     if (entry.format == format) return entry.name;
   }
@@ -372,7 +372,7 @@ Status WrongKindError(FileSystem* files, const std::string& path,
     if (format == Format::kGzip) continue;
     if (kind.content == format && !packed) return error;
     if (format == Format::kSafetensorsIndex) continue;  // named as safetensors
-    names += (names.empty() ? "" : " or ") + std::string(NameOf(format));
+    names += (names.empty() ? "" : " or ") + std::string(FormatName(format));
   }
   return InvalidArgument("%s: is %s, not %s%s%s", path.c_str(),
                          kind.what.c_str(), names.c_str(),

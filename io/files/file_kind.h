@@ -57,7 +57,7 @@ struct FileKind {
   std::string advice;  // what to do with it, or ""
 };
 
-const char* NameOf(FileKind::Format format);  // "keras"
+const char* FormatName(FileKind::Format format);  // "keras"
 
 // True if `head`, at least six bytes, is the start of an ONNX model.
 bool IsOnnx(const std::string& head);

@@ -91,22 +91,24 @@ const Named<Maker>& RowOf(const Initializer& i) {
   return *row;
 }
 
-std::string NameOf(const Initializer& i) { return Words(RowOf(i).names)[0]; }
+std::string InitializerName(const Initializer& i) {
+  return Words(RowOf(i).names)[0];
+}
 
 }  // namespace
 
 void ReadInitializer(const char* key, FieldReader* fields,
                      Initializer* initializer) {
   KerasObject object;
-  if (fields->Object(key, "an initializer", AsJson(NameOf(*initializer)),
-                     &object)) {
+  if (fields->Object(key, "an initializer",
+                     AsJson(InitializerName(*initializer)), &object)) {
     fields->Fail(ReadInitializerClass(object, initializer));
   }
 }
 
 void WriteInitializer(JsonWriter* w, const Initializer& i) {
   const Maker& maker = RowOf(i).value;
-  WriteKerasObject(w, "keras.initializers", NameOf(i).c_str(), [&] {
+  WriteKerasObject(w, "keras.initializers", InitializerName(i).c_str(), [&] {
     if (*maker.a != 0) w->Key(maker.a).Float(i.a);
     if (*maker.b != 0) w->Key(maker.b).Float(i.b);
     if (maker.make == DefaultScaling) {

@@ -45,7 +45,7 @@ constexpr Named<LiveProgress::Phase> kPhases[] = {
     {"failed", LiveProgress::Phase::kFailed},
 };
 
-const char* NameOf(LiveProgress::Phase phase) {
+const char* PhaseName(LiveProgress::Phase phase) {
   return NameIn(kPhases, phase, "?");
 }
 
@@ -70,7 +70,7 @@ std::string ToJson(const LiveProgress& progress, int64_t now) {
   json.Key("worker").Int(progress.worker);
   json.Key("workers").Int(progress.workers);
   json.Key("replicas").Int(progress.replicas);
-  json.Key("phase").String(NameOf(progress.phase));
+  json.Key("phase").String(PhaseName(progress.phase));
   json.Key("epoch").Int(progress.epoch);
   json.Key("epochs").Int(progress.epochs);
   json.Key("step").Int(progress.step);
@@ -155,7 +155,7 @@ std::string ToPrometheus(const LiveProgress& progress, int64_t now) {
   metrics.Begin("phase", "gauge", "1 for the present phase.");
   for (int i = 0; i <= static_cast<int>(Phase::kFailed); ++i) {
     const auto phase = static_cast<Phase>(i);
-    metrics.Sample("phase", std::string("{phase=\"") + NameOf(phase) + "\"}",
+    metrics.Sample("phase", std::string("{phase=\"") + PhaseName(phase) + "\"}",
                    phase == progress.phase ? 1 : 0);
   }
   metrics.Gauge("workers", "Workers of the job.", progress.workers);

@@ -50,7 +50,7 @@ struct LiveProgress {
   std::vector<std::pair<std::string, double>> logs;  // loss and metrics
 };
 
-const char* NameOf(LiveProgress::Phase phase);
+const char* PhaseName(LiveProgress::Phase phase);
 // "worker 2", "workers 1, 2"; empty without a wait.
 std::string AwaitedText(const LongWait& wait);
 

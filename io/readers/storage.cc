@@ -35,7 +35,7 @@ const StorageTraits& TraitsOf(Storage storage) {
 
 }  // namespace
 
-const char* NameOf(Storage storage) { return TraitsOf(storage).name; }
+const char* StorageName(Storage storage) { return TraitsOf(storage).name; }
 size_t SizeOf(Storage storage) { return TraitsOf(storage).bytes; }
 DType DTypeOf(Storage storage) { return TraitsOf(storage).dtype; }
 

@@ -14,7 +14,7 @@
 
 namespace ringlet {
 
-const char* NameOf(Storage storage);  // "F32"
+const char* StorageName(Storage storage);  // "F32"
 size_t SizeOf(Storage storage);
 Storage StorageOf(DType dtype);  // the exact one
 DType DTypeOf(Storage storage);  // the type in memory

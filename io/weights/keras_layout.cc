@@ -235,7 +235,7 @@ class KerasWeightFinder {
 
   // The tensor's name as ringlet writes it; empty if it is not the name of a
   // weight.
-  std::string NameOf(const StoredTensor& tensor) const {
+  std::string WeightName(const StoredTensor& tensor) const {
     if (file_.is_from_ringlet()) {
       const bool weight = StartsWith(tensor.name, kWeightsPrefix);
       return weight ? WithoutPrefix(tensor.name, kWeightsPrefix) : "";
@@ -262,7 +262,7 @@ class KerasWeightFinder {
     }
     const std::set<const StoredTensor*> found(found_.begin(), found_.end());
     for (const StoredTensor& tensor : file_.tensors()) {
-      const std::string name = NameOf(tensor);
+      const std::string name = WeightName(tensor);
       if (found.count(&tensor) != 0 || name.empty()) continue;
       auto path = by_path.find(name);
       for (size_t at = 0; path == by_path.end() && NextPart(name, &at);) {
@@ -301,7 +301,7 @@ class KerasWeightFinder {
     for (size_t v = 0; v < variables_.size(); ++v) {
       std::vector<const StoredTensor*>& all = candidates_[v];
       for (const StoredTensor* tensor : all) {
-        if (NameOf(*tensor) != variables_[v].path) continue;
+        if (WeightName(*tensor) != variables_[v].path) continue;
         all = {tensor};
         break;
       }

@@ -96,7 +96,7 @@ std::string DescribeMatch(const Match& match) {
   const StoredTensor& tensor = *match.stored.tensor;
   const bool renamed = tensor.name != match.variable->path &&
                        tensor.name != kWeightsPrefix + match.variable->path;
-  std::string found = NameOf(tensor.storage);
+  std::string found = StorageName(tensor.storage);
   if (!tensor.unread.empty()) found = tensor.unread;
   if (tensor.unread.empty() || tensor.shape.rank() > 0) {
     found += " " + tensor.shape.ToString();

@@ -301,7 +301,7 @@ class OnnxWeightFinder {
       }
       if (node.op == "Add" && !gamma && !beta) AddRows(node, "positions", i);
       if (!gamma && !beta) continue;
-      const size_t module = ModuleNamed(name.substr(0, name.rfind('/')));
+      const size_t module = FindOrAddModule(name.substr(0, name.rfind('/')));
       modules_[module].order = Value::kLast;
       y->order = x.order;
       return AddPart(module, gamma ? "weight" : "bias", part, /*flat=*/false);
@@ -321,8 +321,9 @@ class OnnxWeightFinder {
     if (is_table ? rank > 2 : shape[rank - 2] < 2 || shape[rank - 1] < 2) {
       return;
     }
-    AddPart(ModuleNamed(NameOf(node, {node.inputs[i], part.tensor->name})),
-            role, part, /*flat=*/false);
+    AddPart(
+        FindOrAddModule(ModuleName(node, {node.inputs[i], part.tensor->name})),
+        role, part, /*flat=*/false);
     tensors_.back().shape = {shape[rank - 2], shape[rank - 1]};
     weights_.back().is_identity = !is_table;
   }
@@ -372,7 +373,7 @@ class OnnxWeightFinder {
           ReadOnnxRecurrence(node, op.gates, direction > 0, recurrence.get()));
     }
     if (!AddIfNew(node)) return Status();
-    const size_t module = ModuleNamed(NameOf(node, PartNames(node)));
+    const size_t module = FindOrAddModule(ModuleName(node, PartNames(node)));
     for (int direction = 0; direction < directions; ++direction) {
       for (const RecurrentPart& part : kRecurrentParts) {
         const Value stored = InputOf(node, part.input);
@@ -434,7 +435,7 @@ class OnnxWeightFinder {
                    "node '%s': a Gemm with transA, alpha or beta",
                    Printable(node.name).c_str());
     }
-    const size_t module = ModuleNamed(NameOf(node, PartNames(node)));
+    const size_t module = FindOrAddModule(ModuleName(node, PartNames(node)));
     const Value x = InputOf(node, 0);
     const bool unknown = x.order == Value::kUnknown;
     modules_[module].order =
@@ -535,8 +536,8 @@ class OnnxWeightFinder {
   // The module's name: "conv1" if one of its parts' names is "conv1.weight" or
   // "conv1/kernel". Otherwise it is the node's name: "body.conv1" for
   // "/body/conv1/Conv".
-  static std::string NameOf(const Node& node,
-                            const std::vector<std::string>& names) {
+  static std::string ModuleName(const Node& node,
+                                const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       const size_t dot = name.rfind('.'), slash = name.rfind('/');
       for (const char* role :
@@ -562,7 +563,7 @@ class OnnxWeightFinder {
     return path;
   }
 
-  size_t ModuleNamed(const std::string& name) {
+  size_t FindOrAddModule(const std::string& name) {
     const auto added = numbers_.emplace(name, modules_.size());
     if (added.second) modules_.push_back({name, Value::kUnknown, {}});
     return added.first->second;

@@ -123,7 +123,7 @@ std::string SafetensorsWriter::HeaderText(const Metadata& metadata) const {
   const auto add = [&](const std::string& name, Storage storage,
                        const Shape& shape) {
     json.Key(name).BeginObject();
-    json.Key("dtype").String(NameOf(storage)).Key("shape").BeginArray();
+    json.Key("dtype").String(StorageName(storage)).Key("shape").BeginArray();
     for (int i = 0; i < shape.rank(); ++i) json.Int(shape[i]);
     json.EndArray().Key("data_offsets").BeginArray().Int(end);
     end += StoredBytes(shape, storage);
@@ -145,7 +145,7 @@ Status SafetensorsWriter::Plan(const std::vector<StateSpan>& spans,
   entries_.clear();
   if (DTypeOf(options.weights) != DType::kFloat32) {
     return InvalidArgument("weights are stored as F32, F16 or BF16, not %s",
-                           NameOf(options.weights));
+                           StorageName(options.weights));
   }
   file_bytes_ = 0;
   for (const StateSpan& span : spans) {

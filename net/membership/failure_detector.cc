@@ -274,13 +274,13 @@ std::string FailureDetector::Reason(const Suspect& suspect,
   return detail[0] == '\0' ? out : out + ": " + detail;
 }
 
-std::string FailureDetector::NameOf(int worker) const {
+std::string FailureDetector::WorkerName(int worker) const {
   return RankOrWorkerName(ranks_.empty() ? worker : ranks_[worker], worker);
 }
 
 Status FailureDetector::LossError(const Suspect& suspect,
                                   const char* detail) const {
-  const std::string self = NameOf(options_.worker);
+  const std::string self = WorkerName(options_.worker);
   const std::string phase =
       activity_.computing()
           ? "while " + self + " computed"
@@ -289,7 +289,7 @@ Status FailureDetector::LossError(const Suspect& suspect,
                        FrameTypeName(activity_.type), self.c_str());
   return PeerLost(
       suspect.worker, "%s (%s) was lost: %s, generation %lu, step %llu, %s",
-      NameOf(suspect.worker).c_str(),
+      WorkerName(suspect.worker).c_str(),
       options_.addresses[suspect.worker].c_str(),
       Reason(suspect, detail).c_str(), static_cast<unsigned long>(generation_),
       static_cast<unsigned long long>(activity_.step), phase.c_str());

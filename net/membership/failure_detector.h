@@ -132,8 +132,8 @@ class FailureDetector {
   bool IsOutsideView(size_t worker) const {
     return !ranks_.empty() && ranks_[worker] < 0;
   }
-  // Names workers in messages: see RingMembers::NameOf.
-  std::string NameOf(int worker) const;
+  // Names workers in messages: see RingMembers::WorkerName.
+  std::string WorkerName(int worker) const;
   // The worker that a peer waits for, by its report; -1 if there is none, or
   // if it is not a member.
   int AwaitedMemberOf(const Peer& peer) const {

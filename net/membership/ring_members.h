@@ -56,7 +56,7 @@ class RingMembers {
   int rank(int worker) const { return ranks_[static_cast<size_t>(worker)]; }
   bool is_member(int worker) const { return rank(worker) >= 0; }
   // A name for messages: "rank R" of a member, "worker N" of another worker.
-  std::string NameOf(int worker) const {
+  std::string WorkerName(int worker) const {
     return RankOrWorkerName(rank(worker), worker);
   }
   // In an elastic ring, replaces a lost worker's number in the error by its

@@ -474,7 +474,7 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
     CheckFormed(&report.why);
   } else if (formation_.HasDeparted(peer)) {
     FailAsReported(peer, report.why,
-                   ReportedError(report.why, members_.NameOf(peer)));
+                   ReportedError(report.why, members_.WorkerName(peer)));
   } else if (formation_.IsInOtherGeneration(report, generation())) {
     FailByLoss({peer, LossCause::kLeft, 0}, "it is in another ring");
   }
@@ -531,7 +531,8 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
       IsPermanent(Error(notice.code, "%s", text.c_str()))) {
     return DropPeer(peer, "it was connected and failed: " + text, &notice);
   }
-  FailAsReported(peer, notice, ReportedError(notice, members_.NameOf(peer)));
+  FailAsReported(peer, notice,
+                 ReportedError(notice, members_.WorkerName(peer)));
 }
 
 Session::DownKind Session::ClassifyDown(const FramedLink& link, LossCause cause,
@@ -676,7 +677,7 @@ void Session::Fail(const Status& status, int origin) {
   owner_->OnFailed(origin < 0
                        ? known
                        : known.Annotate("%s (%s) failed",
-                                        members_.NameOf(origin).c_str(),
+                                        members_.WorkerName(origin).c_str(),
                                         options_.addresses[origin].c_str()));
 }
 

@@ -9,7 +9,7 @@ namespace ringlet {
 namespace {
 
 // Returns "forward_lstm" for "lstm", "forward_lstm" and an LSTM without a name.
-std::string NameOf(const Layer& layer, const std::string& prefix) {
+std::string DirectionName(const Layer& layer, const std::string& prefix) {
   return prefix + WithoutPrefix(layer.name.empty() ? SnakeCase(ClassName(layer))
                                                    : layer.name,
                                 prefix);
@@ -89,8 +89,8 @@ Status ExpandBidirectional(const std::vector<Shape>& inputs, Layer* layer) {
     (i <= count / 2 ? of_forward : of_backward).push_back(i);
   }
   Layer forward = *layer->layer, backward = *layer->backward_layer;
-  forward.name = NameOf(forward, "forward_");
-  backward.name = NameOf(backward, "backward_");
+  forward.name = DirectionName(forward, "forward_");
+  backward.name = DirectionName(backward, "backward_");
   backward.keeps_order = true;
   std::vector<int> outputs = {add(forward, of_forward, {}),
                               add(backward, of_backward, {})};

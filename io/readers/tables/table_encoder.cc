@@ -284,7 +284,7 @@ Status TableEncoder::CheckLabel(std::string_view label, int64_t line,
                  "rows");
 }
 
-std::string TableEncoder::NameOf(size_t place) const {
+std::string TableEncoder::DescribeColumn(size_t place) const {
   size_t column = 0;
   while (columns_.value_index(column) != static_cast<int64_t>(place)) ++column;
   return path_ + ": " + columns_.Describe(column);
@@ -319,7 +319,8 @@ Status TableEncoder::SortCategories(size_t place) {
     if (ValidUtf8Bytes(text) != text.size() ||
         text.find('\0') != std::string::npos) {
       return Corruption("%s: '%s' is not UTF-8, so a model cannot keep it",
-                        NameOf(place).c_str(), BeginningOf(text).c_str());
+                        DescribeColumn(place).c_str(),
+                        BeginningOf(text).c_str());
     }
     categories.push_back(text);
   }
@@ -331,7 +332,7 @@ Status TableEncoder::FillMean(size_t place) {
   rule.missing = OnMissing::kFill;
   rule.fill = static_cast<float>(rule.sum / static_cast<double>(rule.known));
   if (!std::isfinite(rule.fill)) {
-    return Corruption("%s: %s", NameOf(place).c_str(),
+    return Corruption("%s: %s", DescribeColumn(place).c_str(),
                       rule.known == 0 ? "has no value, so it has no mean"
                                       : "its mean is not finite");
   }
@@ -382,7 +383,7 @@ Status TableEncoder::CheckSize() const {
         "%s: categories and rules for missing values up to this column are "
         "more than a model file keeps (384 KiB); drop columns of names, or "
         "give \"missing\" for single columns",
-        NameOf(static_cast<size_t>(place)).c_str());
+        DescribeColumn(static_cast<size_t>(place)).c_str());
   }
   return Status();
 }

@@ -92,7 +92,7 @@ class TableEncoder {
   Status SortCategories(size_t place);
   Status FillMean(size_t place);
   Status CheckSize() const;
-  std::string NameOf(size_t place) const;
+  std::string DescribeColumn(size_t place) const;
 
   const std::string& path_;
   const CsvOptions& options_;

@@ -164,7 +164,7 @@ TEST(ModelFileTest, SaveModel_HalfPrecision_WeightsAreNear) {
   for (const Storage storage : {Storage::kF16, Storage::kBF16}) {
     SaveModelOptions options;
     options.weights = storage;
-    const std::string path = folder / NameOf(storage);
+    const std::string path = folder / StorageName(storage);
     ASSERT_OK(SaveModel(model.get(), path, options));
     std::unique_ptr<Model> loaded;
     ASSERT_OK(LoadModel(path, &loaded));

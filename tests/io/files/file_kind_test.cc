@@ -32,9 +32,9 @@ FileKind KindOfBytes(const std::string& bytes) {
 
 // The bytes are recognized as `format`, whatever the file's name is.
 void ExpectKind(const std::string& bytes, Format format) {
-  SCOPED_TRACE(NameOf(format) + std::string(": ") + bytes.substr(0, 40));
+  SCOPED_TRACE(FormatName(format) + std::string(": ") + bytes.substr(0, 40));
   const FileKind kind = KindOfBytes(bytes);
-  EXPECT_STREQ(NameOf(kind.format), NameOf(format));
+  EXPECT_STREQ(FormatName(kind.format), FormatName(format));
   EXPECT_EQ(kind.content, kind.format);
   EXPECT_EQ(kind.what.empty(), format == Format::kUnknown);
 }
@@ -192,7 +192,8 @@ os.rename(f + "npy.npy", f + "npy")
       {"pickle-5", Format::kPickle}, {"npz", Format::kNpz},
       {"npz-packed", Format::kNpz},  {"npy", Format::kNpy}};
   for (const auto& c : cases) {
-    EXPECT_STREQ(NameOf(KindOf(files.Path(c.name)).format), NameOf(c.format))
+    EXPECT_STREQ(FormatName(KindOf(files.Path(c.name)).format),
+                 FormatName(c.format))
         << c.name;
   }
   // The error of a reader of weights has the remedy.

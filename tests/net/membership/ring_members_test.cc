@@ -13,18 +13,18 @@ const View kView = {5, 0b1010};
 TEST(RingMembersTest, NameOf_Member_IsItsRank) {
   RingMembers members(4, /*elastic=*/true);
   members.SetView(kView);
-  EXPECT_EQ(members.NameOf(3), "rank 1");
+  EXPECT_EQ(members.WorkerName(3), "rank 1");
 }
 
 TEST(RingMembersTest, NameOf_WorkerOutsideTheView_IsItsNumber) {
   RingMembers members(4, /*elastic=*/true);
   members.SetView(kView);
-  EXPECT_EQ(members.NameOf(2), "worker 2");
+  EXPECT_EQ(members.WorkerName(2), "worker 2");
 }
 
 TEST(RingMembersTest, NameOf_RingWithoutViews_IsTheNumberAsRank) {
   const RingMembers members(4, /*elastic=*/false);
-  EXPECT_EQ(members.NameOf(2), "rank 2");
+  EXPECT_EQ(members.WorkerName(2), "rank 2");
 }
 
 TEST(RingMembersTest, LossError_WorkersOutsideTheView_NamesTheirNumbers) {

@@ -26,14 +26,14 @@ std::string FigureText(double value) {
   return std::isnan(value) ? "–" : PrintedText(value, 'f', 4);
 }
 
-std::string NameOf(const EvaluationReport& report, int64_t number) {
+std::string ClassName(const EvaluationReport& report, int64_t number) {
   const auto index = static_cast<size_t>(number);
   return index < report.names.size() ? report.names[index]
                                      : std::to_string(number);
 }
 
 std::string NameHtml(const EvaluationReport& report, int64_t number) {
-  return EscapeHtml(Shortened(NameOf(report, number), 80));
+  return EscapeHtml(Shortened(ClassName(report, number), 80));
 }
 
 // --- classifiers -------------------------------------------------------------

@@ -35,7 +35,7 @@ std::string SecondsSince(int64_t then) {
 
 std::vector<KeyFigure> FiguresOf(const LiveProgress& p) {
   std::vector<KeyFigure> figures = {
-      {"phase", NameOf(p.phase), ""},
+      {"phase", PhaseName(p.phase), ""},
       {"worker", OfTotal(p.worker, p.workers), ""},
       {"epoch", OfTotal(p.epoch, p.epochs), ""},
       {"step", OfTotal(p.step, p.steps_per_epoch), ""}};
