@@ -9,7 +9,7 @@
 namespace ringlet {
 namespace {
 
-int64_t Nanos(clockid_t id) {
+int64_t NanosOfClock(clockid_t id) {
   timespec t;
   clock_gettime(id, &t);
   return int64_t{t.tv_sec} * kSecond + t.tv_nsec;
@@ -17,8 +17,8 @@ int64_t Nanos(clockid_t id) {
 
 class SystemClock final : public Clock {
  public:
-  int64_t MonotonicNanos() override { return Nanos(CLOCK_MONOTONIC); }
-  int64_t WallNanos() override { return Nanos(CLOCK_REALTIME); }
+  int64_t MonotonicNanos() override { return NanosOfClock(CLOCK_MONOTONIC); }
+  int64_t WallNanos() override { return NanosOfClock(CLOCK_REALTIME); }
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "../base/check.h"
 #include "../base/ieee_arithmetic.h"
+#include "../base/time_units.h"
 #include "ringlet/collective.h"
 
 namespace ringlet {
@@ -130,7 +131,7 @@ void LocalTrainer::FinishRound() {
 int64_t LocalTrainer::Deadline(int64_t begin) const {
   const double seconds = config_.options.local.round_deadline_seconds;
   if (seconds <= 0) return INT64_MAX;
-  return begin + static_cast<int64_t>(std::min(seconds, 1e9) * 1e9);
+  return begin + Nanos(std::min(seconds, 1e9));
 }
 
 bool LocalTrainer::HasQuorum() const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "../../core/base/time_units.h"
+
 namespace ringlet {
 
 Dialer::Dialer(const RingOptions& options, Transport* transport,
@@ -12,7 +14,7 @@ Dialer::Dialer(const RingOptions& options, Transport* transport,
       missing_report_(missing),
       by_relay_(!options.relay.empty()),
       has_keys_(options.keys != nullptr),
-      timeout_(static_cast<int64_t>(options.timeout_seconds * 1e9)),
+      timeout_(Nanos(options.timeout_seconds)),
       peers_(options.addresses.size()) {}
 
 void Dialer::Dial(int peer, int64_t now) {
@@ -51,7 +53,7 @@ void Dialer::RecordSuccess(int peer) {
 }
 
 void Dialer::ExpireHandshakes(int64_t now) {
-  const int64_t min_limit = static_cast<int64_t>(kHandshakeSeconds * 1e9);
+  const int64_t min_limit = Nanos(kHandshakeSeconds);
   const int64_t limit = by_relay_ ? std::max(min_limit, timeout_) : min_limit;
   links_->DropUnauthenticated(now - limit);
   for (const int r : links_->linked()) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/time_units.h"
+
 namespace ringlet {
 
 // Sending.
@@ -155,7 +157,7 @@ void Handshakes::RefuseDuplicate(FramedLink* link, const Identity& peer,
                                  int64_t now) {
   const int64_t since =
       duplicates_.RecordRequest(peer.worker, peer.incarnation, now);
-  const int64_t timeout = static_cast<int64_t>(options_.timeout_seconds * 1e9);
+  const int64_t timeout = Nanos(options_.timeout_seconds);
   const bool both_live =
       since > 2 * timeout && detector_->Hears(peer.worker, now);
   strangers_->Reject(

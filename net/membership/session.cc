@@ -23,8 +23,6 @@ namespace {
 
 constexpr int64_t kStartTick = 20 * kMillisecond;
 
-int64_t Nanos(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
-
 // True if every pair of workers is linked.
 bool LinksAll(const RingOptions& options) {
   return IsFullyConnected(options.size()) || options.min_workers > 0;

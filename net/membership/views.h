@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "../../core/base/time_units.h"
 #include "session_parts.h"
 #include "view_agreement.h"
 
@@ -46,7 +47,7 @@ class Views : private SessionParts {
       : SessionParts(parts),
         proposal_(proposal),
         awaited_mask_(awaited_mask),
-        timeout_(static_cast<int64_t>(options_.timeout_seconds * 1e9)),
+        timeout_(Nanos(options_.timeout_seconds)),
         owner_(owner) {}
 
   // Begins the wait for a view. Without Begin the ring has none: no other

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../../core/base/ieee_arithmetic.h"
+#include "../../core/base/time_units.h"
 #include "ring.h"
 
 namespace ringlet {
@@ -99,7 +100,7 @@ Status Ring::Wait(Ticket ticket) {
   const Steady::time_point begin = Steady::now();
   const int64_t idle = node_->idle_nanos();
   const Status status = WaitUntimed(ticket);
-  const auto nanos = static_cast<int64_t>(SecondsSince(begin) * 1e9);
+  const auto nanos = Nanos(SecondsSince(begin));
   const int64_t waited = std::min(nanos, node_->idle_nanos() - idle);
   AddTime(EventSink::kWait, waited);
   AddTime(EventSink::kTransfer, nanos - waited);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../core/base/text.h"
+#include "../../core/base/time_units.h"
 #include "../cluster/address.h"
 #include "../transport/loop.h"
 #include "../transport/name_lookup.h"
@@ -23,7 +24,7 @@ constexpr size_t kMaxAnswerBytes = 1 << 20;
 class HttpConnection {
  public:
   explicit HttpConnection(double seconds)
-      : deadline_(UvNanos() + static_cast<int64_t>(seconds * 1e9)) {}
+      : deadline_(UvNanos() + Nanos(seconds)) {}
   ~HttpConnection() {
     if (fd_ >= 0) close(fd_);
   }

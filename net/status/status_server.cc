@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "../../core/base/named.h"
+#include "../../core/base/time_units.h"
 #include "../cluster/address.h"
 #include "../transport/socket_address.h"
 #include "../transport/tcp_server.h"
@@ -124,7 +125,7 @@ void Server::Respond(Connection* connection, const Answer& answer,
 }
 
 void Server::OnTimer() {
-  const auto limit = static_cast<int64_t>(options_.seconds * 1e9);
+  const auto limit = Nanos(options_.seconds);
   while (!connections().empty() &&
          UvNanos() - connections().front()->since > limit) {
     Close(connections().front());

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "../../core/base/key_file.h"
+#include "../../core/base/time_units.h"
 #include "../../core/step/local_round.h"
 #include "../cluster/address.h"
 #include "../cluster/environment.h"
@@ -141,8 +142,7 @@ Status OpenRingPatiently(const RingOptions& options,
                          std::unique_ptr<Withdrawal>* withdrawal) {
   Clock* const clock = Clock::System();
   const int64_t deadline =
-      clock->MonotonicNanos() +
-      static_cast<int64_t>(options.start_timeout_seconds * 1e9);
+      clock->MonotonicNanos() + Nanos(options.start_timeout_seconds);
   for (;;) {
     const Status status = OpenRing(options, out, withdrawal);
     if (status.code() != Code::kPeerLost ||

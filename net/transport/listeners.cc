@@ -21,7 +21,7 @@ constexpr int64_t kMaxLineInterval = 3600 * kFirstLine;
 }  // namespace
 
 int64_t Listeners::pause() const {
-  const auto timeout = static_cast<int64_t>(options_.timeout_seconds * 1e9);
+  const auto timeout = Nanos(options_.timeout_seconds);
   return std::min(kLongestPause, timeout / 4);
 }
 

@@ -13,6 +13,7 @@
 #include "../config/run_config.h"
 #include "../watch/watched_folder.h"
 #include "../watch/watched_model.h"
+#include "core/base/time_units.h"
 #include "core/fit/interrupts.h"
 #include "core/fit/run_state.h"
 #include "io/checkpoint/model_path.h"
@@ -163,7 +164,7 @@ int SignalSoFar() {
 void Wait(double seconds) {
   constexpr int64_t kPieceNanos = 100000000, kPiecesASecond = 10;
   Clock* const clock = Clock::System();
-  const auto nanos = static_cast<int64_t>(std::min(seconds, 1e6) * 1e9);
+  const auto nanos = Nanos(std::min(seconds, 1e6));
   const int64_t end = clock->MonotonicNanos() + nanos;
   for (int64_t piece = 0; SignalSoFar() == 0; ++piece) {
     if (piece % kPiecesASecond == 0) NotifyService("WATCHDOG=1");
