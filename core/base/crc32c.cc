@@ -187,17 +187,6 @@ bool HasHardware() { return false; }
 
 #endif
 
-}  // namespace
-
-uint32_t PortableCrc32c(const void* data, size_t bytes, uint32_t crc) {
-  const auto* p = static_cast<const unsigned char*>(data);
-  uint32_t c = ~crc;
-  for (; bytes > 0; --bytes, ++p) c = (c >> 8) ^ kTable[(c ^ *p) & 0xff];
-  return ~c;
-}
-
-namespace {
-
 Implementation BestImplementation() {
 #if defined(__x86_64__)
   if (HasHardware() && CanFold()) return FoldedCrc32c;
@@ -206,6 +195,13 @@ Implementation BestImplementation() {
 }
 
 }  // namespace
+
+uint32_t PortableCrc32c(const void* data, size_t bytes, uint32_t crc) {
+  const auto* p = static_cast<const unsigned char*>(data);
+  uint32_t c = ~crc;
+  for (; bytes > 0; --bytes, ++p) c = (c >> 8) ^ kTable[(c ^ *p) & 0xff];
+  return ~c;
+}
 
 uint32_t Crc32c(const void* data, size_t bytes, uint32_t crc) {
   static const Implementation implementation = BestImplementation();

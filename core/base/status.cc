@@ -76,6 +76,41 @@ namespace {
 
 constexpr char kNoMemory[] = "(no memory left for the details of this error)";
 
+Code CodeOfErrno(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+      return Code::kNotFound;
+    case EEXIST:
+      return Code::kAlreadyExists;
+    case EINVAL:
+    case EISDIR:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+      return Code::kInvalidArgument;
+    case ENOMEM:
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+      return Code::kResourceExhausted;
+    case EAGAIN:
+    case EINTR:
+      return Code::kUnavailable;
+    case ETIMEDOUT:
+      return Code::kDeadlineExceeded;
+    default:
+      return Code::kIo;
+  }
+}
+
+// strerror_r of POSIX, and of GNU. Unlike strerror it works in any thread.
+[[maybe_unused]] const char* TextOf(int failed, const char* buffer) {
+  return failed == 0 ? buffer : "unknown error";
+}
+[[maybe_unused]] const char* TextOf(const char* text, const char*) {
+  return text;
+}
+
 }  // namespace
 
 StatusBuilder::Record* StatusBuilder::Static(Code code) {
@@ -167,45 +202,6 @@ Status PeerLost(int rank, const char* format, ...) {
 Status Interrupted(int signal, const char* format, ...) {
   RINGLET_MAKE(Code::kInterrupted, signal, -1, "");
 }
-
-namespace {
-
-Code CodeOfErrno(int error_number) {
-  switch (error_number) {
-    case ENOENT:
-      return Code::kNotFound;
-    case EEXIST:
-      return Code::kAlreadyExists;
-    case EINVAL:
-    case EISDIR:
-    case ENOTDIR:
-    case ENAMETOOLONG:
-      return Code::kInvalidArgument;
-    case ENOMEM:
-    case ENOSPC:
-    case EDQUOT:
-    case EMFILE:
-    case ENFILE:
-      return Code::kResourceExhausted;
-    case EAGAIN:
-    case EINTR:
-      return Code::kUnavailable;
-    case ETIMEDOUT:
-      return Code::kDeadlineExceeded;
-    default:
-      return Code::kIo;
-  }
-}
-
-// strerror_r of POSIX, and of GNU. Unlike strerror it works in any thread.
-[[maybe_unused]] const char* TextOf(int failed, const char* buffer) {
-  return failed == 0 ? buffer : "unknown error";
-}
-[[maybe_unused]] const char* TextOf(const char* text, const char*) {
-  return text;
-}
-
-}  // namespace
 
 Status OsError(int error_number, const char* format, ...) {
   char buffer[96] = "", suffix[128];

@@ -50,6 +50,31 @@ size_t StackBytes() {
 #endif
 }
 
+std::string FirstBytesOf(const std::string& path) {
+  char text[4096];
+  std::FILE* file = std::fopen(path.c_str(), "r");
+  if (file == nullptr) return "";
+  const size_t bytes = std::fread(text, 1, sizeof(text), file);
+  std::fclose(file);
+  return std::string(text, bytes);
+}
+
+// "200000 100000", microseconds of each period; "max" or -1: no quota.
+double QuotaFraction(const std::string& quota, const std::string& period) {
+  const double period_micros = std::atof(period.c_str());
+  const double quota_micros = std::atof(quota.c_str());
+  return quota_micros > 0 && period_micros > 0 ? quota_micros / period_micros
+                                               : 0;
+}
+
+double QuotaOf(const std::string& folder) {
+  const std::string max = FirstBytesOf(folder + "/cpu.max");
+  const size_t space = std::min(max.find(' '), max.size());
+  if (!max.empty()) return QuotaFraction(max, max.substr(space));
+  return QuotaFraction(FirstBytesOf(folder + "/cpu.cfs_quota_us"),
+                       FirstBytesOf(folder + "/cpu.cfs_period_us"));
+}
+
 }  // namespace
 
 Thread::~Thread() { Join(); }
@@ -80,35 +105,6 @@ void Thread::Join() {
   RINGLET_CHECK(pthread_join(thread_, nullptr) == 0);
   started_ = false;
 }
-
-namespace {
-
-std::string FirstBytesOf(const std::string& path) {
-  char text[4096];
-  std::FILE* file = std::fopen(path.c_str(), "r");
-  if (file == nullptr) return "";
-  const size_t bytes = std::fread(text, 1, sizeof(text), file);
-  std::fclose(file);
-  return std::string(text, bytes);
-}
-
-// "200000 100000", microseconds of each period; "max" or -1: no quota.
-double QuotaFraction(const std::string& quota, const std::string& period) {
-  const double period_micros = std::atof(period.c_str());
-  const double quota_micros = std::atof(quota.c_str());
-  return quota_micros > 0 && period_micros > 0 ? quota_micros / period_micros
-                                               : 0;
-}
-
-double QuotaOf(const std::string& folder) {
-  const std::string max = FirstBytesOf(folder + "/cpu.max");
-  const size_t space = std::min(max.find(' '), max.size());
-  if (!max.empty()) return QuotaFraction(max, max.substr(space));
-  return QuotaFraction(FirstBytesOf(folder + "/cpu.cfs_quota_us"),
-                       FirstBytesOf(folder + "/cpu.cfs_period_us"));
-}
-
-}  // namespace
 
 // Lines are "0::/path" in version 2. In version 1 they are
 // "3:cpu,cpuacct:/path", and the folder has the controller's name. A container

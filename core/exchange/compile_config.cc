@@ -56,6 +56,36 @@ Status FindOutput(const std::vector<OutputLoss>& output_losses, size_t at,
                          graph.name().c_str(), name.c_str(), known.c_str());
 }
 
+// True if the layer has weights and an `activation` argument.
+bool TakesActivation(Layer::Kind kind) {
+  return kind == Layer::Kind::kDense || kind == Layer::Kind::kConv2D ||
+         kind == Layer::Kind::kConv1D ||
+         kind == Layer::Kind::kDepthwiseConv2D ||
+         kind == Layer::Kind::kDepthwiseConv1D ||
+         kind == Layer::Kind::kSeparableConv2D ||
+         kind == Layer::Kind::kSeparableConv1D ||
+         kind == Layer::Kind::kConv2DTranspose ||
+         kind == Layer::Kind::kConv1DTranspose;
+}
+
+// Warns, once in a process, of a loss that takes probabilities from a layer
+// without an activation. Such a loss clips its input to [0, 1], so a value
+// outside has no gradient.
+void WarnOfLinearOutput(const Loss& loss, const Layer& layer,
+                        const std::string& model) {
+  static std::atomic<bool> warned{false};
+  if (!loss.takes_probabilities() || !TakesActivation(layer.kind) ||
+      layer.activation != kLinear || warned.exchange(true)) {
+    return;
+  }
+  Notice(
+      "warning: `%s` takes probabilities, but the output of model '%s' is that "
+      "of layer '%s', which has no activation and gives any numbers; the model "
+      "may not learn. Give the loss `from_logits=True`, or the layer softmax "
+      "or sigmoid",
+      loss.name().c_str(), model.c_str(), layer.name.c_str());
+}
+
 }  // namespace
 
 Status CompileConfig::SetOutputs(const std::vector<OutputLoss>& output_losses,
@@ -141,40 +171,6 @@ Status CompileConfig::MakePool(const std::string& model) {
   return refused.Annotate("model '%s': %d threads", model.c_str(),
                           options.threads);
 }
-
-namespace {
-
-// True if the layer has weights and an `activation` argument.
-bool TakesActivation(Layer::Kind kind) {
-  return kind == Layer::Kind::kDense || kind == Layer::Kind::kConv2D ||
-         kind == Layer::Kind::kConv1D ||
-         kind == Layer::Kind::kDepthwiseConv2D ||
-         kind == Layer::Kind::kDepthwiseConv1D ||
-         kind == Layer::Kind::kSeparableConv2D ||
-         kind == Layer::Kind::kSeparableConv1D ||
-         kind == Layer::Kind::kConv2DTranspose ||
-         kind == Layer::Kind::kConv1DTranspose;
-}
-
-// Warns, once in a process, of a loss that takes probabilities from a layer
-// without an activation. Such a loss clips its input to [0, 1], so a value
-// outside has no gradient.
-void WarnOfLinearOutput(const Loss& loss, const Layer& layer,
-                        const std::string& model) {
-  static std::atomic<bool> warned{false};
-  if (!loss.takes_probabilities() || !TakesActivation(layer.kind) ||
-      layer.activation != kLinear || warned.exchange(true)) {
-    return;
-  }
-  Notice(
-      "warning: `%s` takes probabilities, but the output of model '%s' is that "
-      "of layer '%s', which has no activation and gives any numbers; the model "
-      "may not learn. Give the loss `from_logits=True`, or the layer softmax "
-      "or sigmoid",
-      loss.name().c_str(), model.c_str(), layer.name.c_str());
-}
-
-}  // namespace
 
 // As Keras does with TensorFlow: if the output is a softmax or a sigmoid, the
 // loss takes the input of this activation (the logits), which is exact for any

@@ -183,6 +183,12 @@ constexpr MetricClass kMetrics[] = {
 static_assert(std::size(kMetrics) ==
               static_cast<size_t>(Metric::Kind::kCustom));
 
+Metric WithThreshold(Metric::Kind kind, float threshold) {
+  Metric metric = MetricOf(kind);
+  metric.threshold = threshold;
+  return metric;
+}
+
 }  // namespace
 
 MetricTable AllMetrics() { return {kMetrics, std::size(kMetrics)}; }
@@ -208,16 +214,6 @@ Metric MetricOf(Metric::Kind kind) {
   metric.sparse_targets = kind == Metric::Kind::kMeanIoU;
   return metric;
 }
-
-namespace {
-
-Metric WithThreshold(Metric::Kind kind, float threshold) {
-  Metric metric = MetricOf(kind);
-  metric.threshold = threshold;
-  return metric;
-}
-
-}  // namespace
 
 Metric Accuracy() { return Metric(); }
 Metric BinaryAccuracy(float threshold) {

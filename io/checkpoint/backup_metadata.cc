@@ -177,6 +177,38 @@ Status CheckNormalizations(const Metadata& saved, const Model& model) {
       "layers; give the run the data and the --init that it began with");
 }
 
+// CheckRun without the name of the file in its errors.
+Status CheckSaved(const SafetensorsReader& file, const FitState& fit,
+                  const AllowedChanges& allowed) {
+  const Metadata& saved = file.metadata();
+  const Model& model = *fit.model;
+  const auto layers = saved.find(kLayersKey);
+  if (layers != saved.end()) {
+    RINGLET_RETURN_IF_ERROR(CheckLayers(layers->second, model));
+  }
+  RINGLET_RETURN_IF_ERROR(CheckNormalizations(saved, model));
+  if (!allowed.optimizer) {
+    RINGLET_RETURN_IF_ERROR(CheckOptimizer(saved, model));
+  }
+  if (!allowed.seed) RINGLET_RETURN_IF_ERROR(CheckSeed(saved, model));
+  const bool is_local = !LocalUpdatesText(model).empty();
+  const bool was_local = saved.count(kLocalKey) > 0;
+  if (was_local != is_local) {
+    return InvalidArgument(
+        "was saved by a run %s local updates, and this run has them %s "
+        "(strategy.mode); continue in its mode, or begin with its weights",
+        was_local ? "with" : "without", is_local ? "on" : "off");
+  }
+  const int64_t steps = model.local_updates().steps;
+  if (steps > 0 && file.Find("fit/local_steps") != nullptr) {
+    return InvalidArgument(
+        "was saved by a run with local_steps \"auto\", and this run has %lld; "
+        "give \"auto\", which continues with the saved number",
+        static_cast<long long>(steps));
+  }
+  return CheckSavedReplicas(file, SavedReplicas(saved), model);
+}
+
 }  // namespace
 
 Metadata RunMetadata(FitState* fit) {
@@ -217,42 +249,6 @@ bool IsSameRun(const Metadata& saved, const FitState& fit) {
 bool IsOfAnotherOptimizer(const Metadata& saved, const Model& model) {
   return !CheckOptimizer(saved, model).ok();
 }
-
-namespace {
-
-// CheckRun without the name of the file in its errors.
-Status CheckSaved(const SafetensorsReader& file, const FitState& fit,
-                  const AllowedChanges& allowed) {
-  const Metadata& saved = file.metadata();
-  const Model& model = *fit.model;
-  const auto layers = saved.find(kLayersKey);
-  if (layers != saved.end()) {
-    RINGLET_RETURN_IF_ERROR(CheckLayers(layers->second, model));
-  }
-  RINGLET_RETURN_IF_ERROR(CheckNormalizations(saved, model));
-  if (!allowed.optimizer) {
-    RINGLET_RETURN_IF_ERROR(CheckOptimizer(saved, model));
-  }
-  if (!allowed.seed) RINGLET_RETURN_IF_ERROR(CheckSeed(saved, model));
-  const bool is_local = !LocalUpdatesText(model).empty();
-  const bool was_local = saved.count(kLocalKey) > 0;
-  if (was_local != is_local) {
-    return InvalidArgument(
-        "was saved by a run %s local updates, and this run has them %s "
-        "(strategy.mode); continue in its mode, or begin with its weights",
-        was_local ? "with" : "without", is_local ? "on" : "off");
-  }
-  const int64_t steps = model.local_updates().steps;
-  if (steps > 0 && file.Find("fit/local_steps") != nullptr) {
-    return InvalidArgument(
-        "was saved by a run with local_steps \"auto\", and this run has %lld; "
-        "give \"auto\", which continues with the saved number",
-        static_cast<long long>(steps));
-  }
-  return CheckSavedReplicas(file, SavedReplicas(saved), model);
-}
-
-}  // namespace
 
 Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
                 const AllowedChanges& allowed) {

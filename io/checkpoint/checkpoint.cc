@@ -89,10 +89,6 @@ Status ReadSpans(const SafetensorsReader& file,
   return Status();
 }
 
-}  // namespace
-
-namespace {
-
 Status Save(const std::string& path, const Saveables& state,
             const Metadata& metadata, const SaveOptions& options,
             bool* replaced, uint64_t* bytes) {

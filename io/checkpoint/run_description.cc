@@ -68,18 +68,6 @@ std::string DescribeLayer(const Model& model, int node) {
   return text;
 }
 
-}  // namespace
-
-std::string LayersText(const Model& model) {
-  std::string text;
-  for (int node = 0; node < model.num_nodes(); ++node) {
-    text += (node > 0 ? "\n" : "") + DescribeLayer(model, node);
-  }
-  return text;
-}
-
-namespace {
-
 // Takes the first line off `text`; false at its end.
 bool NextLine(std::string* text, std::string* line) {
   if (text->empty()) return false;
@@ -89,7 +77,28 @@ bool NextLine(std::string* text, std::string* line) {
   return true;
 }
 
+std::string DescribeFederated(const LocalUpdates& local) {
+  std::string text;
+  if (local.participation > 0) {
+    text += ", participation " + std::to_string(local.participation);
+  }
+  if (local.quorum > 0) text += ", quorum " + std::to_string(local.quorum);
+  if (local.round_deadline_seconds > 0) {
+    text += ", round_deadline " +
+            JsonWriter().Number(local.round_deadline_seconds).text();
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string LayersText(const Model& model) {
+  std::string text;
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    text += (node > 0 ? "\n" : "") + DescribeLayer(model, node);
+  }
+  return text;
+}
 
 Status CheckLayers(const std::string& saved, const Model& model) {
   std::string saved_lines = saved, lines = LayersText(model);
@@ -121,23 +130,6 @@ std::string LossesText(const Model& model) {
   }
   return text;
 }
-
-namespace {
-
-std::string DescribeFederated(const LocalUpdates& local) {
-  std::string text;
-  if (local.participation > 0) {
-    text += ", participation " + std::to_string(local.participation);
-  }
-  if (local.quorum > 0) text += ", quorum " + std::to_string(local.quorum);
-  if (local.round_deadline_seconds > 0) {
-    text += ", round_deadline " +
-            JsonWriter().Number(local.round_deadline_seconds).text();
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string LocalUpdatesText(const Model& model) {
   const LocalUpdates& local = model.local_updates();

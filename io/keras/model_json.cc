@@ -213,27 +213,6 @@ Status ReadModel(const KerasObject& object, bool* trainable,
   return Status();
 }
 
-}  // namespace
-
-Status ReadNested(const Json& json, const KerasObject& object,
-                  LayerEntry* entry) {
-  if (object.config.is_object()) {
-    FieldReader fields(object.config, object.config_path);
-    RINGLET_RETURN_IF_ERROR(ReadName(json, object, &fields, entry));
-  }
-  const std::string name = entry->layer.name;
-  std::unique_ptr<Model> model;
-  bool trainable = true;
-  RINGLET_RETURN_IF_ERROR(
-      entry->Annotate(ReadModel(object, &trainable, &model)));
-  entry->layer = model->AsLayer().Trainable(trainable).Name(name);
-  entry->input = model->input_shape();
-  entry->has_input = true;
-  return Status();
-}
-
-namespace {
-
 // True for a file of Keras 2 or TensorFlow.js. They store their version, and
 // have a different name for the input's shape; Keras 3 stores modules.
 bool IsOfKeras2(const Json& json, const std::string& version) {
@@ -274,6 +253,23 @@ Status FindModel(Json* json, std::string* path, std::string* version) {
 }
 
 }  // namespace
+
+Status ReadNested(const Json& json, const KerasObject& object,
+                  LayerEntry* entry) {
+  if (object.config.is_object()) {
+    FieldReader fields(object.config, object.config_path);
+    RINGLET_RETURN_IF_ERROR(ReadName(json, object, &fields, entry));
+  }
+  const std::string name = entry->layer.name;
+  std::unique_ptr<Model> model;
+  bool trainable = true;
+  RINGLET_RETURN_IF_ERROR(
+      entry->Annotate(ReadModel(object, &trainable, &model)));
+  entry->layer = model->AsLayer().Trainable(trainable).Name(name);
+  entry->input = model->input_shape();
+  entry->has_input = true;
+  return Status();
+}
 
 std::vector<ClassInfo> DescribeModels() {
   return Describe(kModels, [](const KerasObject& object) {

@@ -34,6 +34,50 @@ void Known(const char* key, double value, JsonWriter* json) {
   if (value >= 0) Number(key, value, json);
 }
 
+// A label's value: a backslash, a quote and a line end are escaped.
+std::string Label(const std::string& text) {
+  std::string label;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') label += '\\';
+    if (c == '\n') {
+      label += "\\n";
+    } else {
+      label += c;
+    }
+  }
+  return label;
+}
+
+std::string Value(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  return ShortestText(value);
+}
+
+class Metrics {
+ public:
+  void Begin(const char* name, const char* type, const char* help) {
+    text_ += std::string("# HELP ringlet_") + name + " " + help +
+             "\n# TYPE ringlet_" + name + " " + type + "\n";
+  }
+  void Sample(const char* name, const std::string& labels, double value) {
+    text_ +=
+        std::string("ringlet_") + name + labels + " " + Value(value) + "\n";
+  }
+  void Gauge(const char* name, const char* help, double value) {
+    Begin(name, "gauge", help);
+    Sample(name, "", value);
+  }
+  // Unknown values are left out.
+  void KnownGauge(const char* name, const char* help, double value) {
+    if (value >= 0) Gauge(name, help, value);
+  }
+  std::string text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
 }  // namespace
 
 constexpr Named<LiveProgress::Phase> kPhases[] = {
@@ -94,54 +138,6 @@ std::string ToJson(const LiveProgress& progress, int64_t now) {
   json.EndObject();
   return json.text() + "\n";
 }
-
-namespace {
-
-// A label's value: a backslash, a quote and a line end are escaped.
-std::string Label(const std::string& text) {
-  std::string label;
-  for (const char c : text) {
-    if (c == '\\' || c == '"') label += '\\';
-    if (c == '\n') {
-      label += "\\n";
-    } else {
-      label += c;
-    }
-  }
-  return label;
-}
-
-std::string Value(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  return ShortestText(value);
-}
-
-class Metrics {
- public:
-  void Begin(const char* name, const char* type, const char* help) {
-    text_ += std::string("# HELP ringlet_") + name + " " + help +
-             "\n# TYPE ringlet_" + name + " " + type + "\n";
-  }
-  void Sample(const char* name, const std::string& labels, double value) {
-    text_ +=
-        std::string("ringlet_") + name + labels + " " + Value(value) + "\n";
-  }
-  void Gauge(const char* name, const char* help, double value) {
-    Begin(name, "gauge", help);
-    Sample(name, "", value);
-  }
-  // Unknown values are left out.
-  void KnownGauge(const char* name, const char* help, double value) {
-    if (value >= 0) Gauge(name, help, value);
-  }
-  std::string text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-}  // namespace
 
 std::string ToPrometheus(const LiveProgress& progress, int64_t now) {
   using Phase = LiveProgress::Phase;

@@ -338,10 +338,6 @@ class KerasWeightFinder {
   std::vector<std::vector<const StoredTensor*>> candidates_;
 };
 
-}  // namespace
-
-namespace {
-
 bool IsRead(const StoredTensor* tensor) {
   return tensor != nullptr && tensor->unread.empty();
 }

@@ -40,6 +40,44 @@ bool IsServiceLink(const std::string& text) {
          StartsWith(text, "sctp://");
 }
 
+// True for "[v6]:port" and "host:port".
+bool HasPort(const std::string& item) {
+  return item.find(':') != std::string::npos && item.back() != ']';
+}
+
+Status MixedPortsError(const std::string& item) {
+  return InvalidArgument("%s: give a port with every host or with none",
+                         Quoted(item).c_str());
+}
+
+Status PlaceByAddresses(const std::vector<std::string>& items, size_t world,
+                        ClusterConfig* config) {
+  for (const std::string& item : items) {
+    if (!HasPort(item)) return MixedPortsError(item);
+    if (items.size() != world) {
+      return InvalidArgument(
+          "%s is one address for %zu ranks: give an address for each, or leave "
+          "the ports out",
+          Quoted(item).c_str(), world / items.size());
+    }
+    config->addresses.emplace_back();
+    RINGLET_RETURN_IF_ERROR(ParseAddress(item, &config->addresses.back()));
+  }
+  return CheckDistinct(config->addresses);
+}
+
+Status PlaceByHosts(const std::vector<std::string>& items, size_t world,
+                    int base, ClusterConfig* config) {
+  std::vector<std::string> hosts;
+  for (const std::string& item : items) {
+    if (HasPort(item)) return MixedPortsError(item);
+    const bool v6 = item[0] == '[';
+    const std::string host = v6 ? item.substr(1, item.size() - 2) : item;
+    hosts.insert(hosts.end(), world / items.size(), host);
+  }
+  return NumberPorts(hosts, base, config);
+}
+
 }  // namespace
 
 Status Variables::PortOr(int default_port, int* port) const {
@@ -82,48 +120,6 @@ Status NumberPorts(const std::vector<std::string>& hosts, int base,
   }
   return Status();
 }
-
-namespace {
-
-// True for "[v6]:port" and "host:port".
-bool HasPort(const std::string& item) {
-  return item.find(':') != std::string::npos && item.back() != ']';
-}
-
-Status MixedPortsError(const std::string& item) {
-  return InvalidArgument("%s: give a port with every host or with none",
-                         Quoted(item).c_str());
-}
-
-Status PlaceByAddresses(const std::vector<std::string>& items, size_t world,
-                        ClusterConfig* config) {
-  for (const std::string& item : items) {
-    if (!HasPort(item)) return MixedPortsError(item);
-    if (items.size() != world) {
-      return InvalidArgument(
-          "%s is one address for %zu ranks: give an address for each, or leave "
-          "the ports out",
-          Quoted(item).c_str(), world / items.size());
-    }
-    config->addresses.emplace_back();
-    RINGLET_RETURN_IF_ERROR(ParseAddress(item, &config->addresses.back()));
-  }
-  return CheckDistinct(config->addresses);
-}
-
-Status PlaceByHosts(const std::vector<std::string>& items, size_t world,
-                    int base, ClusterConfig* config) {
-  std::vector<std::string> hosts;
-  for (const std::string& item : items) {
-    if (HasPort(item)) return MixedPortsError(item);
-    const bool v6 = item[0] == '[';
-    const std::string host = v6 ? item.substr(1, item.size() - 2) : item;
-    hosts.insert(hosts.end(), world / items.size(), host);
-  }
-  return NumberPorts(hosts, base, config);
-}
-
-}  // namespace
 
 Status PlaceByHostList(const Variables& variables, int base,
                        ClusterConfig* config) {

@@ -70,10 +70,6 @@ uint64_t LeftIn(const std::string& folder) {
   return limit - std::min(limit, used);
 }
 
-}  // namespace
-
-namespace {
-
 void CheckAnswer(const NameFacts& name, double seconds, Findings* out) {
   const std::string subject = WorkerText(name.worker, name.host);
   if (!name.answered) {

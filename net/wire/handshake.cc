@@ -27,6 +27,90 @@ const char* ImplementationName(uint8_t implementation) {
   return implementation < 3 ? names[implementation] : "unknown";
 }
 
+Status CheckJob(const Identity& self, const Identity& peer) {
+  const std::string job = PrintableAscii(
+      reinterpret_cast<const uint8_t*>(peer.job.data()), peer.job.size());
+  if (peer.job != self.job) {
+    return InvalidArgument(
+        "job \"%s\" at worker %d meets job \"%s\": another job uses this "
+        "address, or the jobs are named differently",
+        self.job.c_str(), self.worker, job.c_str());
+  }
+  return Status();
+}
+
+Status CheckList(const Identity& self, const Identity& peer) {
+  const bool same =
+      peer.size == self.size && peer.cluster_hash == self.cluster_hash;
+  if (!same && peer.worker == self.worker) {
+    return InvalidArgument(
+        "both are worker %d, in their lists of %d workers and of %d: "
+        "give every worker the same list in the same order, and its own index",
+        self.worker, self.size, peer.size);
+  }
+  if (!same) {
+    return InvalidArgument(
+        "worker %d was given other workers than worker %d (%d of them, hash "
+        "%016llx; here %d, hash %016llx): give every worker the same list",
+        peer.worker, self.worker, peer.size,
+        static_cast<unsigned long long>(peer.cluster_hash), self.size,
+        static_cast<unsigned long long>(self.cluster_hash));
+  }
+  return Status();
+}
+
+// See CheckPeer.
+Status CheckPlace(const Identity& self, const Identity& peer,
+                  int expected_worker) {
+  if (expected_worker >= 0 && peer.worker != expected_worker) {
+    return InvalidArgument("worker %d answers where worker %d should be",
+                           peer.worker, expected_worker);
+  }
+  if (expected_worker < 0 &&
+      (peer.worker <= self.worker || peer.worker >= self.size)) {
+    return InvalidArgument(
+        "worker %d connects to worker %d of %d%s", peer.worker, self.worker,
+        self.size,
+        peer.worker == self.worker ? ": two workers have the same index" : "");
+  }
+  return Status();
+}
+
+// Compares the options that the two workers were given.
+Status CheckOptions(const Identity& self, const Identity& peer) {
+  const struct {
+    const char* name;
+    std::string theirs, own;
+  } options[] = {
+      {"min_workers (0: all workers are waited for)",
+       std::to_string(peer.min_workers), std::to_string(self.min_workers)},
+      {"a timeout of", std::to_string(peer.timeout_ms) + " ms",
+       std::to_string(self.timeout_ms) + " ms"},
+      {"the communication implementation",
+       ImplementationName(peer.implementation),
+       ImplementationName(self.implementation)},
+      {"the wire dtype", WireDtypeName(static_cast<WireDtype>(peer.dtype)),
+       WireDtypeName(static_cast<WireDtype>(self.dtype))},
+      {"bytes_per_pack", std::to_string(peer.bytes_per_pack),
+       std::to_string(self.bytes_per_pack)}};
+  for (const auto& [name, theirs, own] : options) {
+    if (theirs == own) continue;
+    return InvalidArgument(
+        "worker %d was given %s %s, worker %d %s: give every worker the same",
+        peer.worker, name, theirs.c_str(), self.worker, own.c_str());
+  }
+  return Status();
+}
+
+std::string VersionText(uint64_t version) {
+  std::string text;
+  for (const int shift : {32, 16, 0}) {
+    if (!text.empty()) text += '.';
+    text += std::to_string(version >> shift & 0xffff);
+  }
+  return text;
+}
+
 }  // namespace
 
 uint64_t ClusterHash(const std::vector<std::string>& addresses) {
@@ -119,85 +203,6 @@ Code CodeOf(uint64_t value) {
   return known ? static_cast<Code>(value) : Code::kInternal;
 }
 
-namespace {
-
-Status CheckJob(const Identity& self, const Identity& peer) {
-  const std::string job = PrintableAscii(
-      reinterpret_cast<const uint8_t*>(peer.job.data()), peer.job.size());
-  if (peer.job != self.job) {
-    return InvalidArgument(
-        "job \"%s\" at worker %d meets job \"%s\": another job uses this "
-        "address, or the jobs are named differently",
-        self.job.c_str(), self.worker, job.c_str());
-  }
-  return Status();
-}
-
-Status CheckList(const Identity& self, const Identity& peer) {
-  const bool same =
-      peer.size == self.size && peer.cluster_hash == self.cluster_hash;
-  if (!same && peer.worker == self.worker) {
-    return InvalidArgument(
-        "both are worker %d, in their lists of %d workers and of %d: "
-        "give every worker the same list in the same order, and its own index",
-        self.worker, self.size, peer.size);
-  }
-  if (!same) {
-    return InvalidArgument(
-        "worker %d was given other workers than worker %d (%d of them, hash "
-        "%016llx; here %d, hash %016llx): give every worker the same list",
-        peer.worker, self.worker, peer.size,
-        static_cast<unsigned long long>(peer.cluster_hash), self.size,
-        static_cast<unsigned long long>(self.cluster_hash));
-  }
-  return Status();
-}
-
-// See CheckPeer.
-Status CheckPlace(const Identity& self, const Identity& peer,
-                  int expected_worker) {
-  if (expected_worker >= 0 && peer.worker != expected_worker) {
-    return InvalidArgument("worker %d answers where worker %d should be",
-                           peer.worker, expected_worker);
-  }
-  if (expected_worker < 0 &&
-      (peer.worker <= self.worker || peer.worker >= self.size)) {
-    return InvalidArgument(
-        "worker %d connects to worker %d of %d%s", peer.worker, self.worker,
-        self.size,
-        peer.worker == self.worker ? ": two workers have the same index" : "");
-  }
-  return Status();
-}
-
-// Compares the options that the two workers were given.
-Status CheckOptions(const Identity& self, const Identity& peer) {
-  const struct {
-    const char* name;
-    std::string theirs, own;
-  } options[] = {
-      {"min_workers (0: all workers are waited for)",
-       std::to_string(peer.min_workers), std::to_string(self.min_workers)},
-      {"a timeout of", std::to_string(peer.timeout_ms) + " ms",
-       std::to_string(self.timeout_ms) + " ms"},
-      {"the communication implementation",
-       ImplementationName(peer.implementation),
-       ImplementationName(self.implementation)},
-      {"the wire dtype", WireDtypeName(static_cast<WireDtype>(peer.dtype)),
-       WireDtypeName(static_cast<WireDtype>(self.dtype))},
-      {"bytes_per_pack", std::to_string(peer.bytes_per_pack),
-       std::to_string(self.bytes_per_pack)}};
-  for (const auto& [name, theirs, own] : options) {
-    if (theirs == own) continue;
-    return InvalidArgument(
-        "worker %d was given %s %s, worker %d %s: give every worker the same",
-        peer.worker, name, theirs.c_str(), self.worker, own.c_str());
-  }
-  return Status();
-}
-
-}  // namespace
-
 Status CheckMember(const Identity& self, const Identity& peer) {
   if (!self.job.empty() && !peer.job.empty()) {
     RINGLET_RETURN_IF_ERROR(CheckJob(self, peer));
@@ -225,19 +230,6 @@ Status CheckPeer(const Identity& self, const Identity& peer,
   }
   return CheckOptions(self, peer);
 }
-
-namespace {
-
-std::string VersionText(uint64_t version) {
-  std::string text;
-  for (const int shift : {32, 16, 0}) {
-    if (!text.empty()) text += '.';
-    text += std::to_string(version >> shift & 0xffff);
-  }
-  return text;
-}
-
-}  // namespace
 
 uint64_t ProgramVersion() {
   unsigned major = 0, minor = 0, patch = 0;

@@ -348,6 +348,34 @@ bool ReadText(const unsigned char* from, int64_t width, bool wide,
   return true;
 }
 
+// Parses the type of the elements, or of one field of them. *inner: the shape
+// of the field in a record.
+Status ParseType(const std::string& where, const std::string& descr,
+                 const std::string& field, NpyLayout* layout, Shape* inner) {
+  const bool structured = !descr.empty() && descr[0] == '[';
+  std::vector<std::string> names;
+  if (structured ? FindField(descr, field, layout, inner, &names)
+                 : ParseDescr(descr, layout)) {
+    if (structured || field.empty()) return Status();
+    return InvalidArgument("%s: is one array, without names; leave out ':%s'",
+                           where.c_str(), Printable(field).c_str());
+  }
+  layout->unread = Printable(descr.substr(0, 40));
+  const bool unknown =
+      std::find(names.begin(), names.end(), field) == names.end();
+  if (!names.empty() && unknown) {
+    return InvalidArgument(
+        "%s: has the fields %s%s; name one, as in \"%s:%s\"", where.c_str(),
+        ListNames(names).c_str(),
+        field.empty() ? "" : (", not '" + Printable(field) + "'").c_str(),
+        where.c_str(), Printable(names[0]).c_str());
+  }
+  return Corruption(
+      "%s: header: elements of type %.40s; ringlet reads bool, int8 to "
+      "int64, uint8 to uint64, float16 to float64 and, as labels, text",
+      where.c_str(), descr.empty() ? "(none)" : Printable(descr).c_str());
+}
+
 }  // namespace
 
 Storage NpyLayout::storage() const {
@@ -408,38 +436,6 @@ std::string NpyHeaderText(const unsigned char* start,
   for (const char c : header) AppendUtf8(static_cast<unsigned char>(c), &text);
   return text;
 }
-
-namespace {
-
-// Parses the type of the elements, or of one field of them. *inner: the shape
-// of the field in a record.
-Status ParseType(const std::string& where, const std::string& descr,
-                 const std::string& field, NpyLayout* layout, Shape* inner) {
-  const bool structured = !descr.empty() && descr[0] == '[';
-  std::vector<std::string> names;
-  if (structured ? FindField(descr, field, layout, inner, &names)
-                 : ParseDescr(descr, layout)) {
-    if (structured || field.empty()) return Status();
-    return InvalidArgument("%s: is one array, without names; leave out ':%s'",
-                           where.c_str(), Printable(field).c_str());
-  }
-  layout->unread = Printable(descr.substr(0, 40));
-  const bool unknown =
-      std::find(names.begin(), names.end(), field) == names.end();
-  if (!names.empty() && unknown) {
-    return InvalidArgument(
-        "%s: has the fields %s%s; name one, as in \"%s:%s\"", where.c_str(),
-        ListNames(names).c_str(),
-        field.empty() ? "" : (", not '" + Printable(field) + "'").c_str(),
-        where.c_str(), Printable(names[0]).c_str());
-  }
-  return Corruption(
-      "%s: header: elements of type %.40s; ringlet reads bool, int8 to "
-      "int64, uint8 to uint64, float16 to float64 and, as labels, text",
-      where.c_str(), descr.empty() ? "(none)" : Printable(descr).c_str());
-}
-
-}  // namespace
 
 Status ParseNpyDictionary(const std::string& where, const std::string& header,
                           int64_t most_left, NpyLayout* layout,

@@ -90,6 +90,20 @@ Status ListClasses(const MediaKind& kind, const std::string& directory,
   return Status();
 }
 
+// `is_one` decides it by the first bytes of a file.
+bool HasFiles(const MediaKind& kind, const std::string& path,
+              bool (*is_one)(std::string_view)) {
+  if (IsFolder(path)) {
+    FileList list;
+    return ListFilesOrClasses(kind, path, &list).ok();
+  }
+  std::unique_ptr<File> file;
+  std::string head;
+  return kind.has_name(path) ||
+         (PosixFiles()->Open(path, &file).ok() &&
+          ReadUpTo(file.get(), 0, 16, &head).ok() && is_one(head));
+}
+
 }  // namespace
 
 Status ForEachFile(const MediaKind& kind, const std::string& folder,
@@ -143,24 +157,6 @@ Status ListFilesOrClasses(const MediaKind& kind, const std::string& directory,
   *list = {};
   return ListFiles(kind, directory, /*labelled=*/false, {}, list);
 }
-
-namespace {
-
-// `is_one` decides it by the first bytes of a file.
-bool HasFiles(const MediaKind& kind, const std::string& path,
-              bool (*is_one)(std::string_view)) {
-  if (IsFolder(path)) {
-    FileList list;
-    return ListFilesOrClasses(kind, path, &list).ok();
-  }
-  std::unique_ptr<File> file;
-  std::string head;
-  return kind.has_name(path) ||
-         (PosixFiles()->Open(path, &file).ok() &&
-          ReadUpTo(file.get(), 0, 16, &head).ok() && is_one(head));
-}
-
-}  // namespace
 
 bool HasPictures(const std::string& path) {
   return HasFiles(kPictureFiles, path, LooksLikePicture);

@@ -23,6 +23,24 @@ constexpr size_t kLongestRecord = 16 << 20;  // bytes
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
+bool ParsePoint(std::string_view field, float* value) {
+  if (field.size() > 1 && field[0] == '+' && field[1] != '-') {
+    field.remove_prefix(1);
+  }
+  // If the value is infinite, and the text has no word for that such as "inf",
+  // the number is too large.
+  return ParseDecimal(field, value) &&
+         (!std::isinf(*value) || std::isalpha(field.back()) != 0);
+}
+
+// "1.5" of "1,5"; empty for a field with a point.
+std::string WithPoint(std::string_view field, char decimal) {
+  if (field.find('.') != std::string_view::npos) return "";
+  std::string text(field);
+  std::replace(text.begin(), text.end(), decimal, '.');
+  return text;
+}
+
 }  // namespace
 
 RecordReader::RecordReader(InputFile* file, const CsvDialect& dialect)
@@ -267,28 +285,6 @@ std::string CsvField(const std::string& text, char separator) {
       !(text.empty() && separator == ' ');
   return plain ? field : '"' + field + '"';
 }
-
-namespace {
-
-bool ParsePoint(std::string_view field, float* value) {
-  if (field.size() > 1 && field[0] == '+' && field[1] != '-') {
-    field.remove_prefix(1);
-  }
-  // If the value is infinite, and the text has no word for that such as "inf",
-  // the number is too large.
-  return ParseDecimal(field, value) &&
-         (!std::isinf(*value) || std::isalpha(field.back()) != 0);
-}
-
-// "1.5" of "1,5"; empty for a field with a point.
-std::string WithPoint(std::string_view field, char decimal) {
-  if (field.find('.') != std::string_view::npos) return "";
-  std::string text(field);
-  std::replace(text.begin(), text.end(), decimal, '.');
-  return text;
-}
-
-}  // namespace
 
 bool ParseNumber(std::string_view field, float* value, char decimal) {
   if (decimal == '.') return ParsePoint(field, value);

@@ -76,6 +76,54 @@ bool ParseLine(const std::string& text, Json* fields, double* time) {
   return is_event;
 }
 
+// Adds the points of `added` at places where *curve has none.
+void AddMissing(const SampledCurve& added, SampledCurve* curve) {
+  if (added.is_reduced() || curve->is_reduced()) return;
+  std::map<double, double> points;
+  for (const SampledCurve* from :
+       {&added, static_cast<const SampledCurve*>(curve)}) {
+    for (const SampledCurve::Column& column : from->columns()) {
+      points[column.first_x] = column.values == 0 ? kNaN : column.last;
+    }
+  }
+  if (points.size() == curve->columns().size()) return;
+  *curve = SampledCurve();
+  for (const auto& [x, y] : points) curve->Add(x, y);
+}
+
+// The lines of a file, of which each but the last has an end. A longer one than
+// kMaxEventLine is cut to its size.
+class LineReader {
+ public:
+  Status Open(const std::string& path) { return file_.Open(path); }
+
+  Status Next(std::string* line, bool* has_line) {
+    line->clear();
+    *has_line = false;
+    for (;;) {
+      if (at_ == got_) {
+        at_ = got_ = 0;
+        RINGLET_RETURN_IF_ERROR(
+            file_.ReadSome(buffer_, sizeof(buffer_), &got_));
+        if (got_ == 0) return Status();
+      }
+      *has_line = true;
+      const std::string_view rest(buffer_ + at_, got_ - at_);
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      line->append(rest.substr(0, std::min(end, kMaxEventLine - line->size())));
+      at_ += end;
+      if (end == rest.size()) continue;
+      ++at_;
+      return Status();
+    }
+  }
+
+ private:
+  InputFile file_;
+  char buffer_[1 << 14];
+  size_t at_ = 0, got_ = 0;
+};
+
 }  // namespace
 
 WorkerHistory* EventHistory::FindWorker(const std::string& name) {
@@ -420,25 +468,6 @@ void EventHistory::Finish() {
   });
 }
 
-namespace {
-
-// Adds the points of `added` at places where *curve has none.
-void AddMissing(const SampledCurve& added, SampledCurve* curve) {
-  if (added.is_reduced() || curve->is_reduced()) return;
-  std::map<double, double> points;
-  for (const SampledCurve* from :
-       {&added, static_cast<const SampledCurve*>(curve)}) {
-    for (const SampledCurve::Column& column : from->columns()) {
-      points[column.first_x] = column.values == 0 ? kNaN : column.last;
-    }
-  }
-  if (points.size() == curve->columns().size()) return;
-  *curve = SampledCurve();
-  for (const auto& [x, y] : points) curve->Add(x, y);
-}
-
-}  // namespace
-
 std::map<std::string, SampledCurve> EventHistory::EpochCurves() const {
   double began = 0;
   for (const WorkerHistory* w : ordered_) began = std::max(began, w->run_began);
@@ -461,43 +490,6 @@ std::map<std::string, SampledCurve> EventHistory::EpochCurves() const {
   }
   return curves;
 }
-
-namespace {
-
-// The lines of a file, of which each but the last has an end. A longer one than
-// kMaxEventLine is cut to its size.
-class LineReader {
- public:
-  Status Open(const std::string& path) { return file_.Open(path); }
-
-  Status Next(std::string* line, bool* has_line) {
-    line->clear();
-    *has_line = false;
-    for (;;) {
-      if (at_ == got_) {
-        at_ = got_ = 0;
-        RINGLET_RETURN_IF_ERROR(
-            file_.ReadSome(buffer_, sizeof(buffer_), &got_));
-        if (got_ == 0) return Status();
-      }
-      *has_line = true;
-      const std::string_view rest(buffer_ + at_, got_ - at_);
-      const size_t end = std::min(rest.find('\n'), rest.size());
-      line->append(rest.substr(0, std::min(end, kMaxEventLine - line->size())));
-      at_ += end;
-      if (end == rest.size()) continue;
-      ++at_;
-      return Status();
-    }
-  }
-
- private:
-  InputFile file_;
-  char buffer_[1 << 14];
-  size_t at_ = 0, got_ = 0;
-};
-
-}  // namespace
 
 bool ReadFirstEventTime(const std::string& path, double* time) {
   LineReader reader;

@@ -94,38 +94,6 @@ void ShowRow(double place, const Fields& fields, LogTable* table) {
   table->shown.push_back(row);
 }
 
-}  // namespace
-
-Status ReadLogTable(const std::string& path, RecordReader* reader,
-                    LogTable* table) {
-  table->path = path;
-  Fields fields;
-  bool has_row = false;
-  RINGLET_RETURN_IF_ERROR(reader->Next(&fields, &has_row));
-  RINGLET_RETURN_IF_ERROR(ReadHeader(fields, table));
-  const size_t width = fields.size();
-  RowPlace place;
-  for (;;) {
-    RINGLET_RETURN_IF_ERROR(reader->Next(&fields, &has_row));
-    if (!has_row) return Status();
-    int64_t epoch = 0, step = 0;
-    if (fields.size() != width || !ReadCount(fields[0], &epoch) ||
-        (table->of_steps && !ReadCount(fields[1], &step))) {
-      ++table->skipped_rows;
-      continue;
-    }
-    const double x =
-        table->of_steps ? place.OfStep(epoch, step) : place.OfEpoch(epoch);
-    ++table->rows;
-    for (LogTable::Column& column : table->columns) {
-      column.curve.Add(x, NumberOf(fields[column.field]));
-    }
-    if (table->rows == 1 || !table->shown.empty()) ShowRow(x, fields, table);
-  }
-}
-
-namespace {
-
 // A log's file, and the reader of its records.
 class LogFile {
  public:
@@ -170,6 +138,34 @@ class LogFile {
 };
 
 }  // namespace
+
+Status ReadLogTable(const std::string& path, RecordReader* reader,
+                    LogTable* table) {
+  table->path = path;
+  Fields fields;
+  bool has_row = false;
+  RINGLET_RETURN_IF_ERROR(reader->Next(&fields, &has_row));
+  RINGLET_RETURN_IF_ERROR(ReadHeader(fields, table));
+  const size_t width = fields.size();
+  RowPlace place;
+  for (;;) {
+    RINGLET_RETURN_IF_ERROR(reader->Next(&fields, &has_row));
+    if (!has_row) return Status();
+    int64_t epoch = 0, step = 0;
+    if (fields.size() != width || !ReadCount(fields[0], &epoch) ||
+        (table->of_steps && !ReadCount(fields[1], &step))) {
+      ++table->skipped_rows;
+      continue;
+    }
+    const double x =
+        table->of_steps ? place.OfStep(epoch, step) : place.OfEpoch(epoch);
+    ++table->rows;
+    for (LogTable::Column& column : table->columns) {
+      column.curve.Add(x, NumberOf(fields[column.field]));
+    }
+    if (table->rows == 1 || !table->shown.empty()) ShowRow(x, fields, table);
+  }
+}
 
 bool IsLogTable(const std::string& path) {
   LogFile file;

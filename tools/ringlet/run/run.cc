@@ -157,6 +157,89 @@ Status CheckLayout(const InitFlags& init) {
                          Printable(init.layout).c_str());
 }
 
+Status DescriptionOfInitFile(const InitFlags& init, const Model& model,
+                             std::optional<DataDescription>* description) {
+  if (init.path.empty()) return Status();
+  SafetensorsReader file;  // other formats have no description
+  if (!file.Open(CommandFileSystem(), init.path).ok()) return Status();
+  return ReadDataDescription(file, model, description);
+}
+
+std::vector<std::string> Sorted(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// True if every value of x is known to be a finite float32 after scaling; a
+// scale is monotone.
+bool ValuesFit(const Dataset& data) {
+  double ends[2] = {};
+  if (!data.source()->XRange(&ends[0], &ends[1])) return false;
+  for (const double end : ends) {
+    const float value = static_cast<float>(end) * data.scale().factor;
+    if (!std::isfinite(value + data.scale().offset)) return false;
+  }
+  return true;
+}
+
+// Reads the data to the end, so that errors are reported before any output: all
+// labels, and the examples in memory if their values are not known to fit. The
+// step that reads a wrong value from disk ends the training. With a memory,
+// targets of several values, such as windows, are not read either: they may be
+// as many as the examples.
+Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
+                     const ClassWeights& class_weight = {}) {
+  RINGLET_RETURN_IF_ERROR(batches.status());
+  const bool has_many_targets = batches.source()->y().shape.elements() > 1;
+  if (batches.parts().memory > 0 && has_many_targets) return Status();
+  LoaderOptions options;
+  options.class_weight = class_weight;
+  options.background = false;
+  options.examples = in_memory && !ValuesFit(batches);
+  std::unique_ptr<BatchLoader> loader;
+  RINGLET_RETURN_IF_ERROR(model->OpenLoader(batches, options, &loader));
+  // The model is compiled for this worker alone, which reads all parts of a
+  // batch.
+  for (Batch batch; !batch.last;) {
+    for (int part = 0; part < model->num_replicas(); ++part) {
+      RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+    }
+  }
+  return Status();
+}
+
+// If the data has groups, `share` is the part of the groups.
+int64_t SplitAt(int64_t count, double share) {
+  return static_cast<int64_t>(
+      std::floor(static_cast<double>(count) * (1 - share)));
+}
+
+// The names of classes are from the training data, if these have names.
+Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
+  const std::vector<std::string> a = train.source()->Description().classes,
+                                 b = validation.source()->Description().classes;
+  if (a == b) return Status();
+  return InvalidArgument(
+      "data: the labels of %s are %s, those of %s are %s; use one kind for "
+      "both",
+      train.source()->y_name().c_str(), a.empty() ? "numbers" : "names",
+      validation.source()->y_name().c_str(), b.empty() ? "numbers" : "names");
+}
+
+// A forgotten scale of the validation data would show in no message.
+Status CheckHasScale(const DataConfig& train, const DataConfig& validation) {
+  const Scale scale = GivenScale(train).value_or(Scale());
+  if (GivenScale(validation) || SameScale(scale, Scale())) return Status();
+  return InvalidArgument(
+      "data.validation: has no \"scale\", and data.train has one; give "
+      "\"scale\": 1 if it needs none");
+}
+
+int64_t ValidationBatch(const FitConfig& fit) {
+  return fit.validation_batch_size > 0 ? fit.validation_batch_size
+                                       : fit.batch_size;
+}
+
 }  // namespace
 
 FileSystem* CommandFileSystem() {
@@ -232,23 +315,6 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
   return Status();
 }
 
-namespace {
-
-Status DescriptionOfInitFile(const InitFlags& init, const Model& model,
-                             std::optional<DataDescription>* description) {
-  if (init.path.empty()) return Status();
-  SafetensorsReader file;  // other formats have no description
-  if (!file.Open(CommandFileSystem(), init.path).ok()) return Status();
-  return ReadDataDescription(file, model, description);
-}
-
-std::vector<std::string> Sorted(std::vector<std::string> names) {
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-}  // namespace
-
 Status PrintOtherOrder(const InitFlags& init, const Model& model,
                        const std::optional<DataDescription>& data) {
   std::optional<DataDescription> before;
@@ -274,58 +340,6 @@ Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model) {
   return Status();
 }
 
-namespace {
-
-// True if every value of x is known to be a finite float32 after scaling; a
-// scale is monotone.
-bool ValuesFit(const Dataset& data) {
-  double ends[2] = {};
-  if (!data.source()->XRange(&ends[0], &ends[1])) return false;
-  for (const double end : ends) {
-    const float value = static_cast<float>(end) * data.scale().factor;
-    if (!std::isfinite(value + data.scale().offset)) return false;
-  }
-  return true;
-}
-
-// Reads the data to the end, so that errors are reported before any output: all
-// labels, and the examples in memory if their values are not known to fit. The
-// step that reads a wrong value from disk ends the training. With a memory,
-// targets of several values, such as windows, are not read either: they may be
-// as many as the examples.
-Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
-                     const ClassWeights& class_weight = {}) {
-  RINGLET_RETURN_IF_ERROR(batches.status());
-  const bool has_many_targets = batches.source()->y().shape.elements() > 1;
-  if (batches.parts().memory > 0 && has_many_targets) return Status();
-  LoaderOptions options;
-  options.class_weight = class_weight;
-  options.background = false;
-  options.examples = in_memory && !ValuesFit(batches);
-  std::unique_ptr<BatchLoader> loader;
-  RINGLET_RETURN_IF_ERROR(model->OpenLoader(batches, options, &loader));
-  // The model is compiled for this worker alone, which reads all parts of a
-  // batch.
-  for (Batch batch; !batch.last;) {
-    for (int part = 0; part < model->num_replicas(); ++part) {
-      RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
-    }
-  }
-  return Status();
-}
-
-}  // namespace
-
-namespace {
-
-// If the data has groups, `share` is the part of the groups.
-int64_t SplitAt(int64_t count, double share) {
-  return static_cast<int64_t>(
-      std::floor(static_cast<double>(count) * (1 - share)));
-}
-
-}  // namespace
-
 // Takes the end of the data before they are shuffled, as Keras does.
 Status Split(double share, Dataset* train, Dataset* validation) {
   const Dataset all = *train;
@@ -350,36 +364,6 @@ Status Split(double share, Dataset* train, Dataset* validation) {
   *validation = all.Skip(first);
   return Status();
 }
-
-namespace {
-
-// The names of classes are from the training data, if these have names.
-Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
-  const std::vector<std::string> a = train.source()->Description().classes,
-                                 b = validation.source()->Description().classes;
-  if (a == b) return Status();
-  return InvalidArgument(
-      "data: the labels of %s are %s, those of %s are %s; use one kind for "
-      "both",
-      train.source()->y_name().c_str(), a.empty() ? "numbers" : "names",
-      validation.source()->y_name().c_str(), b.empty() ? "numbers" : "names");
-}
-
-// A forgotten scale of the validation data would show in no message.
-Status CheckHasScale(const DataConfig& train, const DataConfig& validation) {
-  const Scale scale = GivenScale(train).value_or(Scale());
-  if (GivenScale(validation) || SameScale(scale, Scale())) return Status();
-  return InvalidArgument(
-      "data.validation: has no \"scale\", and data.train has one; give "
-      "\"scale\": 1 if it needs none");
-}
-
-int64_t ValidationBatch(const FitConfig& fit) {
-  return fit.validation_batch_size > 0 ? fit.validation_batch_size
-                                       : fit.batch_size;
-}
-
-}  // namespace
 
 void RunData::Batch(const FitConfig& fit, int replicas) {
   train = train_examples.Batch(replicas * fit.batch_size);
