@@ -107,12 +107,22 @@ class PngReader {
     const int depth = header_.depth;
     const bool has_whole_bytes = depth == 8 || depth == 16;
     const bool part = depth == 1 || depth == 2 || depth == 4;
-    const bool known = header_.type == kGray      ? has_whole_bytes || part
-                       : header_.type == kPalette ? depth == 8 || part
-                       : header_.type == kRgb || header_.type == kGrayAlpha ||
-                               header_.type == kRgba
-                           ? has_whole_bytes
-                           : false;
+    bool known = false;
+    switch (header_.type) {
+      case kGray:
+        known = has_whole_bytes || part;
+        break;
+      case kPalette:
+        known = depth == 8 || part;
+        break;
+      case kRgb:
+      case kGrayAlpha:
+      case kRgba:
+        known = has_whole_bytes;
+        break;
+      default:
+        break;
+    }
     if (!known || compression != 0 || filter != 0 || interlace > 1) {
       return BadHeader();
     }

@@ -42,11 +42,15 @@ Status FindFormat(FileSystem* files, const std::string& path,
   const auto begins = [&start](const char* magic, size_t bytes) {
     return std::memcmp(start.data(), magic, bytes) == 0;
   };
-  *format = begins("PK\3\4", 4) || begins("PK\5\6", 4)
-                ? WeightsFile::Format::kNpz
-            : begins(kNpyMagic, 6) ? WeightsFile::Format::kNpy
-            : IsOnnx(start)        ? WeightsFile::Format::kOnnx
-                                   : WeightsFile::Format::kSafetensors;
+  if (begins("PK\3\4", 4) || begins("PK\5\6", 4)) {
+    *format = WeightsFile::Format::kNpz;
+  } else if (begins(kNpyMagic, 6)) {
+    *format = WeightsFile::Format::kNpy;
+  } else if (IsOnnx(start)) {
+    *format = WeightsFile::Format::kOnnx;
+  } else {
+    *format = WeightsFile::Format::kSafetensors;
+  }
   if (!json) return Status();
   FileKind kind;
   RINGLET_RETURN_IF_ERROR(FindFileKind(files, path, &kind));

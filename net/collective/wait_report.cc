@@ -23,17 +23,19 @@ std::string EntryText(const WaitChain::Entry& entry,
                       const std::vector<std::string>& addresses) {
   const bool computing = entry.activity.computing();
   const std::string activity_text = ActivityText(entry.activity);
-  const std::string text =
-      entry.silent > 0
-          ? FormatText(", silent for %.1f s, which last reported that it %s%s",
-                       entry.silent, computing ? "computes, " : "is ",
-                       activity_text.c_str())
-      : computing ? FormatText(", which has computed for %.0f s, %s",
-                               entry.seconds, activity_text.c_str())
-                  : FormatText(", which has been %s, for %.0f s",
-                               activity_text.c_str(), entry.seconds);
-  std::string out = "rank " + std::to_string(entry.rank) + " (" +
-                    addresses[entry.rank] + ")" + text;
+  std::string out =
+      "rank " + std::to_string(entry.rank) + " (" + addresses[entry.rank] + ")";
+  if (entry.silent > 0) {
+    out += FormatText(", silent for %.1f s, which last reported that it %s%s",
+                      entry.silent, computing ? "computes, " : "is ",
+                      activity_text.c_str());
+  } else if (computing) {
+    out += FormatText(", which has computed for %.0f s, %s", entry.seconds,
+                      activity_text.c_str());
+  } else {
+    out += FormatText(", which has been %s, for %.0f s", activity_text.c_str(),
+                      entry.seconds);
+  }
   if (entry.activity.waiting_on >= 0) {
     out += ", waiting for rank " + std::to_string(entry.activity.waiting_on);
   }

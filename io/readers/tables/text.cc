@@ -264,6 +264,14 @@ Status CheckTokens(const std::string& path,
   return Status();
 }
 
+// The first tokens of Keras: "[UNK]", or "" and "[UNK]".
+size_t CountSpecial(const std::vector<std::string>& tokens) {
+  if (!tokens.empty() && tokens[0] == kUnknown) return 1;
+  const bool has_padding =
+      tokens.size() >= 2 && tokens[0].empty() && tokens[1] == kUnknown;
+  return has_padding ? 2 : 0;
+}
+
 }  // namespace
 
 CsvOptions TextRowOptions(const std::string& column,
@@ -321,11 +329,7 @@ Status ReadVocabulary(const std::string& path, TextVectorization* text) {
   // With kCharacter a blank may be a token.
   const bool strips = text->split != TextVectorization::Split::kCharacter;
   std::vector<std::string> tokens = LinesOf(all, strips);
-  const size_t special = tokens.empty()                               ? 0
-                         : tokens[0] == kUnknown                      ? 1
-                         : tokens.size() < 2                          ? 0
-                         : tokens[0].empty() && tokens[1] == kUnknown ? 2
-                                                                      : 0;
+  const size_t special = CountSpecial(tokens);
   tokens.erase(tokens.begin(), tokens.begin() + special);
   RINGLET_RETURN_IF_ERROR(CheckTokens(path, tokens, special));
   const auto size = static_cast<int64_t>(tokens.size()) + kFirstToken;

@@ -57,15 +57,13 @@ std::string NumberTick(double value, double step) {
 
 std::string SecondsTick(double value, double step) {
   if (step < 1) return NumberTick(value, step) + " s";
-  const double unit = step < 60      ? 1
-                      : step < 3600  ? 60
-                      : step < 86400 ? 3600
-                                     : 86400;
-  const char* const name = step < 60      ? " s"
-                           : step < 3600  ? " min"
-                           : step < 86400 ? " h"
-                                          : " d";
-  return PrintedText(value / unit, 'f', 0) + name;
+  const auto text = [value](double unit, const char* name) {
+    return PrintedText(value / unit, 'f', 0) + name;
+  };
+  if (step < 60) return text(1, " s");
+  if (step < 3600) return text(60, " min");
+  if (step < 86400) return text(3600, " h");
+  return text(86400, " d");
 }
 
 }  // namespace
