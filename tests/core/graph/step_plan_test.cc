@@ -311,14 +311,14 @@ void ExpectEqualPlans(bool mixed) {
       EXPECT_EQ(other.weights, plain.weights);
       return other.plan;
     };
-    expect_same(false, {true, 1});
-    expect_same(false, {true, kNever});
-    expect_same(false, {false, kNever});
-    expect_same(false, {true, 2});
-    expect_same(false, {true, 3});
-    expect_same(false, {true, 2, false});
-    const MemoryPlan usual = expect_same(false, {});
-    const MemoryPlan least = expect_same(true, {});
+    expect_same(/*recompute=*/false, {true, 1});
+    expect_same(/*recompute=*/false, {true, kNever});
+    expect_same(/*recompute=*/false, {false, kNever});
+    expect_same(/*recompute=*/false, {true, 2});
+    expect_same(/*recompute=*/false, {true, 3});
+    expect_same(/*recompute=*/false, {true, 2, false});
+    const MemoryPlan usual = expect_same(/*recompute=*/false, {});
+    const MemoryPlan least = expect_same(/*recompute=*/true, {});
     EXPECT_LE(usual.total(), plain.plan.total());
     EXPECT_LE(least.total(), usual.total());
     smaller +=
@@ -332,10 +332,12 @@ void ExpectEqualPlans(bool mixed) {
   EXPECT_GT(again, cases / 8);
 }
 
-TEST(StepPlanTest, Plan_AnyChoice_ChangesNoBit) { ExpectEqualPlans(false); }
+TEST(StepPlanTest, Plan_AnyChoice_ChangesNoBit) {
+  ExpectEqualPlans(/*mixed=*/false);
+}
 
 TEST(StepPlanTest, Plan_AnyChoiceWithBFloat16_ChangesNoBit) {
-  ExpectEqualPlans(true);
+  ExpectEqualPlans(/*mixed=*/true);
 }
 
 constexpr int kConvolutions = 16;

@@ -341,8 +341,8 @@ TEST(NormalizationTest, Gradients_WrittenOverTheInput_EqualTheSeparateOnes) {
       Normalization({1}, {3})};
   for (const Layer& layer : layers) {
     for (const Activation a : {kLinear, kRelu, kSigmoid, kTanh, kSoftmax}) {
-      const Floats fused = gradients(layer, a, true);
-      const Floats apart = gradients(layer, a, false);
+      const Floats fused = gradients(layer, a, /*fused=*/true);
+      const Floats apart = gradients(layer, a, /*fused=*/false);
       ExpectClose(fused, Doubles(apart.begin(), apart.end()), 1e-6,
                   ClassName(layer));
     }

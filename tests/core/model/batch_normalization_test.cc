@@ -161,12 +161,12 @@ TEST(BatchNormalizationTest, Step_NotApplied_LeavesTheStatistics) {
             model->Forward(examples.batch.x, examples.batch.count, training));
       };
       double loss;
-      forward(part, true);
+      forward(part, /*training=*/true);
       EXPECT_EQ(WeightsOf(model.get()), before);
       ASSERT_OK(model->ComputeLoss(part.batch, &loss));
       ASSERT_OK(model->Backward());
       EXPECT_EQ(WeightsOf(model.get()), before);
-      forward(part, false);  // drops the step
+      forward(part, /*training=*/false);  // drops the step
       EXPECT_FALSE(model->ApplyGradients().ok());
       ASSERT_OK(model->TestStep(larger.batch));
       EXPECT_EQ(WeightsOf(model.get()), before);

@@ -208,10 +208,11 @@ TEST(MasksTest, Concatenate_WithAnInputWithoutMask_HasNoMask) {
     CompileWithSgd(&model, 0.1f);
     return model.Predict(padded.All().Batch(32)).value();
   };
-  const std::vector<float> expected = predict(false, false);
-  EXPECT_EQ(predict(true, false), expected);
-  EXPECT_EQ(predict(false, true), expected);
-  EXPECT_NE(predict(true, true), expected);
+  const std::vector<float> expected =
+      predict(/*mask=*/false, /*other_mask=*/false);
+  EXPECT_EQ(predict(/*mask=*/true, /*other_mask=*/false), expected);
+  EXPECT_EQ(predict(/*mask=*/false, /*other_mask=*/true), expected);
+  EXPECT_NE(predict(/*mask=*/true, /*other_mask=*/true), expected);
 }
 
 TEST(MasksTest, Load_SavedModel_PredictsTheSame) {

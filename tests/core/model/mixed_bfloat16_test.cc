@@ -169,12 +169,13 @@ void ExpectSame(const Trained& a, const Trained& b) {
 
 TEST(MixedBFloat16Test, Training_RoundsAsARoundingLayerBehindEach) {
   for (const MakeFunction make : {Pictures, Words}) {
-    const Trained expected = Train(make, false, 1, false);
+    const Trained expected =
+        Train(make, /*mixed=*/false, 1, /*recompute=*/false);
     ASSERT_TRUE(std::isfinite(expected.losses.back()));
     for (const int threads : {1, 2}) {
       for (const bool recompute : {false, true}) {
         SCOPED_TRACE(threads * 10 + recompute);
-        ExpectSame(Train(make, true, threads, recompute), expected);
+        ExpectSame(Train(make, /*mixed=*/true, threads, recompute), expected);
       }
     }
   }
@@ -215,8 +216,8 @@ TEST(MixedBFloat16Test, Plan_ManyLayers_TakesHalfTheMemory) {
     const MemoryPlan plan = model->PlanMemory(64);
     return plan.total() - plan.kept() - plan.batches;
   };
-  const size_t float32 = step_bytes(false);
-  EXPECT_LT(step_bytes(true), float32 * 65 / 100);
+  const size_t float32 = step_bytes(/*mixed=*/false);
+  EXPECT_LT(step_bytes(/*mixed=*/true), float32 * 65 / 100);
 }
 
 // Many cheap layers between the outputs that are packed: no plan may be larger
@@ -248,7 +249,7 @@ TEST(MixedBFloat16Test, Masking_NumberThatWouldBeRounded_IsFound) {
   model.Compile(SGD(), MeanSquaredError());
   ASSERT_OK(model.status());
   const float x[] = {-999, -999, 1, 2};
-  ASSERT_OK(model.Forward(x, 1, false));
+  ASSERT_OK(model.Forward(x, 1, /*training=*/false));
   const std::vector<float> y(model.output(), model.output() + 4);
   EXPECT_EQ(y, (std::vector<float>{0, 0, 1, 2}));
 }
@@ -260,7 +261,7 @@ TEST(MixedBFloat16Test, TimeDistributed_PolicyOfItsLayer_IsItsOwn) {
     model.Compile(SGD(), MeanSquaredError());
     EXPECT_OK(model.status());
     const float x[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f};
-    EXPECT_OK(model.Forward(x, 1, false));
+    EXPECT_OK(model.Forward(x, 1, /*training=*/false));
     return *model.output();
   };
   const float of_inner = predict(Dense(3).DType(DTypePolicy::kMixedBFloat16),

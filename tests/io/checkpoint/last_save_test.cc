@@ -52,11 +52,11 @@ TEST(ModelCheckpointTest, LastSaveFailed_ResumedAtTheEnd_WritesTheModel) {
       if (backup_first) std::swap(fit.callbacks[2], fit.callbacks[3]);
       return model->Fit(Points(48).Batch(8), fit).status();
     };
-    const Status full = fit_once(true);
+    const Status full = fit_once(/*fills=*/true);
     EXPECT_EQ(full.code(), Code::kResourceExhausted) << full.message();
     EXPECT_EQ(run.files.Paths().size(), 2u);
     run.files.set_capacity(-1);
-    EXPECT_OK(fit_once(false));
+    EXPECT_OK(fit_once(/*fills=*/false));
     const Names paths = run.files.Paths();
     ASSERT_EQ(paths.size(), 3u);
     EXPECT_EQ(paths[2].compare(0, 4, "d/3-"), 0) << paths[2];
@@ -94,9 +94,9 @@ TEST(ModelCheckpointTest, LastSaveFailed_NamesOfOtherCallbacks_AreKnown) {
       fit.callbacks = callbacks;
       return TinyModel()->Fit(Points(48).Batch(8), fit).status();
     };
-    EXPECT_FALSE(fit_once(true).ok());
+    EXPECT_FALSE(fit_once(/*fills=*/true).ok());
     files.set_capacity(-1);
-    EXPECT_OK(fit_once(false));
+    EXPECT_OK(fit_once(/*fills=*/false));
     EXPECT_EQ(files.Paths(), (Names{"0.25.safetensors", "0.5.safetensors"}));
   }
 }
@@ -119,9 +119,9 @@ TEST(ModelCheckpointTest, LastSaveFailed_AveragesAtTheEnd_WritesTheModel) {
                      ModelCheckpoint("d/{epoch}.safetensors", options)};
     return model->Fit(Points(48).Batch(8), fit).status();
   };
-  EXPECT_FALSE(fit_once(true).ok());
+  EXPECT_FALSE(fit_once(/*fills=*/true).ok());
   run.files.set_capacity(-1);
-  EXPECT_OK(fit_once(false));
+  EXPECT_OK(fit_once(/*fills=*/false));
   EXPECT_TRUE(run.Holds("d/2.safetensors", 1));
 }
 
@@ -156,9 +156,9 @@ TEST(ModelCheckpointTest, LastSaveFailed_WeightsChangedSince_IsAnError) {
                      BackupAndRestore(folder / "backup")};
     return model->Fit(Points(48).Batch(8), fit).status();
   };
-  EXPECT_FALSE(fit_once(true).ok());
+  EXPECT_FALSE(fit_once(/*fills=*/true).ok());
   files.set_capacity(-1);
-  const Status resumed = fit_once(false);
+  const Status resumed = fit_once(/*fills=*/false);
   EXPECT_EQ(resumed.code(), Code::kIo);
   EXPECT_TRUE(
       Contains(resumed,

@@ -30,7 +30,7 @@ TEST(RowFileTest, Write_DiskIsFullForLong_WaitingRowsAreBounded) {
   RowFile file("some_logger", path);
   std::string before = "head\n";
   before.append(4095, 'x').append("\n");
-  ASSERT_OK(file.Open(&solo, false));
+  ASSERT_OK(file.Open(&solo, /*append=*/false));
   file.Write(before);
   const std::string row = std::string(9999, 'r') + "\n";
   const size_t most = RowWriter::kMaxKept / row.size() + 1;
@@ -89,7 +89,7 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
       RowFile file("some_logger", "logs/log.csv", &files);
       RowFile state("some_logger", "logs/log.csv", &files);
       testing::internal::CaptureStderr();
-      ASSERT_OK(file.Open(solo.get(), false));
+      ASSERT_OK(file.Open(solo.get(), /*append=*/false));
       files.set_capacity(static_cast<int64_t>(room));
       std::string expected;
       for (size_t i = 0; i < rows.size(); ++i) {
@@ -101,7 +101,7 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
       file.Reset(/*after_loss=*/true);
       CopyState(&state, &file);
       files.set_capacity(-1);
-      ASSERT_OK(file.Open(solo.get(), false));
+      ASSERT_OK(file.Open(solo.get(), /*append=*/false));
       file.Write(next);
       file.Close();
       const std::string printed = testing::internal::GetCapturedStderr();
@@ -116,7 +116,7 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
 struct WaitingRow {
   WaitingRow() {
     EXPECT_OK(files.MakeFolder("logs"));
-    EXPECT_OK(file.Open(solo.get(), false));
+    EXPECT_OK(file.Open(solo.get(), /*append=*/false));
     file.Write("head\n");
     files.set_capacity(5);
     file.Write("0,1.5\n");
@@ -132,7 +132,7 @@ TEST(RowFileTest, Rollback_AnotherWroteMeanwhile_WaitingRowsAreReportedLost) {
   testing::internal::CaptureStderr();
   WaitingRow log;
   *log.files.Content("logs/log.csv") += "7,7\n";
-  ASSERT_OK(log.file.Open(log.solo.get(), false));
+  ASSERT_OK(log.file.Open(log.solo.get(), /*append=*/false));
   const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(Contains(printed, "its last 6 bytes are lost"));
   // Open writes the last row, which the state has.
@@ -147,7 +147,7 @@ TEST(RowFileTest, Pipe_NothingReadsIt_HoldsUpNoTraining) {
   SoloCollective solo;
   RowFile file("some_logger", path);
   testing::internal::CaptureStderr();
-  ASSERT_OK(file.Open(&solo, false));
+  ASSERT_OK(file.Open(&solo, /*append=*/false));
   const std::string row = std::string(9999, 'r') + "\n";
   const size_t count = 3 * RowWriter::kMaxKept / row.size();
   for (size_t i = 0; i < count; ++i) file.Write(row);
@@ -167,7 +167,7 @@ TEST(RowFileTest, Pipe_ReaderLeaves_TheWriterIsNoReaderAndContinues) {
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
   SoloCollective solo;
   RowFile file("some_logger", path);
-  ASSERT_OK(file.Open(&solo, false));
+  ASSERT_OK(file.Open(&solo, /*append=*/false));
   file.Write("head\n");
   close(reader);
   testing::internal::CaptureStderr();
@@ -193,7 +193,7 @@ TEST(RowFileTest, Pipe_SlowReader_GetsEveryRow) {
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   SoloCollective solo;
   RowFile file("some_logger", path);
-  ASSERT_OK(file.Open(&solo, false));
+  ASSERT_OK(file.Open(&solo, /*append=*/false));
   std::string read_back;
   std::thread reader([&] { read_back = ReadWhole(path); });
   std::string all;
@@ -216,7 +216,7 @@ TEST(RowFileTest, Pipe_ReaderPausesUntilTheEnd_GetsEveryRow) {
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   SoloCollective solo;
   RowFile file("some_logger", path);
-  ASSERT_OK(file.Open(&solo, false));
+  ASSERT_OK(file.Open(&solo, /*append=*/false));
   std::string all;
   testing::internal::CaptureStderr();
   for (int i = 0; i < 20000; ++i) {
@@ -243,11 +243,11 @@ TEST(RowFileTest, Pipe_RollbackBeforeAReaderComes_RowsWaitForIt) {
   ASSERT_EQ(symlink(fifo.c_str(), path.c_str()), 0);
   SoloCollective solo;
   RowFile file("some_logger", path);
-  ASSERT_OK(file.Open(&solo, false));
+  ASSERT_OK(file.Open(&solo, /*append=*/false));
   file.Write("head\n");
   file.Write("0,1.5\n");
   file.Close(/*keep_rows=*/true);
-  ASSERT_OK(file.Open(&solo, false));
+  ASSERT_OK(file.Open(&solo, /*append=*/false));
   file.Write("1,1.25\n");
   const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   file.Close();
@@ -264,7 +264,7 @@ TEST(RowFileTest, Rollback_OpenFailsOnce_RowsThatWaitAreWritten) {
   WaitingRow log;
   log.files.FailAfter(1, EMFILE);
   for (int i = 0; i < 2; ++i) {  // the first time it is not opened
-    ASSERT_OK(log.file.Open(log.solo.get(), false));
+    ASSERT_OK(log.file.Open(log.solo.get(), /*append=*/false));
     log.file.Close(/*keep_rows=*/true);
   }
   testing::internal::GetCapturedStderr();

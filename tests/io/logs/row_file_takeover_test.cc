@@ -33,13 +33,13 @@ TakenOver TakeOverAfter(size_t bytes, const std::vector<std::string>& rows) {
   const std::string path = folder / "log.csv";
   SoloCollective solo;
   RowFile chief("some_logger", path), next("some_logger", path);
-  EXPECT_OK(chief.Open(&solo, false));
+  EXPECT_OK(chief.Open(&solo, /*append=*/false));
   for (const std::string& row : rows) chief.Write(row);
   CopyState(&chief, &next);
   chief.Close();
   WriteWhole(path, ReadWhole(path).substr(0, bytes));
   testing::internal::CaptureStderr();
-  EXPECT_OK(next.Open(&solo, false));
+  EXPECT_OK(next.Open(&solo, /*append=*/false));
   const std::string printed = testing::internal::GetCapturedStderr();
   next.Close();
   return {ReadWhole(path), printed, next.offset()};
@@ -137,14 +137,14 @@ TEST(RowFileTest, Rollback_ToTheBackup_NextChiefWritesNoRowTwice) {
         *static_cast<int64_t*>(live[2].data) = 11;
       };
       restore();
-      ASSERT_OK(file.Open(&collective, false, /*in_memory=*/false));
+      ASSERT_OK(file.Open(&collective, /*append=*/false, /*in_memory=*/false));
       for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
       file.Close();
       if (w == 0) return;
       ASSERT_EQ(collective.Barrier().code(), Code::kPeerLost);
       ASSERT_OK(collective.Reform());
       restore();
-      ASSERT_OK(file.Open(&collective, false));
+      ASSERT_OK(file.Open(&collective, /*append=*/false));
       for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
       EXPECT_EQ(file.offset(), static_cast<int64_t>(all.size()));
     });
@@ -312,7 +312,7 @@ TEST(RowFileTest, Takeover_RowsOfItsOwn_CutsOnlyBehindAKnownRow) {
     const std::string path = folder / "log.csv";
     ElasticSolo solo;
     RowFile others("some_logger", folder / "other.csv");
-    ASSERT_OK(others.Open(solo.get(), false));
+    ASSERT_OK(others.Open(solo.get(), /*append=*/false));
     others.Write("head\n");
     for (int step = 90; step < 100; ++step) others.Write(RowOf(step, bytes));
     // Earlier rows of the file, and, after a break, later ones.
@@ -327,7 +327,7 @@ TEST(RowFileTest, Takeover_RowsOfItsOwn_CutsOnlyBehindAKnownRow) {
     RowFile own("some_logger", path);
     CopyState(&others, &own);
     testing::internal::CaptureStderr();
-    ASSERT_OK(own.Open(solo.get(), false));
+    ASSERT_OK(own.Open(solo.get(), /*append=*/false));
     own.Write("next\n");
     own.Close();
     testing::internal::GetCapturedStderr();
@@ -344,11 +344,11 @@ TEST(RowFileTest, Takeover_LogOfAnOlderRun_AppendsBehindIt) {
   WriteWhole(path, old);
   ElasticSolo solo;
   RowFile first("some_logger", folder / "0.csv"), next("some_logger", path);
-  ASSERT_OK(first.Open(solo.get(), false));
+  ASSERT_OK(first.Open(solo.get(), /*append=*/false));
   for (const char* row : {"head\n", "0,1\n", "1,1\n"}) first.Write(row);
   CopyState(&first, &next);
   testing::internal::CaptureStderr();
-  ASSERT_OK(next.Open(solo.get(), false));
+  ASSERT_OK(next.Open(solo.get(), /*append=*/false));
   next.Write("2,1\n");
   next.Close();
   const std::string printed = testing::internal::GetCapturedStderr();
@@ -362,11 +362,11 @@ TEST(RowFileTest, Takeover_LogCannotBeOpened_JobContinuesWithAWarning) {
   ElasticSolo solo;
   RowFile others("some_logger", folder / "other.csv");
   RowFile own("some_logger", folder / "none/log.csv");
-  ASSERT_OK(others.Open(solo.get(), false));
+  ASSERT_OK(others.Open(solo.get(), /*append=*/false));
   others.Write("head\n");
   CopyState(&others, &own);
   testing::internal::CaptureStderr();
-  EXPECT_OK(own.Open(solo.get(), false));
+  EXPECT_OK(own.Open(solo.get(), /*append=*/false));
   std::string header;
   EXPECT_OK(own.ReadHeader(solo.get(), /*in_memory=*/true, &header));
   own.Write("0,1\n");
@@ -375,7 +375,7 @@ TEST(RowFileTest, Takeover_LogCannotBeOpened_JobContinuesWithAWarning) {
   EXPECT_TRUE(Contains(printed, "its rows are lost"));
   // At the start it is an error.
   EXPECT_FALSE(RowFile("some_logger", folder / "none/log.csv")
-                   .Open(solo.get(), false)
+                   .Open(solo.get(), /*append=*/false)
                    .ok());
 }
 
@@ -389,9 +389,9 @@ TEST(RowFileTest, Takeover_FileCannotBeCut_KeepsTheStatesOffset) {
     RowFile others("some_logger", "logs/0", &files);
     RowFile older("some_logger", "logs/1", &files);
     RowFile own("some_logger", "logs/1", &files);
-    ASSERT_OK(others.Open(solo.get(), false));
+    ASSERT_OK(others.Open(solo.get(), /*append=*/false));
     for (const char* row : {"head\n", "0,1\n", "1,1\n"}) others.Write(row);
-    ASSERT_OK(older.Open(solo.get(), false));
+    ASSERT_OK(older.Open(solo.get(), /*append=*/false));
     older.Write("other head\n0,1\n1,1\n2,1\n");
     older.Close();
     CopyState(&others, &own);
@@ -451,7 +451,7 @@ TEST(RowFileTest, Takeover_ThenAFileBeside_EachRowOnce) {
   ElasticSolo solo;
   const std::string path = folder / "log.csv";
   RowFile w0("some_logger", path), w1("some_logger", path);
-  ASSERT_OK(w0.Open(solo.get(), false));
+  ASSERT_OK(w0.Open(solo.get(), /*append=*/false));
   CopyState(&w0, &w1);  // w0 stays: it stands still, and holds the lock
   ContinueFrom(&w0, &w1, solo.get(), /*append=*/false);
   RowFile point("some_logger", "");
@@ -473,7 +473,7 @@ TEST(RowFileTest, Takeover_SharedDiskBeforeTheFirstRow_EachRowOnce) {
   const std::string path = folder / "log.csv";
   WriteWhole(path, "head\n0,9\n");
   RowFile w0("some_logger", path), w1("some_logger", path);
-  ASSERT_OK(w0.Open(solo.get(), true));
+  ASSERT_OK(w0.Open(solo.get(), /*append=*/true));
   CopyState(&w0, &w1);
   w0.Close();
   ContinueFrom(&w0, &w1, solo.get(), /*append=*/true);
@@ -498,7 +498,7 @@ TEST(RowFileTest, Takeover_SharedDiskWithUnverifiedRows_TheyAreCut) {
     std::vector<StateSpan> spans;
     w0.AppendState(&spans);
     *static_cast<int64_t*>(spans[0].data) = 9;
-    ASSERT_OK(w0.Open(solo.get(), true, false));
+    ASSERT_OK(w0.Open(solo.get(), /*append=*/true, /*in_memory=*/false));
     RowFile point("some_logger", "");
     CopyState(&w0, &point);
     CopyState(&w0, &w1);
@@ -507,7 +507,7 @@ TEST(RowFileTest, Takeover_SharedDiskWithUnverifiedRows_TheyAreCut) {
     w0.Close();
     w1.Reset(/*after_loss=*/true);
     CopyState(&point, &w1);
-    ASSERT_OK(w1.Open(solo.get(), true, in_memory));
+    ASSERT_OK(w1.Open(solo.get(), /*append=*/true, in_memory));
     w1.Write("1,1\n");
     w1.Write("2,0.75\n");
     w1.Close();
@@ -527,7 +527,7 @@ TEST(RowFileTest, Takeover_RowOfAnotherRunEndsThere_NothingIsCut) {
   std::vector<StateSpan> spans;
   w0.AppendState(&spans);
   *static_cast<int64_t*>(spans[0].data) = 11;
-  ASSERT_OK(w0.Open(solo.get(), false, false));
+  ASSERT_OK(w0.Open(solo.get(), /*append=*/false, /*in_memory=*/false));
   ContinueFrom(&w0, &w1, solo.get(), /*append=*/false);
   w1.Write("1,1\n");
   w1.Close();

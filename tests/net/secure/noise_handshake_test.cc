@@ -122,21 +122,21 @@ TEST_F(NoiseTest, Read_OtherKeyPrologueOrByte_IsRejected) {
   Bytes read(payload.size());
   Bytes psk = v_.psk;
   psk[31] ^= 1;
-  EXPECT_FALSE(Side(false, v_.prologue, psk)
+  EXPECT_FALSE(Side(/*connects=*/false, v_.prologue, psk)
                    .Read(message.data(), message.size(), read.data()));
-  EXPECT_FALSE(Side(false, {1}, v_.psk)
+  EXPECT_FALSE(Side(/*connects=*/false, {1}, v_.psk)
                    .Read(message.data(), message.size(), read.data()));
   for (size_t i = 0; i < message.size(); ++i) {
     Bytes changed = message;
     changed[i] ^= 0x80;
-    EXPECT_FALSE(Side(false, v_.prologue, v_.psk)
+    EXPECT_FALSE(Side(/*connects=*/false, v_.prologue, v_.psk)
                      .Read(changed.data(), changed.size(), read.data()))
         << i;
-    EXPECT_FALSE(
-        Side(false, v_.prologue, v_.psk).Read(message.data(), i, read.data()))
+    EXPECT_FALSE(Side(/*connects=*/false, v_.prologue, v_.psk)
+                     .Read(message.data(), i, read.data()))
         << i;
   }
-  EXPECT_TRUE(Side(false, v_.prologue, v_.psk)
+  EXPECT_TRUE(Side(/*connects=*/false, v_.prologue, v_.psk)
                   .Read(message.data(), message.size(), read.data()));
 }
 
