@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "config_field.h"
+#include "ringlet/losses.h"
 #include "ringlet/metrics.h"
 
 namespace ringlet {
@@ -90,10 +91,13 @@ using MetricCheck = Status(const Metric&, const Shape&);
 using MetricCount = int64_t(const Metric&, const Shape&);
 
 MetricUpdate UpdateBinaryAccuracy, UpdateCategoricalAccuracy,
-    UpdateSparseAccuracy, UpdateTopK, UpdateSparseTopK, UpdateOfLoss,
-    UpdateCosine, UpdateAuc, UpdatePrecision, UpdateRecall, UpdateTruePositives,
-    UpdateTrueNegatives, UpdateFalsePositives, UpdateFalseNegatives,
-    UpdateFScore, UpdateMeanIoU, UpdateR2;
+    UpdateSparseAccuracy, UpdateTopK, UpdateSparseTopK, UpdateCosine, UpdateAuc,
+    UpdatePrecision, UpdateRecall, UpdateTruePositives, UpdateTrueNegatives,
+    UpdateFalsePositives, UpdateFalseNegatives, UpdateFScore, UpdateMeanIoU,
+    UpdateR2;
+// A metric that is the mean of a loss, with the metric's settings of the loss.
+void UpdateMeanLoss(Loss::Kind kind, const Metric& metric,
+                    const MetricBatch& batch, MetricState* state);
 MetricValue RootOfMean, AreaUnderCurve, TotalOf, FScoreOf, MeanIoUOf, R2Of;
 MetricCount AucStates, FScoreStates, TwoStatesPerClass, TwoStatesPerOutput;
 MetricCheck CheckAuc, CheckClassId, CheckFScore, CheckOneRow, CheckNumClasses;

@@ -45,42 +45,9 @@ void UpdateMean(const MetricBatch& batch, MetricState* state,
   }
 }
 
-Loss::Kind LossOf(Metric::Kind kind) {
-  switch (kind) {
-    case Metric::Kind::kMeanAbsoluteError:
-      return Loss::Kind::kMeanAbsoluteError;
-    case Metric::Kind::kMeanAbsolutePercentageError:
-      return Loss::Kind::kMeanAbsolutePercentageError;
-    case Metric::Kind::kMeanSquaredLogarithmicError:
-      return Loss::Kind::kMeanSquaredLogarithmicError;
-    case Metric::Kind::kLogCoshError:
-      return Loss::Kind::kLogCosh;
-    case Metric::Kind::kBinaryCrossentropy:
-      return Loss::Kind::kBinaryCrossentropy;
-    case Metric::Kind::kCategoricalCrossentropy:
-      return Loss::Kind::kCategoricalCrossentropy;
-    case Metric::Kind::kSparseCategoricalCrossentropy:
-      return Loss::Kind::kSparseCategoricalCrossentropy;
-    case Metric::Kind::kKLDivergence:
-      return Loss::Kind::kKLDivergence;
-    case Metric::Kind::kPoisson:
-      return Loss::Kind::kPoisson;
-    case Metric::Kind::kHinge:
-      return Loss::Kind::kHinge;
-    case Metric::Kind::kSquaredHinge:
-      return Loss::Kind::kSquaredHinge;
-    case Metric::Kind::kCategoricalHinge:
-      return Loss::Kind::kCategoricalHinge;
-    case Metric::Kind::kCosineSimilarity:
-      return Loss::Kind::kCosineSimilarity;
-    default:  // also kRootMeanSquaredError
-      return Loss::Kind::kMeanSquaredError;
-  }
-}
-
-Loss LossOf(const Metric& metric) {
+Loss MakeLoss(Loss::Kind kind, const Metric& metric) {
   Loss loss;
-  loss.kind = LossOf(metric.kind);
+  loss.kind = kind;
   loss.from_logits = metric.from_logits;
   loss.label_smoothing = metric.label_smoothing;
   loss.ignore_class = metric.ignore_class;
@@ -147,9 +114,9 @@ void UpdateSparseTopK(const Metric& metric, const MetricBatch& b,
   });
 }
 
-void UpdateOfLoss(const Metric& metric, const MetricBatch& b,
-                  MetricState* state) {
-  const Loss loss = LossOf(metric);
+void UpdateMeanLoss(Loss::Kind kind, const Metric& metric, const MetricBatch& b,
+                    MetricState* state) {
+  const Loss loss = MakeLoss(kind, metric);
   for (int64_t r = 0; r < b.rows(); ++r) {
     if (loss.ignore_class && b.label(r) == *loss.ignore_class) {
       // Keras's Mean applies the mask of the ignored rows to weights only.
@@ -163,7 +130,7 @@ void UpdateOfLoss(const Metric& metric, const MetricBatch& b,
 // The metric is the cosine; the loss is minus the cosine.
 void UpdateCosine(const Metric& metric, const MetricBatch& b,
                   MetricState* state) {
-  const Loss loss = LossOf(metric);
+  const Loss loss = MakeLoss(Loss::Kind::kCosineSimilarity, metric);
   UpdateMean(b, state, [&](int64_t r) { return -LossOfRow(loss, b, r); });
 }
 
