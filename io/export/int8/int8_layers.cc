@@ -86,7 +86,7 @@ bool Int8Model::KeepsQuantization(const Primitive& p) {
 // --- numbers -----------------------------------------------------------------
 
 // The largest multiplier has 31 bits.
-Int8Model::Factors Int8Model::FactorsOf(const std::vector<double>& real) {
+Int8Model::Factors Int8Model::MakeFactors(const std::vector<double>& real) {
   double largest = 0;
   for (const double factor : real)
     largest = std::max(largest, std::fabs(factor));
@@ -112,7 +112,7 @@ std::vector<int> Int8Model::Ints(const CInts& numbers) {
 }
 
 int Int8Model::AddBytes(std::vector<int8_t> bytes) {
-  return PlaceIn(&bytes_, std::move(bytes));
+  return FindOrAdd(&bytes_, std::move(bytes));
 }
 
 int Int8Model::AddWords(std::vector<int32_t> words) {
@@ -171,7 +171,7 @@ void Int8Model::AddProduct() {
     biases.push_back(filter.bias);
     real.push_back(x.scale * filter.step / QuantizationOf(node_).scale);
   }
-  const Factors factors = FactorsOf(real);
+  const Factors factors = MakeFactors(real);
   const int rows = AddBytes(std::move(weights)),
             sums = AddWords(std::move(biases)),
             multipliers = AddWords(factors.multipliers);
@@ -183,7 +183,7 @@ void Int8Model::AddProduct() {
 
 void Int8Model::AddPool() {
   const Quantization& x = QuantizationOf(p_->inputs[0]);
-  const Factors factors = FactorsOf({x.scale / QuantizationOf(node_).scale});
+  const Factors factors = MakeFactors({x.scale / QuantizationOf(node_).scale});
   AddStep(int8::kPool, {X(), Y(), Numbers()},
           Window({x.zero_point, QuantizationOf(node_).zero_point, factors.shift,
                   factors.multipliers[0]}));
@@ -215,8 +215,8 @@ void Int8Model::AddTranspose() {
   AddCopy(X(), Y(), TransposeAxes(p_->dims, XShape(), YShape()));
 }
 
-std::vector<float> Int8Model::ResultsOf(const Layer& layer,
-                                        const std::vector<float>& values) {
+std::vector<float> Int8Model::ComputeResults(const Layer& layer,
+                                             const std::vector<float>& values) {
   constexpr size_t kMost = 4096;
   std::vector<float> part(std::min(values.size(), kMost)), results;
   Sequential one({Input({static_cast<int64_t>(part.size())}), layer});
@@ -238,7 +238,7 @@ void Int8Model::AddLookup() {
   for (int q = -128; q < 128; ++q) {
     values.push_back(static_cast<float>(x.scale * (q - x.zero_point)));
   }
-  values = ResultsOf(*p_->layer, values);
+  values = ComputeResults(*p_->layer, values);
   AddStep(int8::kMap, {X(), Y(), Int(YShape().elements()),
                        Bytes(AddTable(x, QuantizationOf(node_), values))});
 }
@@ -265,8 +265,8 @@ void Int8Model::AddMerge() {
   const double of_b = b.scale / y.scale;
   const Factors factors =
       p_->merge == Op::kMultiply
-          ? FactorsOf({a.scale * of_b, 0})
-          : FactorsOf(
+          ? MakeFactors({a.scale * of_b, 0})
+          : MakeFactors(
                 {a.scale / y.scale, p_->merge == Op::kSubtract ? -of_b : of_b});
   AddMergeStep(p_->merge == Op::kMultiply  ? int8::kMergeMultiply
                : p_->merge == Op::kMaximum ? int8::kMergeLarger

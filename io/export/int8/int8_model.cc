@@ -143,7 +143,7 @@ void Int8Model::FindTableRanges() {
     } else if (p.inputs.size() == 1) {
       const auto& before = numbers[static_cast<size_t>(p.inputs[0])];
       if (IsFunction(p)) {
-        own = ResultsOf(*p.layer, before);
+        own = ComputeResults(*p.layer, before);
       } else if (IsView(p) || KeepsQuantization(p) || p.kind == Kind::kAffine) {
         own = before;
       }

@@ -136,7 +136,7 @@ class Int8Model {
   static const Row& RowOf(Primitive::Kind kind);
   // True if the output has the quantization of the input.
   static bool KeepsQuantization(const Primitive& primitive);
-  static Factors FactorsOf(const std::vector<double>& real);
+  static Factors MakeFactors(const std::vector<double>& real);
   const PlainModel::FrontEnd* FrontEndOf(int i) const {
     const auto found = plain_.front_ends.find(i);
     return found == plain_.front_ends.end() ? nullptr : &found->second;
@@ -153,8 +153,8 @@ class Int8Model {
   Status CheckRanges() const;
   Status CheckFinite(size_t first_step, size_t first_floats) const;
   // The results of a layer that computes each number alone.
-  static std::vector<float> ResultsOf(const Layer& layer,
-                                      const std::vector<float>& values);
+  static std::vector<float> ComputeResults(const Layer& layer,
+                                           const std::vector<float>& values);
   void FindTokens();
   // The primitive that is not a view, or the input, of a view's numbers.
   int Source(int index) const;
@@ -227,7 +227,7 @@ class Int8Model {
   // Returns the index of an equal item, such as the constant of a shared layer.
   // Without an equal item, appends `item` and returns its index.
   template <typename T>
-  static int PlaceIn(std::vector<T>* items, T item) {
+  static int FindOrAdd(std::vector<T>* items, T item) {
     const auto same = std::find(items->begin(), items->end(), item);
     const auto index = static_cast<int>(same - items->begin());
     if (same == items->end()) items->push_back(std::move(item));
@@ -237,8 +237,8 @@ class Int8Model {
   int AddWords(std::vector<int32_t> words);
   int AddFloats(std::vector<float> floats);
   int AddFloats(const Variable* weight);  // -1 for null
-  std::vector<int8_t> BytesOf(const float* values, int64_t count,
-                              const Quantization& quantization) const;
+  std::vector<int8_t> QuantizeToBytes(const float* values, int64_t count,
+                                      const Quantization& quantization) const;
   // The kernel's columns as int8 rows, and their factors.
   void AddRows(const Variable* kernel, double x_scale, int* rows, int* factors);
   const float* FloatsOf(const Variable* weight) {

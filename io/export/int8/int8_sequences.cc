@@ -13,8 +13,9 @@ namespace ringlet {
 
 // --- constants ---------------------------------------------------------------
 
-std::vector<int8_t> Int8Model::BytesOf(const float* values, int64_t count,
-                                       const Quantization& q) const {
+std::vector<int8_t> Int8Model::QuantizeToBytes(const float* values,
+                                               int64_t count,
+                                               const Quantization& q) const {
   std::vector<int8_t> bytes;
   for (int64_t i = 0; i < count; ++i) {
     const double y = std::floor(values[i] / q.scale + 0.5) + q.zero_point;
@@ -24,7 +25,7 @@ std::vector<int8_t> Int8Model::BytesOf(const float* values, int64_t count,
 }
 
 int Int8Model::AddFloats(std::vector<float> floats) {
-  return PlaceIn(&floats_, std::move(floats));
+  return FindOrAdd(&floats_, std::move(floats));
 }
 
 int Int8Model::AddFloats(const Variable* v) {
@@ -85,16 +86,16 @@ void Int8Model::AddSlopes() {
   }
   if (largest > 0) of_slopes.scale = largest / 127;
   const Factors factors =
-      FactorsOf({x.scale / y.scale, x.scale * of_slopes.scale / y.scale});
+      MakeFactors({x.scale / y.scale, x.scale * of_slopes.scale / y.scale});
   AddMergeStep(int8::kMergeSlopes,
-               Bytes(AddBytes(BytesOf(slopes, count, of_slopes))),
+               Bytes(AddBytes(QuantizeToBytes(slopes, count, of_slopes))),
                p_->slopes->shape, 0, factors);
 }
 
 void Int8Model::AddGather() {
   const Variable& table = *p_->kernel;
-  const int rows =
-      AddBytes(BytesOf(FloatsOf(&table), table.size(), QuantizationOf(node_)));
+  const int rows = AddBytes(
+      QuantizeToBytes(FloatsOf(&table), table.size(), QuantizationOf(node_)));
   BufferSpan tokens = At(p_->inputs[0]);
   tokens.begin = InputAt(Source(p_->inputs[0])).first_token;
   AddStep(int8::kGather,
@@ -106,7 +107,7 @@ void Int8Model::AddPositions() {
   const Shape& x = XShape();
   const int64_t n = x[x.rank() - 2] * x.back();
   const int rows =
-      AddBytes(BytesOf(FloatsOf(p_->kernel), n, QuantizationOf(node_)));
+      AddBytes(QuantizeToBytes(FloatsOf(p_->kernel), n, QuantizationOf(node_)));
   AddCopy(Bytes(rows), Y(), {x.elements() / n, 0, n, n, 1, 1});
 }
 
@@ -178,8 +179,8 @@ void Int8Model::AddRecurrence() {
   const auto levels =
       static_cast<int>(std::min<int64_t>(INT16_MAX, INT32_MAX / largest));
   const int bias = AddFloats(p_->bias),
-            each = PlaceIn(&functions_, p_->activation),
-            gate = PlaceIn(&functions_, GateOf(*p_));
+            each = FindOrAdd(&functions_, p_->activation),
+            gate = FindOrAdd(&functions_, GateOf(*p_));
   const auto data = [](const auto& all, int i) {
     return i < 0 ? nullptr : all[static_cast<size_t>(i)].data();
   };
