@@ -321,7 +321,7 @@ def test_bounds_of_an_event_log(folder):
     (folder / "big.events").write_text("\n".join(lines))
     root = report(folder, "big.events")
     text = report_page.text_of(root)
-    assert "6 lines of the event logs are no events" in text, text[-900:]
+    assert "6 lines of the event logs are not events" in text, text[-900:]
     assert "events were left out" in text
     assert (folder / "page.html").stat().st_size < 2_000_000
 
@@ -343,7 +343,7 @@ def test_command_line(folder):
     done = run(folder, "report", "log.csv", "table.csv", code=1)
     assert b"table.csv" in done.stderr and b"wrote report.html" in done.stdout
     root = report_page.check((folder / "report.html").read_text())
-    assert "table.csv: is no log of CSVLogger" in report_page.text_of(root)
+    assert "table.csv: is not a log of CSVLogger" in report_page.text_of(root)
     text = report_page.text_of(report(folder, "."))
     assert "read: log.csv" in text, "others of a folder are left alone"
     assert not any(name in text for name in ("table.csv", "epochs.csv", "examples.csv"))

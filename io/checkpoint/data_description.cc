@@ -334,7 +334,7 @@ Status ReadWindows(const Json& json, int64_t inputs,
         *value <= kMaxRows) {
       continue;
     }
-    return InvalidArgument("windows.%s is no number of rows", field.key);
+    return InvalidArgument("windows.%s is not a number of rows", field.key);
   }
   if (inputs > 0 && inputs % windows.sequence_length != 0) {
     return InvalidArgument(

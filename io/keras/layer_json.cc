@@ -425,7 +425,7 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
   if (batch) {
     if (m.kind() != Json::Kind::kNull) {
       return fields->Refuse(key,
-                            "the first entry is the batch and must be null");
+                            "the first entry is the batch; set it to null");
     }
     m = m.next();
   }

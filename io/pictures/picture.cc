@@ -35,7 +35,7 @@ Status Decode(std::string_view bytes, bool size_only, int channels,
       break;
   }
   return bytes.empty() ? Corruption("is empty")
-                       : Corruption("is no PNG, JPEG, BMP or PNM file");
+                       : Corruption("is not a PNG, JPEG, BMP or PNM file");
 }
 
 unsigned char LumaOf(const unsigned char* rgb) {

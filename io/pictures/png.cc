@@ -204,7 +204,7 @@ class PngReader {
     // zlib's header: deflate, without a dictionary.
     if (idat_.size() < 2 || (data[0] & 0x0F) != 8 || (data[1] & 0x20) != 0 ||
         (data[0] * 256 + data[1]) % 31 != 0) {
-      return Corruption("is damaged: its pixels are no zlib data");
+      return Corruption("is damaged: its pixels are not zlib data");
     }
     size_t inflated_bytes = 0;
     bool ended = false;

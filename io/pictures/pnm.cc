@@ -127,7 +127,7 @@ class PnmReader {
     return Corruption("is damaged: its PNM header is wrong");
   }
   Status BadSample() const {
-    return Corruption("is damaged: a PNM sample is no number from 0 to %u",
+    return Corruption("is damaged: a PNM sample is not a number from 0 to %u",
                       largest_);
   }
 

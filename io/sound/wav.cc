@@ -176,7 +176,9 @@ Status ReadWavFormat(File* file, WavFormat* format) {
   if (head.empty()) return Corruption("is empty");
   if (!LooksLikeWav(head)) {
     const std::string kind = head.substr(0, 4);
-    if (kind != "RF64" && kind != "RIFX") return Corruption("is no WAV file");
+    if (kind != "RF64" && kind != "RIFX") {
+      return Corruption("is not a WAV file");
+    }
     return InvalidArgument(
         "is an %s file; convert it, such as by \"sox FILE NEW\"", kind.c_str());
   }
@@ -218,7 +220,7 @@ Status ReadWavSamples(File* file, const WavFormat& format, int64_t channels,
         continue;
       }
       return Corruption("is damaged: a sample at offset %" PRId64
-                        " is no finite number",
+                        " is not a finite number",
                         format.begin + (i + k) * frame_bytes);
     }
   }

@@ -63,7 +63,7 @@ Status ReadWatchKeys(const SafetensorsReader& file, const char* name,
   const StoredTensor* const tensor = file.Find(name);
   if (tensor == nullptr) return Status();
   if (tensor->storage != Storage::kI64 || tensor->shape.rank() != 1) {
-    return Corruption("%s: '%s' is no list of numbers", file.path().c_str(),
+    return Corruption("%s: '%s' is not a list of numbers", file.path().c_str(),
                       name);
   }
   // The length of the file bounds the length of the tensor.

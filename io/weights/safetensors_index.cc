@@ -38,8 +38,8 @@ Status SafetensorsIndex::AddTensor(FileSystem* files, const std::string& name,
   const std::string path = PathBeside(path_, shard);
   if (path.empty()) {
     return Corruption(
-        "%s: tensor '%s' is said to be in '%s', which is no file of this "
-        "folder",
+        "%s: tensor '%s' is said to be in '%s', which is not a file of "
+        "this folder",
         path_.c_str(), Printable(name).c_str(), Printable(shard).c_str());
   }
   const auto added = by_path_.emplace(path, shards_.size());

@@ -39,7 +39,7 @@ class HeaderTest : public ProgramTest {
   const std::string rows_ = "5.5,3.5,0\n4.5,3,1\n6,2,0\n5,2.5,1\n";
   const std::string told_ =
       "note: d.csv: line 1 holds numbers and is read as data, not as names; if "
-      "that is wrong, say \"header\": true in RUN.json (evaluate, predict: "
+      "that is wrong, set \"header\": true in RUN.json (evaluate, predict: "
       "--header)\n";
 };
 

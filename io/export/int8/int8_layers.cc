@@ -304,8 +304,8 @@ Status Int8Model::CheckFinite(size_t first_step, size_t first_floats) const {
   }
   if (all) return Status();
   return InvalidArgument(
-      "the scale of %s's numbers is no float32: its input or its weights are "
-      "too large or too small for int8; scale the data",
+      "the scale of %s's numbers is not a finite float32: its input or its "
+      "weights are too large or too small for int8; scale the data",
       WithArticle(ClassName(*p_->layer)).c_str());
 }
 

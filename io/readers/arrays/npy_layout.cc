@@ -523,8 +523,9 @@ Status DecodeNumbers(const std::string& where, const NpyLayout& layout,
                       : decode(uint64_t(), uint64_t());
   }
   if (!too_large) return Status();
-  return InvalidArgument("%s: a uint64 beyond 9223372036854775807",
-                         where.c_str());
+  return InvalidArgument(
+      "%s: a uint64 is above 9223372036854775807; save smaller numbers",
+      where.c_str());
 }
 
 Status DecodeClassNumbers(const std::string& where, const NpyLayout& layout,
@@ -541,12 +542,13 @@ Status DecodeClassNumbers(const std::string& where, const NpyLayout& layout,
     too_many = too_many || numbers[count++] < 0;
   });
   if (wrong) {
-    return Corruption("%s: its text holds what is no code point of Unicode",
-                      where.c_str());
+    return Corruption(
+        "%s: its text has a number that is not a code point of Unicode",
+        where.c_str());
   }
   if (too_many) {
     return InvalidArgument(
-        "%s: more than %zu different names; these are no classes",
+        "%s: more than %zu different names; these are not classes",
         where.c_str(), ClassNumbers::kMax);
   }
   *names = classes.Sort(numbers, count);

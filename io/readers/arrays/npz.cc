@@ -281,7 +281,7 @@ Status NpzReader::AddEntry(const unsigned char* fields, int64_t end,
   const std::string where = path_ + ": '" + Printable(file_name) + "'";
   if (!EndsWith(file_name, ".npy")) {
     return InvalidArgument(
-        "%s: is not an .npy file, so this is no npz archive; of PyTorch's "
+        "%s: is not an .npy file, so this is not an npz archive; of PyTorch's "
         "own files save the state_dict with numpy.savez or as safetensors",
         where.c_str());
   }

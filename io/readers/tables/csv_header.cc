@@ -96,7 +96,7 @@ Status CsvHeader::Begin(const Fields& first, int64_t line) {
   if (in_order) return Status();
   return InvalidArgument(
       "%s: line %" PRId64
-      " may have the names of the columns, or be a row; say \"header\": true "
+      " may have the names of the columns, or be a row; set \"header\": true "
       "or false in RUN.json (evaluate, predict: --header or --no-header)",
       path_.c_str(), line_);
 }
@@ -157,7 +157,7 @@ void CsvHeader::PrintMixedRecord() const {
 void CsvHeader::PrintReading(const char* what, const char* header_value) const {
   if (is_silent_) return;
   Notice("note: %s: line %" PRId64
-         " %s; if that is wrong, say \"header\": %s in RUN.json (evaluate, "
+         " %s; if that is wrong, set \"header\": %s in RUN.json (evaluate, "
          "predict: --%sheader)",
          path_.c_str(), line_, what, header_value,
          header_value[0] == 'f' ? "no-" : "");

@@ -165,7 +165,7 @@ Status CsvReader::NamedLabel(std::string_view field, int64_t line,
         where.c_str(), name.c_str());
   }
   if (!known_.empty()) return UnknownClass(where, name, options_.classes);
-  return Corruption("%s: more than %zu different labels; these are no classes",
+  return Corruption("%s: more than %zu different labels; these are not classes",
                     where.c_str(), ClassNumbers::kMax);
 }
 

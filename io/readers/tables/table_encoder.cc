@@ -208,8 +208,8 @@ Status TableEncoder::EncodeMissing(const Rule& rule, size_t column,
   if (rule.missing == OnMissing::kDrop) *kept = false;
   if (rule.missing == OnMissing::kError) {
     return ErrorAt(column, line, field,
-                   "is not a number; if the value is missing, say what to do "
-                   "by \"missing\" in RUN.json");
+                   "is not a number; if the value is missing, choose what to "
+                   "do by \"missing\" in RUN.json");
   }
   if (*kept || !options_.for_prediction) return Status();
   return ErrorAt(column, line, field,
@@ -229,7 +229,7 @@ Status TableEncoder::EncodeText(size_t column, std::string_view field,
     }
     if (!has_rule && rule.learns) {
       return ErrorAt(column, line, field,
-                     "is a missing value; say what to do by \"missing\" in "
+                     "is a missing value; choose what to do by \"missing\" in "
                      "RUN.json");
     }
     field = "";

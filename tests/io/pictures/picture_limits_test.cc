@@ -73,7 +73,7 @@ TEST(PictureLimitsTest, LooksLikePicture_TextOrPicture_IsTrueForPictures) {
         "P1", "P5 ", "P6\n\nx", "P20 1 1 1"}) {
     EXPECT_FALSE(LooksLikePicture(text)) << text;
     EXPECT_TRUE(
-        Contains(LimitErrorOf(text), "is no PNG, JPEG, BMP or PNM file"));
+        Contains(LimitErrorOf(text), "is not a PNG, JPEG, BMP or PNM file"));
   }
   EXPECT_TRUE(LooksLikePicture("P1\n# a comment"));
   EXPECT_TRUE(LooksLikePicture("P1# a comment"));

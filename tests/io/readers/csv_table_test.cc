@@ -269,7 +269,7 @@ TEST(CsvTableTest, Missing_EachRule_DoesWhatItSays) {
   const std::string text = "a,b\n1,2\n,4\n5,NA\n7,nan\nNULL,6\n";
   ExpectRefused(text, Unlabelled(),
                 "line 3, column 1 ('a'): '' is not a number; "
-                "if the value is missing, say what to do by \"missing\"");
+                "if the value is missing, choose what to do by \"missing\"");
   EXPECT_EQ(ValuesOf(text, WithMissing(Missing::kDrop)), (Floats{1, 2}));
   EXPECT_EQ(ValuesOf(text, WithMissing(Missing::kConstant, -1)),
             (Floats{1, 2, -1, 4, 5, -1, 7, -1, -1, 6}));

@@ -138,13 +138,13 @@ TEST(CsvTest, Header_None_FirstLineIsAnExample) {
 
 constexpr char kDataTold[] =
     "line 1 holds numbers and is read as data, not as names; if that is wrong, "
-    "say \"header\": true in RUN.json (evaluate, predict: --header)\n";
+    "set \"header\": true in RUN.json (evaluate, predict: --header)\n";
 constexpr char kMixedTold[] =
     "line 1 holds text beside numbers and is read as names, not as data; if "
-    "that is wrong, say \"header\": false in RUN.json (evaluate, predict: "
+    "that is wrong, set \"header\": false in RUN.json (evaluate, predict: "
     "--no-header)\n";
 constexpr char kNamesTold[] =
-    "line 1 counts its columns and is read as names; if that is wrong, say "
+    "line 1 counts its columns and is read as names; if that is wrong, set "
     "\"header\": false in RUN.json (evaluate, predict: --no-header)\n";
 
 TEST(CsvTest, Header_FirstLineOfNumbers_IsAnExampleWithAWarning) {
@@ -163,7 +163,7 @@ TEST(CsvTest, Header_FirstLineOfNumbers_IsAnExampleWithAWarning) {
       {"\n 1.5 ,\"2\"\n3,4\n",
        {},
        "line 2 holds numbers and is read as data, not as names; if that is "
-       "wrong, say \"header\": true in RUN.json (evaluate, predict: "
+       "wrong, set \"header\": true in RUN.json (evaluate, predict: "
        "--header)\n",
        {{1.5f, 3}, {2, 4}}},
       {"1,2\n3,4\n", no, "", {{1, 3}, {2, 4}}},

@@ -136,11 +136,11 @@ TEST_F(SoundChangesTest, Open_WrongFilesOrNumbers_IsAnError) {
   WriteNoise("c", 60, 0, 8000);
   EXPECT_TRUE(Contains(Open(), "has 8000 samples a second, not 16000"));
   WriteWhole(folder_ / "noise/c.wav", "RIFF");
-  EXPECT_TRUE(Contains(Open(), "c.wav: is no WAV file"));
+  EXPECT_TRUE(Contains(Open(), "c.wav: is not a WAV file"));
   std::string nan = LittleBytes(0x7FC00000, 4);
   for (int i = 0; i < 6; ++i) nan += nan;
   WriteWhole(folder_ / "noise/c.wav", Wav(3, 1, 16000, 32, nan));
-  EXPECT_TRUE(Contains(Open(), "no finite number"));
+  EXPECT_TRUE(Contains(Open(), "not a finite number"));
   std::filesystem::remove(folder_ / "noise/c.wav");
   options_.background_volume = 2;
   EXPECT_TRUE(Contains(Open(), "background_volume: is 2"));

@@ -130,8 +130,8 @@ TEST_F(SoundsTest, Recording_DamagedSample_IsNamedByItsOffset) {
   std::vector<float> x(3);
   EXPECT_OK(rows.source()->Read(index, 2, x.data(), nullptr));
   EXPECT_TRUE(Contains(rows.source()->Read(index, 3, x.data(), nullptr),
-                       "long.wav: is damaged: a sample at offset 244 is no "
-                       "finite number"));
+                       "long.wav: is damaged: a sample at offset 244 is not "
+                       "a finite number"));
 }
 
 TEST_F(SoundsTest, Subset_EachPart_HasFilesOfKeras) {
@@ -156,7 +156,7 @@ TEST_F(SoundsTest, Open_OtherRate_IsRefusedAlsoIfDamagedFilesAreSkipped) {
 TEST_F(SoundsTest, Open_DamagedFile_IsAnErrorOrLeftOut) {
   WriteWords(folder_.path(), {"a"}, 3);
   WriteWhole(folder_ / "a/100.wav", "RIFF");
-  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "100.wav: is no WAV file"));
+  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "100.wav: is not a WAV file"));
   options_.skip_damaged = true;
   const CapturedOutput output;
   EXPECT_EQ(Firsts(FromFolder()), std::vector<int>({1, 2}));

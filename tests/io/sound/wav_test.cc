@@ -70,9 +70,9 @@ TEST_F(WavTest, Floats_BothWidths_AreKept) {
   EXPECT_EQ(Read(Wav(3, 1, 16000, 64, BytesOf<double>({0.1, 1e-300})), 2),
             Floats({0.1f, 0}));
   EXPECT_TRUE(Contains(ErrorOf(Wav(3, 1, 16000, 32, BytesOf<float>({0, NAN}))),
-                       "a sample at offset 48 is no finite number"));
+                       "a sample at offset 48 is not a finite number"));
   EXPECT_TRUE(Contains(ErrorOf(Wav(3, 1, 16000, 64, BytesOf<double>({1e300}))),
-                       "no finite number"));
+                       "not a finite number"));
 }
 
 TEST_F(WavTest, Read_Extensible_HasFormatInItsGuid) {
@@ -130,8 +130,8 @@ TEST_F(WavTest, Read_DamagedFile_NamesTheDamage) {
   }
   EXPECT_TRUE(Contains(ErrorOf(whole.substr(0, whole.size() - 1)),
                        "ends early: after 7 of 8 bytes"));
-  EXPECT_TRUE(
-      Contains(ErrorOf("OggS and more than twelve bytes"), "is no WAV file"));
+  EXPECT_TRUE(Contains(ErrorOf("OggS and more than twelve bytes"),
+                       "is not a WAV file"));
   EXPECT_TRUE(
       Contains(ErrorOf("RF64 and more than twelve bytes"), "is an RF64 file"));
   EXPECT_TRUE(Contains(ErrorOf(Riff(Chunk("fmt ", "short"))), "no samples"));

@@ -58,7 +58,7 @@ class RowPlace {
 };
 
 Status NotALog(const std::string& path) {
-  return InvalidArgument("%s: is no log of CSVLogger or StepLogger",
+  return InvalidArgument("%s: is not a log of CSVLogger or StepLogger",
                          path.c_str());
 }
 

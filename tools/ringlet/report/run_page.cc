@@ -147,7 +147,7 @@ std::string AboutHtml(const RunReport& report) {
   const EventHistory& events = report.events;
   if (events.skipped_lines() > 0) {
     item(std::to_string(events.skipped_lines()) +
-         " lines of the event logs are no events and were left out");
+         " lines of the event logs are not events and were left out");
   }
   if (events.left_out() > 0) {
     item(std::to_string(events.left_out()) +
