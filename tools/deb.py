@@ -161,7 +161,7 @@ def main():
     named = re.fullmatch(r"ringlet-(.+)-linux-(\w+)\.tar\.gz",
                          arguments.tarball.name)
     if not named:
-        sys.exit(f"deb: {arguments.tarball} is no tarball of make dist")
+        sys.exit(f"deb: {arguments.tarball} is not a tarball of make dist")
     version, arch = named.groups()
     files = {}
     with tarfile.open(arguments.tarball) as tar:

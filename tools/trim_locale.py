@@ -17,7 +17,7 @@ MEMBER = "C-ctype.o"
 def member_of(archive, name):
     with open(archive, "rb") as file:
         if file.read(8) != b"!<arch>\n":
-            sys.exit(f"trim_locale: {archive} is no archive")
+            sys.exit(f"trim_locale: {archive} is not an archive")
         while header := file.read(60):
             size = int(header[48:58])
             if header[:16].rstrip() == name.encode() + b"/":

@@ -227,8 +227,9 @@ Dataset Dataset::OwnExamples(std::vector<int64_t> counts) const {
   }
   for (const int64_t count : counts) {
     if (count >= 0 && count <= kMaxExamples) continue;
-    return WithError(
-        InvalidArgument("own examples: a worker has %" PRId64, count));
+    return WithError(InvalidArgument("own examples: a worker has %" PRId64
+                                     "; give a count from 0 to %" PRId64,
+                                     count, kMaxExamples));
   }
   d.own_example_counts = std::move(counts);
   return Dataset(d);

@@ -352,7 +352,7 @@ Status DatasetLoader::CheckValue(double value, float scaled, int64_t example,
   return Corruption(
       "%s: example %" PRId64 ", value %" PRId64
       " is %g, which times %g plus %g is not a finite float32; remove "
-      "or replace it, or mend the scale",
+      "or replace it, or correct the scale",
       name.c_str(), indices_[example], number, value, double{scale.factor},
       double{scale.offset});
 }
@@ -421,8 +421,8 @@ Status DatasetLoader::ConvertTargets(const TargetsOf& targets, int64_t first,
         (!(value >= 0 && value < limit) || value != std::floor(value))) {
       return Corruption(
           "%s: label %g is not a class number from 0 to %.0f; give the "
-          "model's last layer more units, mend the labels, or leave them out "
-          "by the loss's ignore_class",
+          "model's last layer more units, correct the labels, or leave them "
+          "out by the loss's ignore_class",
           where(i).c_str(), value, limit - 1);
     }
     static_cast<int32_t*>(y)[i] = static_cast<int32_t>(value);

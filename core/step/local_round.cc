@@ -67,7 +67,8 @@ Status LocalUpdates::Check() const {
   }
   if (round_deadline_seconds > 0 && quorum == 0) {
     return InvalidArgument(
-        "a round_deadline without quorum: say how many replicas are enough");
+        "a round_deadline without quorum; set quorum to the number of replicas "
+        "that are enough");
   }
   return keeps_state_per_worker() ? CheckStatePerWorker(*this) : Status();
 }

@@ -98,8 +98,8 @@ Status ResolveMpi(const Environment& environment, const MpiNames& names,
   }
   if (local != config->world_size) {
     return InvalidArgument(
-        "RINGLET_HOSTS is not set, but %s started %d ranks and does not say "
-        "where: list their hosts in rank order, RINGLET_HOSTS=a,b,...",
+        "RINGLET_HOSTS is not set, but %s started %d ranks and does not give "
+        "their hosts; list these in rank order, RINGLET_HOSTS=a,b,...",
         names.scheduler, config->world_size);
   }
   return NumberPorts(

@@ -365,7 +365,9 @@ Status DoctorExchange::OnDialledMessage(FramedLink* link,
     if (dial.acked == dial.sent) EndData(link->peer, /*stalled=*/false);
     return Status();
   }
-  return Corruption("a doctor's message %u out of turn", header.chunk);
+  return Corruption(
+      "a doctor's message %u out of turn; run the same ringlet on all workers",
+      header.chunk);
 }
 
 Status DoctorExchange::OnAcceptedMessage(FramedLink* link,
@@ -392,7 +394,10 @@ Status DoctorExchange::OnAcceptedMessage(FramedLink* link,
       measured_here_[worker] = true;
       return Status();
     default:
-      return Corruption("a doctor's message %u out of turn", header.chunk);
+      return Corruption(
+          "a doctor's message %u out of turn; run the same ringlet on all "
+          "workers",
+          header.chunk);
   }
 }
 

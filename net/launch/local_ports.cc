@@ -46,7 +46,10 @@ Status FindLocalPorts(int count, std::vector<int>* ports) {
       held.push_back(fd);
       ports->push_back(port);
     } else if ((errno != EADDRINUSE && errno != EACCES) || tries > 5000) {
-      status = OsError(errno, "cannot find %d free ports on 127.0.0.1", count);
+      status = OsError(errno,
+                       "cannot find %d free ports on 127.0.0.1 (start fewer "
+                       "workers, or end programs that use ports)",
+                       count);
       break;
     }
     port = port == kLast ? kFirst : port + 1;

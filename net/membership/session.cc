@@ -523,7 +523,7 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   if (state_.starting() && notice.code == Code::kPeerLost) {
     // The peer's ring ended before this rank's had formed. Both form the next
     // one.
-    return DropPeer(peer, "it was connected and lost another", &notice);
+    return DropPeer(peer, "it was connected and lost another worker", &notice);
   }
   if (state_.starting() && !state_.forms_first_ring() &&
       IsPermanent(Error(notice.code, "%s", text.c_str()))) {

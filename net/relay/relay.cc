@@ -76,8 +76,8 @@ bool RelayServer::Admit(RelayConnection* side) {
       !MakeRoom(side)) {
     if (!std::exchange(reported_full_, true)) {
       Notice(
-          "warning: %d connections are open, the most that are taken; others "
-          "are closed immediately",
+          "warning: %d connections are open, the most that this relay takes; "
+          "others are closed immediately",
           options_.connections);
     }
     return false;

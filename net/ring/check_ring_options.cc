@@ -22,8 +22,8 @@ Status CheckKeys(const RingOptions& options,
         "worker %zu is at %s, which others can reach, and the job has no key: "
         "make one (ringlet keygen --out job.key), copy it to every worker and "
         "set RINGLET_KEY_FILE=job.key or strategy.key_file; or, if no other "
-        "machine can reach the network, say so: --insecure, strategy.insecure "
-        "or RINGLET_INSECURE=1",
+        "machine can reach the network, allow it: --insecure, "
+        "strategy.insecure or RINGLET_INSECURE=1",
         r, options.addresses[r].c_str());
   }
   return Status();
@@ -32,14 +32,15 @@ Status CheckKeys(const RingOptions& options,
 Status CheckTimes(const RingOptions& options) {
   if (!(options.timeout_seconds >= kMinTimeoutSeconds &&
         options.timeout_seconds <= kMaxTimeoutSeconds)) {
-    return InvalidArgument("a timeout of %g s: %g to %g are possible",
+    return InvalidArgument("the timeout is %g s; it must be from %g to %g",
                            options.timeout_seconds, kMinTimeoutSeconds,
                            kMaxTimeoutSeconds);
   }
   if (!(options.start_timeout_seconds >= 0 &&
         options.start_timeout_seconds <= 1e6)) {
-    return InvalidArgument("a start timeout of %g s: 0 to 10^6 are possible",
-                           options.start_timeout_seconds);
+    return InvalidArgument(
+        "the start timeout is %g s; it must be from 0 to 1000000",
+        options.start_timeout_seconds);
   }
   if (!(options.patience_seconds >= 0)) {
     return InvalidArgument(

@@ -72,7 +72,7 @@ Status CheckOptions(const StrategyOptions& strategy) {
   }
   if (strategy.local.quorum > 0 && !IsElastic(strategy)) {
     return InvalidArgument(
-        "a quorum of %d, but the job waits for every lost worker: say "
+        "a quorum of %d, but the job waits for every lost worker; set "
         "\"policy\": \"shrink\" too (StrategyOptions::min_workers)",
         strategy.local.quorum);
   }

@@ -44,7 +44,9 @@ Status Open(const std::string& name,
   sockaddr_un address;
   socklen_t bytes = 0;
   const int fd = LocalSocket(name, &address, &bytes);
-  if (fd < 0) return OsError(-fd, "cannot make a local socket");
+  if (fd < 0) {
+    return OsError(-fd, "cannot make a local socket, so TCP is tried");
+  }
   if (use(fd, reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
     const int error = errno;
     close(fd);
@@ -91,7 +93,8 @@ Status ConnectLocalSocket(const std::string& name, int* fd) {
   RINGLET_RETURN_IF_ERROR(Open(name, connect, "connect to", fd));
   if (IsOfSameUser(*fd)) return Status();
   close(*fd);
-  return Error(Code::kUnavailable, "the local socket is another user's");
+  return Error(Code::kUnavailable,
+               "the local socket is another user's, so TCP is tried");
 }
 
 #ifdef __linux__

@@ -228,7 +228,7 @@ TEST_F(WrongRunTest, Run_StrategyIsWrong_IsRefusedByItsPlace) {
        {"strategy.policy", "'shirnk'"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"local_steps\": 7}",
-       {"strategy.local_steps: is 7; say \"mode\": \"local\" too"}},
+       {"strategy.local_steps: is 7; set \"mode\": \"local\" too"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"local_steps\": 0}",
        {"strategy.local_steps: is 0; must be"}},
@@ -237,7 +237,7 @@ TEST_F(WrongRunTest, Run_StrategyIsWrong_IsRefusedByItsPlace) {
        {"strategy.reduction: is \"exact\"", "leave it out"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"overlap\": true}",
-       {"strategy.overlap: is true; say \"mode\": \"local\" too"}},
+       {"strategy.overlap: is true; set \"mode\": \"local\" too"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"replicas\": 4, "
        "\"participation\": 2, \"overlap\": true}",

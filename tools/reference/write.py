@@ -97,8 +97,8 @@ def cells(field):
     if field["ignored"]:
         return "anything; ignored", ""
     if not field["takes"]:
-        sys.exit(f"{field['path']} {field['name']}: its reader does not say "
-                 "what it takes; see FieldReader::Take in io/keras/keras_json.h")
+        sys.exit(f"{field['path']} {field['name']}: its reader does not "
+                 "give what it takes; see FieldReader::Take in io/keras/keras_json.h")
     takes = shorter(field["takes"])
     if field["default"] == "null" and not (field["null"] or field["required"]):
         sys.exit(f"{field['path']} {field['name']}: no default, and null is "

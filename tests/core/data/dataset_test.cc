@@ -647,7 +647,7 @@ TEST(BatchLoaderTest, Next_LabelOutsideTheClasses_ErrorNamesIt) {
   EXPECT_EQ(s.code(), Code::kCorruption);
   EXPECT_STREQ(s.message(),
                "memory: example 9: label 9 is not a class number from 0 to 8; "
-               "give the model's last layer more units, mend the labels, or "
+               "give the model's last layer more units, correct the labels, or "
                "leave them out by the loss's ignore_class");
   static const float halves[] = {1, 0.5f};
   const Dataset d(MemorySource({DType::kFloat32, {1}}, halves,

@@ -211,7 +211,7 @@ Status ReadData(const Json& json, const std::string& path,
   fields.Choice("auto_shard_policy", kPolicies, &data->policy);
   ReadOwnExamples(&fields, &data->own_examples);
   if (!data->own_examples.empty() && data->policy != AutoShardPolicy::kOff) {
-    fields.Refuse("own_examples", "say \"auto_shard_policy\": \"off\" too");
+    fields.Refuse("own_examples", "set \"auto_shard_policy\": \"off\" too");
   }
   fields.Bool("in_memory", &data->in_memory);
   ReadMemory(json, &fields, data);

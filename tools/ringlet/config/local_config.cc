@@ -71,7 +71,7 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
                {"quorum", read.quorum == 0},
                {"round_deadline", read.round_deadline_seconds == 0}};
   for (const auto& field : given) {
-    if (!field.same) fields->Refuse(field.name, "say \"mode\": \"local\" too");
+    if (!field.same) fields->Refuse(field.name, "set \"mode\": \"local\" too");
   }
 }
 

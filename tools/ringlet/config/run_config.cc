@@ -313,7 +313,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   if (strategy->elastic() && options->reduction != Reduction::kExact) {
     return InvalidArgument(
         "strategy.reduction: is \"ring\", with bits that depend on the "
-        "workers, but strategy.policy is \"shrink\"; leave it out, or say "
+        "workers, but strategy.policy is \"shrink\"; leave it out, or set "
         "\"exact\"");
   }
   return fields.Finish();

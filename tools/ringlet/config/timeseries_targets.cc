@@ -66,7 +66,7 @@ Status AddTarget(const Source& rows, const TableEncoding& encoding,
   const int64_t place = rows.Description().columns[at].value;
   if (place < 0) {
     return InvalidArgument(
-        "%s: \"target_columns\" has '%s', which is no column of x",
+        "%s: \"target_columns\" has '%s', which is not a column of x",
         rows.name().c_str(), Printable(column).c_str());
   }
   int64_t first = place, width = 1;
@@ -79,7 +79,8 @@ Status AddTarget(const Source& rows, const TableEncoding& encoding,
     if (!encoded.fill && !has_gaps) continue;
     return InvalidArgument(
         "%s: \"target_columns\" has '%s', where \"missing\" fills gaps, which "
-        "are no targets; give \"missing\" for the other columns by their names",
+        "are not targets; give \"missing\" for the other columns by their "
+        "names",
         rows.name().c_str(), Printable(column).c_str());
   }
   for (int64_t i = 0; i < width; ++i) values->push_back(first + i);
@@ -219,7 +220,7 @@ Status ResolveTargetsAndGroups(const Source& rows,
   if (HasMissingRule(table, CsvOptions::Missing::kDrop)) {
     return InvalidArgument(
         "missing: is \"drop\", but sequence_length makes windows of "
-        "consecutive rows, which a row that is left out would join; say "
+        "consecutive rows, which a row that is left out would join; give "
         "\"mean\" or a number");
   }
   RINGLET_RETURN_IF_ERROR(
