@@ -36,7 +36,7 @@ JobKeysPtr LauncherKeys();
 // it was seeded.
 Status RandomBytes(void* out, size_t bytes);
 
-// The text of a file with a new key: a comment and the key, each with a
+// Makes the text of a file with a new key: a comment and the key, each with a
 // newline. Wipe() the text.
 Status NewKeyText(std::string* text);
 void Wipe(std::string* text);

@@ -96,7 +96,7 @@ std::string KernelSetNamesOfCpu();
 // Chooses the set of that name. kInvalidArgument, with the names, if there is
 // none, or this CPU cannot run it. Not while a product is computed.
 Status ChooseKernelSet(const char* name);
-// ChooseKernelSet's error for the name in RINGLET_KERNELS.
+// Returns the error of ChooseKernelSet for the name in RINGLET_KERNELS.
 Status CheckKernelsVariable();
 
 }  // namespace ringlet

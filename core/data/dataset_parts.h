@@ -23,7 +23,7 @@ struct BatchPlan {
 };
 
 struct DatasetParts {
-  // The first error. No source and no Batch are errors too.
+  // Returns the first error. No source and no Batch are errors too.
   Status Check() const;
   // Check(), or an error if `replicas` cannot divide the dataset from
   // `position` on.

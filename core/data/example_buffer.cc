@@ -105,8 +105,8 @@ Status ExampleBuffer::ReadBlock(Group* group, size_t count) {
   return Status();
 }
 
-// The next `count` examples, into slots that are free. The threads take one
-// after another.
+// Reads the next `count` examples into slots that are free. The threads take
+// one after another.
 Status ExampleBuffer::ReadInParallel(Group* group, size_t count) {
   read_.assign(count, Status());
   std::atomic<size_t> next{0};

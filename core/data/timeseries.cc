@@ -93,8 +93,8 @@ class WindowedSource final : public Source {
     num_with_windows_ = with_windows.size();
   }
 
-  // An error if there is no window. A note has the number of groups without
-  // one.
+  // Returns an error if there is no window. A note has the number of groups
+  // without one.
   Status CheckHasWindows() const {
     if (size_ == 0) return NoWindowError();
     if (num_with_windows_ < num_groups_) {

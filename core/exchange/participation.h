@@ -18,7 +18,7 @@ namespace ringlet {
 
 // The most replicas that a round can have.
 int MaxSampled(const LocalUpdates& options, int replicas);
-// An error if there are fewer replicas than a round needs.
+// Returns an error if there are fewer replicas than a round needs.
 Status CheckSampled(const LocalUpdates& options, int replicas);
 
 class Participation {

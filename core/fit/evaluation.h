@@ -25,7 +25,7 @@ void SetMetrics(const Model& model, const std::vector<MetricState>& states,
 void SetEpochMetrics(const Model& model, const std::vector<MetricState>& states,
                      Logs* logs);
 
-// An error if `steps`, called `option`, is 0 for an endless dataset.
+// Returns an error if `steps`, called `option`, is 0 for an endless dataset.
 Status CheckEndless(const Dataset& dataset, int64_t steps, const char* option);
 
 struct Evaluation {

@@ -436,7 +436,7 @@ Status Fitter::SavePoint(bool epoch_ended) {
   return Status();
 }
 
-// The result of an interrupted fit, after everything was saved.
+// Returns the result of an interrupted fit, after everything was saved.
 Status Fitter::MakeInterruptedStatus() {
   all_ranks_have_error_ = true;
   if (fit_.signal != 0 && !AnyRestoresAfterLoss(options_.callbacks)) {

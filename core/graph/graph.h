@@ -109,13 +109,13 @@ class Graph {
   // may be called after Complete.
   Status SetNormalization(int node, const std::vector<float>& mean,
                           const std::vector<float>& variance);
-  // The error that SetNormalization would return.
+  // Returns the error that SetNormalization would return.
   Status CheckNormalization(int node, const std::vector<float>& mean,
                             const std::vector<float>& variance) const;
   // The first node, from `from` on, of a Normalization without mean and
   // variance; -1 if there is none.
   int FindUnadapted(int from = 0) const;
-  // An error if a Normalization has no mean and variance.
+  // Returns an error if a Normalization has no mean and variance.
   Status CheckAdapted() const;
 
   // The graph as a layer of another model, without weights.
@@ -185,9 +185,9 @@ class Graph {
   Status CheckNewLayer(const Layer& layer, size_t inputs) const;
   Status Expand(const std::vector<int>& inputs, Layer* layer) const;
   Status CheckShared() const;
-  // An error if the same sound is taken at two sampling rates.
+  // Returns an error if the same sound is taken at two sampling rates.
   Status CheckSamplingRates() const;
-  // An error if a layer without a gradient follows a trained one.
+  // Returns an error if a layer without a gradient follows a trained one.
   Status CheckGradients() const;
   std::vector<bool> LeadsToLoss() const;
   Status AddLayer(const Layer& layer, int parent);

@@ -71,7 +71,7 @@ Status Graph::SetTrainable(const std::string& layer, bool trainable) {
                          layer.c_str());
 }
 
-// The Op of a Normalization with this mean and variance.
+// Makes the Op of a Normalization with this mean and variance.
 Status Graph::MakeNormalization(int node, const std::vector<float>& mean,
                                 const std::vector<float>& variance,
                                 std::unique_ptr<Op>* op) const {

@@ -125,7 +125,8 @@ std::vector<bool> Graph::LeadsToLoss() const {
   return leads;
 }
 
-// An error if one call of a shared layer leads to a loss, and another does not.
+// Returns an error if one call of a shared layer leads to a loss, and another
+// does not.
 Status Graph::CheckShared() const {
   const std::vector<bool> leads = LeadsToLoss();
   for (size_t i = 0; i < nodes_.size(); ++i) {

@@ -80,8 +80,9 @@ class StepPlan {
   const std::vector<Use>& uses() const { return uses_; }
   const StepSchedule& schedule() const { return schedule_; }
   uint64_t bytes() const { return bytes_; }  // the bytes of all buffers
-  // The error for a lack of memory. It names the largest use, and whether a
-  // smaller batch would help. `bytes` is the size of the step's whole block.
+  // Returns the error for a lack of memory. It names the largest use, and
+  // whether a smaller batch would help. `bytes` is the size of the step's whole
+  // block.
   Status MakeMemoryError(uint64_t bytes) const;
   // Adds the sizes of outputs, gradients and scratch, and the recomputation.
   void AddSizesTo(MemoryPlan* sizes) const;

@@ -69,7 +69,7 @@ class StepValues {
   std::vector<std::vector<int>> extras_;
   std::vector<Reads> reads_;
   std::vector<int> unpacked_;
-  std::vector<int> present_;  // by root: the output that a pass would read
+  std::vector<int> present_;  // the output that a pass would read, by root
 };
 
 }  // namespace ringlet

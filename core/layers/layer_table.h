@@ -207,7 +207,7 @@ std::string ValueText(const LayerField& field, const Layer& layer);
 // number in [-1, 1], or [lower, upper]".
 std::string TakenRanges(const LayerField& field);
 bool Takes(const LayerField& field, const FloatRange& range);
-// An error for a number that a field of the layer does not take.
+// Returns an error for a number that a field of the layer does not take.
 Status CheckNumbers(const Layer& layer);
 
 struct LayerFields {

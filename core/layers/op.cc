@@ -19,7 +19,8 @@
 namespace ringlet {
 namespace {
 
-// An error for the first called setter that sets no field of this layer.
+// Returns an error for the first called setter that sets no field of this
+// layer.
 Status CheckSettings(const Layer& layer) {
   auto foreign = layer.settings;
   for (const LayerField& field : ClassOf(layer).fields) {

@@ -221,7 +221,7 @@ void ForEachPart(const OpCall& call, int64_t n, int64_t grain,
 // The number of a layer's inputs that are masks; these are the last ones.
 size_t CountMasks(const Layer& layer);
 
-// An error if a layer's field `name` is not at least 1.
+// Returns an error if a layer's field `name` is not at least 1.
 Status CheckAtLeastOne(const char* name, int64_t value);
 
 }  // namespace ringlet

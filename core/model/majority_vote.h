@@ -30,10 +30,10 @@ struct Vote {
 // `all` is by rank, not empty, and the same on every rank.
 Vote CountVotes(const std::vector<CheckDigests>& all);
 
-// The error of a failed check: kOutOfSync on the faulty ranks, kPeerLost on the
-// other ranks, which continue without them. Without a majority all ranks are
-// faulty. `parts` names the part of each digest. `where` names the model and
-// the step.
+// Returns the error of a failed check: kOutOfSync on the faulty ranks,
+// kPeerLost on the other ranks, which continue without them. Without a majority
+// all ranks are faulty. `parts` names the part of each digest. `where` names
+// the model and the step.
 Status MakeVoteError(const Collective& collective, const Vote& vote,
                      const std::vector<CheckDigests>& all,
                      const std::vector<const char*>& parts,

@@ -45,8 +45,8 @@ struct Model::Impl {
   }
   Status CheckUsable() const;
   Status CheckMayCompile() const;
-  // An error if a worker computes more than one replica; a step of the model is
-  // then more than one step of the worker.
+  // Returns an error if a worker computes more than one replica; a step of the
+  // model is then more than one step of the worker.
   Status CheckOneReplica() const;
   // Call after Graph::Complete.
   Status CheckSynchronized() const;
@@ -70,7 +70,7 @@ struct Model::Impl {
   Status PlaceWeights();
   void MakeExchange();
   std::unique_ptr<RoundExchange> MakeRoundExchange();
-  // The weights for AsLayer; null if there are none yet.
+  // Copies the weights for AsLayer; *copy is null if there are none yet.
   Status CopyWeights(std::shared_ptr<const std::vector<float>>* copy) const;
   Status CheckInitialWeights() const;
 

@@ -24,7 +24,7 @@ class ModelParts {
   const Graph& graph() const { return impl().graph; }
   Graph* mutable_graph() const { return &impl().graph; }
 
-  // An error if the model cannot train.
+  // Returns an error if the model cannot train.
   Status CheckUsable() const { return impl().CheckUsable(); }
   // Call after `config().job_replicas` has changed.
   void ApplyReplicaAssignment() const { impl().ApplyReplicaAssignment(); }

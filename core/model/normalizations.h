@@ -16,7 +16,7 @@ namespace ringlet {
 Status SetNormalization(const std::string& layer,
                         const std::vector<float>& mean,
                         const std::vector<float>& variance, Model* model);
-// The error that SetNormalization would return; changes no layer.
+// Returns the error that SetNormalization would return, and changes no layer.
 Status CheckNormalization(const std::string& layer,
                           const std::vector<float>& mean,
                           const std::vector<float>& variance,

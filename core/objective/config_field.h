@@ -56,7 +56,7 @@ struct FieldFacts {
   int8_t null_word = -1;  // the index that means null
   int low = 0;            // the least int, or the only accepted number
   void* (*member)(void* object) = nullptr;  // null for the kOnly types
-  Interval range = kAnyNumber;              // of a float
+  Interval range = kAnyNumber;              // the range of a float
   const char* words = "";                   // separated by blanks
 };
 

@@ -47,8 +47,8 @@ class StepReport {
   // Marks the replica as late; it has no results.
   void MarkLate(int replica);
 
-  // The time of a replica by this rank's clock; zero if not measured. It is
-  // sent until the next call or Reset.
+  // Sets the time of a replica by this rank's clock; zero if not measured. It
+  // is sent until the next call or Reset.
   void SetReplicaNanos(int64_t nanos) { replica_nanos_ = nanos; }
   Status Send(unsigned char request, GradientExchange* exchange);
   // Receives every rank's request and, if all are 0, the sums.

@@ -100,10 +100,10 @@ class Attend {
   void ComputeWeights(const OpCall& call, const Block& block,
                       const float* scale, ConstMatrix query, ConstMatrix key,
                       float* row, float* weights) const;
-  // The scores of an AdditiveAttention; `row` has room for a key.
+  // Computes the scores of an AdditiveAttention; `row` has room for a key.
   void AddScores(const Block& block, const float* scale, ConstMatrix query,
                  ConstMatrix key, float* row, float* scores) const;
-  // The gradients of AddScores' arguments, from d_scores.
+  // Computes the gradients of AddScores' arguments from d_scores.
   void AddedGradient(const Block& block, const float* scale, ConstMatrix query,
                      ConstMatrix key, const float* d_scores, Matrix d_query,
                      Matrix d_key, float* d_scale, float* row) const;

@@ -120,7 +120,7 @@ class DotOp final : public Op {
       }
     });
   }
-  // The inputs, or their normalized rows in scratch.
+  // Sets *a and *b to the inputs, or to their normalized rows in scratch.
   void InputsOf(const OpCall& call, int64_t example, float* scratch,
                 ConstMatrix* a, ConstMatrix* b) const {
     *a = a_.Of(call.x[0], example);

@@ -24,9 +24,9 @@ float LoraScale(const Layer& layer);
 // True for the path of an A or a B: "dense/lora_kernel_a".
 bool IsLoraMatrix(const std::string& path);
 
-// An error if the rank or alpha is out of range, if alpha is set without a
-// rank, or if W, the `matrix` of this name, has a constraint beside LoRA.
-// `rows` is the number of rows of x in one example.
+// Returns an error if the rank or alpha is out of range, if alpha is set
+// without a rank, or if W, the `matrix` of this name, has a constraint beside
+// LoRA. `rows` is the number of rows of x in one example.
 Status CheckLora(const Layer& layer, int64_t rows, const char* matrix,
                  const Constraint& constraint);
 
@@ -44,7 +44,7 @@ inline float* ProductBuffer(const OpCall& call, bool frozen) {
 // values[i] *= scale.
 void ScaleBy(float scale, int64_t n, float* values);
 
-// The op of a Dense with LoRA.
+// Makes the op of a Dense with LoRA.
 Status MakeLoraDense(const Layer& layer, const Shape& x,
                      std::unique_ptr<Op>* op);
 

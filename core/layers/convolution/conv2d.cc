@@ -342,7 +342,7 @@ class ConvOp final : public Op {
     }
   }
 
-  // The gradient of some taps; the first part includes the bias.
+  // Computes the gradient of some taps; the first part includes the bias.
   void KernelGradient(const OpCall& call, const Unit& unit, Range taps,
                       const float* dy, float* copy) const {
     const float* const x =

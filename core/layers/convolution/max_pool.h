@@ -33,7 +33,7 @@ class MaxPool {
   // above 0.
   void Forward(const float* x, bool above_zero, float* y,
                uint8_t* indices) const;
-  // The gradient of x, from the results of Forward.
+  // Computes the gradient of x from the results of Forward.
   void Gradient(const float* x, const float* y, const float* dy,
                 float* dx) const;
   void Gradient(const uint8_t* indices, const float* dy, float* dx) const;

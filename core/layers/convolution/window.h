@@ -48,15 +48,15 @@ struct Window2D {
   int64_t image_floats() const { return height.input * row_floats(); }
 };
 
-// The image (height, width, channels) that the layer reads x as, or an error
-// that names what it needs.
+// Finds the image (height, width, channels) that the layer reads x as, or
+// returns an error that names what it needs.
 Status FindImage(const Layer& layer, const Shape& x, Shape* image);
 // The shape that such an image has as an input or output of the layer.
 Shape ShapeOf(const Layer& layer, const Shape& image);
 
-// The layer's window, strides, dilation and padding on images of shape x, or an
-// error that names what does not fit. `subject` names the window in the error,
-// such as "kernel".
+// Sets *window to the layer's window, strides, dilation and padding on images
+// of shape x, or returns an error that names what does not fit. `subject` names
+// the window in the error, such as "kernel".
 Status PlaceWindow(const Layer& layer, const Shape& x, const char* subject,
                    Window2D* window);
 

@@ -114,8 +114,8 @@ inline double SumBlocks(const float* partial, int64_t blocks, int64_t stride) {
 void AddGammaAndBeta(const Layer& layer, const Shape& shape,
                      std::vector<WeightSpec>* weights, int* gamma, int* beta);
 
-// The shape of the layer's axes in x. The axes count the batch, and must be the
-// last ones of x, in order.
+// Finds the shape of the layer's axes in x. The axes count the batch, and must
+// be the last ones of x, in order.
 Status NormalizedShape(const Layer& layer, const Shape& x, Shape* shape);
 
 // y = (x - center) * scale + offset, for each channel. y may be x.

@@ -24,7 +24,7 @@ inline void ReverseBits(double* z, int64_t count) {
   }
 }
 
-// The Fourier transform of fft_length / 2 complex numbers, in place.
+// Computes the Fourier transform of fft_length / 2 complex numbers, in place.
 inline void TransformComplex(const FramePlan& plan, double* z) {
   const int64_t count = plan.fft_length / 2;
   ReverseBits(z, count);

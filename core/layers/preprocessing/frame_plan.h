@@ -45,7 +45,8 @@ struct FramePlan {
   void ComputeCircle();  // cosines and sines, from fft_length
 };
 
-// A plan's lengths are limited: an error if one is not.
+// Returns an error if `value`, a length of a plan, is not from `minimum` to
+// `maximum`.
 Status CheckSoundField(const char* name, int64_t value, int64_t minimum,
                        int64_t maximum);
 Status CheckFftLength(const FramePlan& plan, int64_t length);

@@ -46,7 +46,8 @@ struct SpectrogramPlan : FramePlan {
   uint64_t table_bytes() const;
 };
 
-// The plan of such a layer for an input of this shape, or an error.
+// Makes the plan of such a layer for an input of this shape, or returns an
+// error.
 Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
                            SpectrogramPlan* plan);
 

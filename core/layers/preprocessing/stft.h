@@ -28,7 +28,8 @@ struct StftPlan : FramePlan {
   }
 };
 
-// The plan of an STFTSpectrogram for an input of this shape, or an error.
+// Makes the plan of an STFTSpectrogram for an input of this shape, or returns
+// an error.
 Status MakeStftPlan(const Layer& layer, const Shape& input, StftPlan* plan);
 
 }  // namespace ringlet

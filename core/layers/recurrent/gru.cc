@@ -28,8 +28,8 @@ class GruOp : public RecurrentOp {
       h[j] = z[j] * h[j] + (1 - z[j]) * n[j];
     }
   }
-  // The gradients of z, of the input of n's activation, and, through z alone,
-  // of the previous state.
+  // Computes the gradients of z, of the input of n's activation, and, through z
+  // alone, of the previous state.
   void MixBackward(const float* __restrict z, const float* __restrict n,
                    const float* __restrict before, float* __restrict dh,
                    float* __restrict dz, float* __restrict dn) const {

@@ -65,7 +65,8 @@ class LstmOp final : public RecurrentOp {
     for (int64_t j = 0; j < u; ++j) to[j] = f[j] * c[j] + gates[j] * g[j];
   }
 
-  // The gradients of example n's gates and of the carry before the step.
+  // Computes the gradients of example n's gates and of the carry before the
+  // step.
   void GatesBackward(const RecurrentStep& step, int64_t n) const {
     const int64_t u = units();
     float* const gates = step.gates[n];

@@ -86,7 +86,7 @@ class RecurrentOp : public Op {
 
   virtual void StepForward(const RecurrentStep& step) const = 0;
   virtual void StepBackward(const RecurrentStep& step) const = 0;
-  // The gradient of the recurrent kernel.
+  // Computes the gradient of the recurrent kernel.
   virtual void RecurrentGradients(const OpCall& call,
                                   const SavedSpans& saved) const;
   // Computes the gradient of the bias; its first numbers have the gates' sums
@@ -109,8 +109,8 @@ class RecurrentOp : public Op {
   // d_state += d R^T for some gates.
   void AddStateGradient(const RecurrentStep& step, StepRows d, Range gates,
                         float* d_state) const;
-  // The gradient of R for some gates: states^T d, over all steps. If `masked`,
-  // `states` include the masks.
+  // Computes the gradient of R for some gates: states^T d, over all steps. If
+  // `masked`, `states` include the masks.
   void RecurrentGradient(const OpCall& call, const float* states, bool masked,
                          Range gates, ConstMatrix d) const;
 

@@ -127,7 +127,7 @@ struct Recurrence {
 
 void Quantize(const float* x, int8_t* y, int n, float factor, int zero);
 // y = x factor + shift, rounded, with one factor and one shift for each
-// channel. They include the scale and the zero of y.
+// channel. The factors and shifts include the scale and the zero of y.
 void QuantizeScaled(const float* x, int8_t* y, int n, int channels,
                     const float* factors, const float* shifts);
 void Dequantize(const int8_t* x, float* y, int n, float scale, int zero);
