@@ -250,8 +250,8 @@ class BackupAndRestoreCallback final : public Callback {
         "no backup was written; training continues, and the last backup stays");
   }
 
-  // The result of an interrupted fit after its save has failed. The run can be
-  // resumed only if there is an earlier backup.
+  // Returns the result of an interrupted fit after its save has failed. The run
+  // can be resumed only if there is an earlier backup.
   Status NotSaved() const {
     const std::string before =
         checkpoints_ == nullptr ? "" : checkpoints_->latest();

@@ -512,7 +512,8 @@ class ModelCheckpointCallback final : public Callback {
     return Status();
   }
 
-  // The error that ends the fit. Its code means that a retry may succeed.
+  // Returns the error that ends the fit. Its code means that a retry may
+  // succeed.
   static Status NotWritten(int64_t epoch, const Status& status) {
     return Error(status.code() == Code::kResourceExhausted
                      ? Code::kResourceExhausted

@@ -180,8 +180,8 @@ Activation GateOf(const Primitive& primitive);
 // True for kIdentity and kReshape.
 bool IsView(const Primitive& primitive);
 
-// An error if the primitive's output is not logits, so that a softmax cannot
-// follow.
+// Returns an error if the primitive's output is not logits, so that a softmax
+// cannot follow.
 Status CheckLogits(const Primitives& primitives, int index);
 
 // An error, with `path`, if the model has no weights to export.

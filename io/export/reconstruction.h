@@ -13,7 +13,8 @@
 
 namespace ringlet {
 
-// An error unless the model has one output of as many values as its one input.
+// Returns an error unless the model has one output of as many values as its one
+// input.
 Status CheckReconstructs(const Model& model);
 
 // The mean error of y, in the operations of the function of a C file. `error`

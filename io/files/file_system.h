@@ -103,7 +103,7 @@ class FileSystem {
   virtual Status CopyMode(const std::string& path, const std::string& source);
   // True if new files are sealed (SealedFiles).
   virtual bool seals() const { return false; }
-  // An error if SealedFiles has no key, or an invalid one.
+  // Returns an error if SealedFiles has no key, or an invalid one.
   virtual Status CheckKey() { return Status(); }
   // Removes a file. A path that ends in '/' names an empty folder.
   virtual Status Remove(const std::string& path) = 0;

@@ -19,7 +19,7 @@ FileVersion VersionOf(const struct stat& info);
 // content.
 Status CheckUnchanged(File* file, const FileVersion& before);
 
-// The checksum of a file's begin and end, and of blocks between them.
+// Computes the checksum of a file's begin and end, and of blocks between them.
 Status ChecksumParts(File* file, int64_t bytes, uint32_t* sample);
 // As CheckUnchanged. If only the time of the last write has changed, as after
 // `touch`, compares ChecksumParts with `sample`; if it is equal, *before gets

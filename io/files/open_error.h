@@ -9,8 +9,8 @@
 
 namespace ringlet {
 
-// The error for a file that cannot be opened, from errno. It names the path,
-// and for a missing relative path also the current folder.
+// Returns the error for a file that cannot be opened, from errno. It names the
+// path, and for a missing relative path also the current folder.
 Status OpenError(int error, const std::string& path);
 
 }  // namespace ringlet

@@ -17,7 +17,7 @@ inline bool IsSealed(const void* first_bytes) {
   return std::memcmp(first_bytes, kSealedMagic, 8) == 0;
 }
 
-// The error of a reader for a sealed file.
+// Returns the error of a reader for a sealed file.
 inline Status MissingKeyError(const std::string& path) {
   return Error(
       Code::kUnimplemented,

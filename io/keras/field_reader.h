@@ -82,7 +82,7 @@ class FieldReader {
     if (MarkOptional(key)) Double(key, range, value);
   }
   void String(const char* key, std::string* value);
-  // A string that is not empty. `takes` is such as "a path".
+  // Reads a string that is not empty. `takes` is such as "a path".
   void Text(const char* key, const char* takes, std::string* value);
   void Character(const char* key, char* value);
   // Reads one of the names of a table.
@@ -93,8 +93,8 @@ class FieldReader {
       *value = table[row].value;
     }
   }
-  // One whole number for all sizes, or a list of `count` numbers, one or two,
-  // from `low` on.
+  // Reads one whole number for all sizes, or a list of `count` numbers, one or
+  // two, from `low` on.
   void Sizes(const char* key, int64_t low, int64_t high, int count,
              int64_t* value);
   // Reads a list of `min_size` items or more; null is permitted. `read_item`

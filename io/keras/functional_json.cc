@@ -251,7 +251,8 @@ Status FindEnds(const LayerGraph& graph, const std::vector<CallReference>& ends,
   return Status();
 }
 
-// An error if a call is not on a path from an input of the model to an output.
+// Returns an error if a call is not on a path from an input of the model to an
+// output.
 Status CheckEnds(const LayerGraph& graph) {
   for (size_t c = 0; c < graph.calls.size(); ++c) {
     const LayerGraph::Call& call = graph.calls[c];

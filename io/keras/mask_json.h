@@ -22,8 +22,8 @@ bool MakesMask(Operation operation);
 // the tensor that it is computed from.
 Status ResolveMasks(std::vector<LayerEntry>* entries);
 
-// An error if `node`, which the entry's layer has become, does not take this
-// mask of node `from`.
+// Returns an error if `node`, which the entry's layer has become, does not take
+// this mask of node `from`.
 Status CheckMask(const LayerEntry& entry, const MaskReference& mask,
                  const Model& model, int node, int from);
 

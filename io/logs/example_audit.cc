@@ -181,7 +181,7 @@ Status ExampleAudit::CheckStream(const std::string& replica, const Steps& steps,
   return Status();
 }
 
-// An error unless each replica took part in each step.
+// Returns an error unless each replica took part in each step.
 Status ExampleAudit::CompareStreams() const {
   const Steps& first_steps = streams_.begin()->second;
   const auto count = static_cast<int64_t>(streams_.size());

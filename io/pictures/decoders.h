@@ -27,7 +27,7 @@ Status CheckSize(uint64_t width, uint64_t height);
 // Allocates the pixels. `extra_bytes` is the size of the decoder's own buffers,
 // which must fit into the memory together with the pixels.
 Status AllocatePixels(uint64_t extra_bytes, Picture* picture);
-// The error for a file that is shorter than its header requires.
+// Returns the error for a file that is shorter than its header requires.
 Status EndsEarly();
 
 // The bytes of a file in order. A number beyond the end is 0, and `ok` false.

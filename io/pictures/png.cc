@@ -331,7 +331,7 @@ class PngReader {
   Picture* const picture_;
   PngHeader header_;
   unsigned char palette_[256][3] = {};
-  std::string_view transparency_;  // of tRNS, empty without it
+  std::string_view transparency_;  // the chunk tRNS; empty without it
   std::string idat_;
 };
 

@@ -20,7 +20,7 @@ Status IdxBytesInMemory(const std::string& path, const ArrayOptions& options,
                         uint64_t* bytes);
 Status NpyBytesInMemory(const std::string& path, const ArrayOptions& options,
                         uint64_t* bytes);
-// The bytes of an array without labels, which may not be text.
+// Computes the bytes of an array without labels, which may not be text.
 Status NpyExampleBytesInMemory(const std::string& path,
                                const ArrayOptions& options, uint64_t* bytes);
 Status CsvBytesInMemory(const std::string& path, const CsvOptions& options,

@@ -83,7 +83,7 @@ Status ReadFormatChunk(File* file, const Chunk& chunk, WavFormat* format) {
   return Status();
 }
 
-// The bytes of the samples, of which `available` are in the file.
+// Computes the bytes of the samples, of which `available` are in the file.
 Status SampleBytes(const Chunk& data, int64_t available, bool has_length,
                    int64_t* bytes) {
   const bool unknown =

@@ -45,9 +45,9 @@ Status ReadWavFormat(File* file, WavFormat* format);
 Status ReadWavSamples(File* file, const WavFormat& format, int64_t channels,
                       int64_t frames, float* samples);
 
-// The header of a file. The error names its path.
+// Reads the header of a file. The error names its path.
 Status ReadSoundFormat(const std::string& path, WavFormat* format);
-// The samples of a file of this rate, as ReadWavSamples.
+// Reads the samples of a file of this rate, as ReadWavSamples.
 Status ReadSound(const std::string& path, int64_t rate, int64_t channels,
                  int64_t frames, float* samples);
 

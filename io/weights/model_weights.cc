@@ -428,7 +428,7 @@ void ClearLora(const LoadWeightsOptions& options, const std::string& path,
                     ", so that the layers compute as in the file");
 }
 
-// The statistics of the file that the model takes. All fit.
+// Reads the statistics of the file that the model takes. All fit.
 Status ReadNormalizations(const WeightsFile& file,
                           const LoadWeightsOptions& options, const Model& model,
                           std::vector<LayerStatistics>* found) {

@@ -32,8 +32,8 @@ struct LayerStatistics {
   std::vector<float> mean, variance;
 };
 
-// The statistics for the model's Normalizations that the metadata of a file of
-// weights, a backup or a model have; SetNormalization takes each. A
+// Finds the statistics for the model's Normalizations that the metadata of a
+// file of weights, a backup or a model have; SetNormalization takes each. A
 // layer keeps a mean and variance of its configuration. `skip`, if not null, is
 // called with a message for a layer that they do not fit, in place of an error.
 Status FindStatistics(const Metadata& metadata, const std::string& path,

@@ -57,7 +57,7 @@ struct CInterface {
   bool takes_classes = false;
 };
 
-// An error if `model` does not fit the options.
+// Returns an error if `model` does not fit the options.
 Status MakeCInterface(const Model& model, const ExportCOptions& options,
                       CInterface* c);
 

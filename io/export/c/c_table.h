@@ -21,7 +21,7 @@ class CTable {
   // True if a row of the training data is not the model's input as it is.
   static bool IsNeeded(const DataDescription& data);
 
-  // An error unless the columns make `values` values.
+  // Returns an error unless the columns make `values` values.
   Status Make(const DataDescription& data, int64_t values);
 
   int64_t num_columns() const { return static_cast<int64_t>(columns_.size()); }

@@ -66,7 +66,8 @@ inline bool LabelsInMemory(const ArrayOptions& options, const NpyLayout& layout,
          (compressed || layout.stored_bytes() <= kFew);
 }
 
-// The error of a file that cannot be read from disk because it is compressed.
+// Returns the error of a file that cannot be read from disk because it is
+// compressed.
 Status RefuseCompressed(const std::string& path);
 
 }  // namespace ringlet

@@ -88,7 +88,7 @@ inline bool ExampleArray::Range(double* least, double* largest) const {
   return known;
 }
 
-// An error if the two files have different numbers of examples.
+// Returns an error if the two files have different numbers of examples.
 inline Status CheckPair(const std::string& x, int64_t x_count,
                         const std::string& y, int64_t y_count) {
   if (x_count == y_count) return Status();
@@ -136,7 +136,7 @@ class ArraySource final : public Source {
   const std::vector<std::string> class_names_;
 };
 
-// An error if an array of this shape has no examples.
+// Returns an error if an array of this shape has no examples.
 inline Status CheckHasExamples(const std::string& path, const Shape& shape) {
   if (shape.rank() > 0 && shape.elements() > 0) return Status();
   return InvalidArgument("%s: holds no examples", path.c_str());

@@ -36,7 +36,7 @@ class NpyInput {
   }
   // Finds the elements in the file, which stay there.
   Status OpenOnDisk(std::shared_ptr<ArrayOnDisk>* array) const;
-  // The error for text that is not labels.
+  // Returns the error for text that is not labels.
   Status RefuseText() const;
 
  private:

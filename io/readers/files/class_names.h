@@ -32,7 +32,8 @@ class ClassNumbers {
 // "'a', 'b' and 3 more", for a message.
 std::string ListNames(const std::vector<std::string>& names);
 
-// The error for a label that is none of `classes`, at `where` in a file.
+// Returns the error for a label that is none of `classes`, at `where` in a
+// file.
 Status UnknownClass(const std::string& where, const std::string& label,
                     const std::vector<std::string>& classes);
 

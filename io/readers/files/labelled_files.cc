@@ -65,7 +65,7 @@ Status SetLabels(LabelMode mode, const std::vector<int32_t>& numbers,
   return Status();
 }
 
-// The labels of the rows of a table.
+// Reads the labels of the rows of a table.
 Status ReadLabels(const LabelledFilesOptions& options, const Dataset& rows,
                   LabelledFiles* files) {
   Source* const source = rows.source().get();

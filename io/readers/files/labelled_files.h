@@ -98,7 +98,8 @@ Result<LabelledFiles> FilesOfPaths(const MediaKind& kind,
 // `name` is the name of their folder.
 Result<LabelledFiles> FilesOfList(const FileList& list, const std::string& name,
                                   const LabelledFilesOptions& options);
-// The dataset of a list. A file that is gone is left out as a damaged one is.
+// Makes the dataset of a list. A file that is gone is left out as a damaged one
+// is.
 Dataset ImageDatasetOfList(const FileList& list, const std::string& name,
                            const ImageOptions& options);
 Dataset AudioDatasetOfList(const FileList& list, const std::string& name,
@@ -108,7 +109,7 @@ Dataset AudioDatasetOfList(const FileList& list, const std::string& name,
 Status SelectSubset(const MediaKind& kind, const LabelledFilesOptions& options,
                     LabelledFiles* files);
 
-// The dataset of a source, or of its error.
+// Makes the dataset of a source, or of its error.
 Dataset MakeDataset(const std::shared_ptr<LabelledFilesSource>& source);
 
 }  // namespace ringlet

@@ -124,7 +124,7 @@ Status CheckLength(const AudioOptions& options) {
                          length, kMax / options.channels);
 }
 
-// An error for a file with damaged samples.
+// Returns an error for a file with damaged samples.
 Status CheckSamples(const std::string& path, int64_t rate,
                     const AudioOptions& options) {
   const auto count =
@@ -135,8 +135,8 @@ Status CheckSamples(const std::string& path, int64_t rate,
                    samples.data());
 }
 
-// The rate of the first file; if damaged files are left out, of the first that
-// is none.
+// Finds the rate of the first file or, if damaged files are left out, of the
+// first file that is not damaged.
 Status FindRate(const LabelledFiles& files, AudioOptions* options) {
   Status first;
   for (const std::string& path : files.paths) {

@@ -262,9 +262,9 @@ Status CsvColumns::CheckChoice() const {
       ListNames(trained_.ValueNames()).c_str(), takes ? "columns" : "drop");
 }
 
-// The column with the name of a column of the training data. If several columns
-// have the name, it is the column at the same place among them, provided the
-// training data had as many.
+// Finds the column with the name of a column of the training data. If several
+// columns have the name, it is the column at the same place among them,
+// provided the training data had as many.
 Status CsvColumns::FindTrainingColumn(int64_t index, const char* what,
                                       int64_t* found) const {
   const std::string& name = trained_[index].name;
@@ -290,8 +290,8 @@ Status CsvColumns::FindTrainingColumn(int64_t index, const char* what,
       BeginningOf(name).c_str(), what, OtherSeparator(only).c_str());
 }
 
-// The label of the training data or, if that has no name, the only column that
-// the training did not have.
+// Finds the label of the training data or, if that has no name, the only column
+// that the training did not have.
 Status CsvColumns::FindLabelByName() {
   const int64_t trained = trained_.IndexOfRole(Role::kLabel);
   if (trained >= 0 && !trained_[trained].name.empty()) {

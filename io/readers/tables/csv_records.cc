@@ -225,7 +225,8 @@ void RecordReader::ParsePlain(size_t begin, size_t* at) {
   ranges_.emplace_back(begin, end);
 }
 
-// The field in the quotes that begin at `begin`. Its text moves to there.
+// Parses the field in the quotes that begin at `begin`, and moves its text
+// there.
 Status RecordReader::ParseQuoted(size_t begin, size_t* at) {
   size_t end = begin, i = begin + 1;
   for (;; record_[end++] = record_[i++]) {

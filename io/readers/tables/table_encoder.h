@@ -42,7 +42,7 @@ class TableEncoder {
   // CheckCategories for a row that is kept.
   Status Encode(size_t column, std::string_view field, int64_t line,
                 float* cell, bool* kept);
-  // An error if a field of a row that is kept has no category.
+  // Returns an error if a field of a row that is kept has no category.
   Status CheckCategories(const std::vector<std::string_view>& fields,
                          int64_t line, const float* cells) const;
   // *kept is false if the row must be left out for its missing label.

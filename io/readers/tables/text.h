@@ -29,8 +29,8 @@ class TextEncoder {
   std::unordered_map<std::string, int32_t> known_;
 };
 
-// The rows of a CsvDataset with `column` as its only value, and its texts. An
-// error is in the dataset.
+// Opens the rows of a CsvDataset with `column` as its only value, and its
+// texts. An error is in the dataset.
 Dataset OpenTexts(const std::string& path, const std::string& column,
                   const CsvOptions& options, std::vector<std::string>* texts);
 
