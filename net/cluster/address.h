@@ -24,7 +24,7 @@ Status ParseHost(const std::string& text, std::string* host);
 Status ParseAddress(const std::string& text, Address* address);
 std::string ToString(const Address& address);
 
-// An error if two ranks have one address.
+// Returns an error if two ranks have one address.
 Status CheckDistinct(const std::vector<Address>& addresses);
 
 }  // namespace ringlet

@@ -68,7 +68,7 @@ class DoctorExchange final : private FramedLink::Owner {
  public:
   class Transport {
    public:
-    // A stream to the worker, which connects or is already open().
+    // Makes a stream to the worker, which connects or is already open().
     virtual Status Connect(int peer, StreamPtr* out) = 0;
 
    protected:

@@ -79,7 +79,7 @@ class Console {
   int stdout_fd() const { return stdout_fd_; }
 
   bool paused(int stream) const { return paused_[stream]; }
-  // An error if lines were lost, except because their reader has left.
+  // Returns an error if lines were lost, except because their reader has left.
   Status CheckWritten() const;
   bool empty() const {
     return outputs_[0].waiting() == 0 && outputs_[1].waiting() == 0;

@@ -37,7 +37,7 @@ FailureDetector::Options DetectorOptions(const RingOptions& options) {
   return out;
 }
 
-// The error that another worker has reported.
+// Returns the error that another worker has reported.
 Status ReportedError(const AbortNotice& notice, const std::string& reporter) {
   constexpr char kReportedBy[] = " (reported by ";
   std::string message = notice.text;

@@ -66,7 +66,7 @@ class Views : private SessionParts {
   // that this worker still computes, and that it will form the next view.
   void Linger(int64_t now);
 
-  // An error if this worker has waited long enough for a view.
+  // Returns an error if this worker has waited long enough for a view.
   Status CheckWait(int64_t now);
   bool join_pending() const { return agreement_->join_pending(); }
 
@@ -74,7 +74,8 @@ class Views : private SessionParts {
   uint32_t proposal() const {
     return active() ? agreement_->next_count() : proposal_;
   }
-  // An error if the proposed generation cannot be a generation of this job.
+  // Returns an error if the proposed generation cannot be a generation of this
+  // job.
   Status CheckProposal(uint32_t generation) const;
 
  private:

@@ -102,9 +102,9 @@ Status RingNode::Listen() {
   return CheckDescriptors(0);
 }
 
-// An error if this process cannot open descriptors for all connections and two
-// more: a file and a folder. Without this check dials would fail until the
-// start's timeout.
+// Returns an error if this process cannot open descriptors for all connections
+// and two more: a file and a folder. Without this check dials would fail until
+// the start's timeout.
 Status RingNode::CheckDescriptors(int relay_connections) const {
   const int size = options_.size();
   const int links =

@@ -29,9 +29,9 @@ struct OwnAddresses {
   std::string warning;  // "" if there is none
 };
 
-// The addresses of hosts[worker], with its port. Waits for the resolver at most
-// `seconds`, then kDeadlineExceeded; kUnavailable if the name has no address.
-// Calls `print_line` with a line after 1 s, and then every 10 s.
+// Finds the addresses of hosts[worker], with its port. Waits for the resolver
+// at most `seconds`, then kDeadlineExceeded; kUnavailable if the name has no
+// address. Calls `print_line` with a line after 1 s, and then every 10 s.
 Status FindOwnAddresses(const std::vector<Address>& hosts, int worker,
                         double seconds, OwnAddresses* own_addresses,
                         void (*print_line)(const std::string& line) = nullptr);

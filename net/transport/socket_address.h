@@ -17,7 +17,7 @@ namespace ringlet {
 // machine (RFC 6761), since a resolver may return ::1, or nothing. kNotFound
 // for any other name.
 Status NumericAddress(const Address& address, sockaddr_storage* out);
-// All addresses of this host, by one socket for IPv6 and IPv4.
+// Sets *out to all addresses of this host, by one socket for IPv6 and IPv4.
 void AllAddresses(int port, sockaddr_storage* out);
 // Sets the port of a resolved address.
 void SetPort(int port, sockaddr_storage* address);

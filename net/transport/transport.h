@@ -25,13 +25,13 @@ class Transport {
   // Why other workers may not be able to reach this one yet, or OK.
   virtual Status WhyUnreachable() const { return Status(); }
 
-  // The endpoints of a worker, in the order in which to try them. The first
-  // call begins a lookup, and so does the first call after an answer. Until
-  // there is an answer, *done is false and the Status has the reason for the
-  // wait.
+  // Finds the endpoints of a worker, in the order in which to try them. The
+  // first call begins a lookup, and so does the first call after an answer.
+  // Until there is an answer, *done is false and the Status has the reason for
+  // the wait.
   virtual Status Resolve(int peer, bool* done,
                          std::vector<Endpoint>* endpoints) = 0;
-  // A stream to `peer`, which connects or is already open().
+  // Makes a stream to `peer`, which connects or is already open().
   virtual Status Connect(int peer, const Endpoint& endpoint,
                          StreamPtr* out) = 0;
 

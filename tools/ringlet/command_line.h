@@ -36,9 +36,9 @@ class CommandLine {
            const char* help);
   void Number(const char* names, const char* value, double low, double high,
               double* number, const char* help);
-  // 64M, 512K, 1G or bytes.
+  // A flag of bytes: "64M", "512K", "1G" or a number.
   void Bytes(const char* names, int64_t* bytes, const char* help);
-  // 20M, 100M, 1G bits a second, in powers of 1000.
+  // A flag of bits a second, in powers of 1000: "20M", "100M", "1G".
   void BitRate(const char* names, int64_t* rate, const char* help);
 
   // There are no flags after the first argument.

@@ -66,7 +66,7 @@ std::string FolderToTest(const std::string& path) {
   return folder;
 }
 
-// The folders to which this worker writes, each once.
+// Adds the folders to which this worker writes, each once.
 void AddFolders(const DoctorFlags& flags, const RunConfig& config,
                 DoctorPlan* plan) {
   const MemoryPlan memory = config.model->PlanMemory(1);
@@ -171,7 +171,7 @@ void PrintJson(const Findings& findings, const ClusterConfig& cluster,
   std::printf("%s\n", w.text().c_str());
 }
 
-// The workers, and how they are connected. Errors become findings.
+// Finds the workers, and how they are connected. Errors become findings.
 void FindWorkers(const DoctorFlags& flags, const ClusterConfig& cluster,
                  RunConfig* config, DoctorPlan* plan, Findings* out) {
   StrategyOptions options = config->strategy.options;

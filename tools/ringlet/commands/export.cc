@@ -184,7 +184,7 @@ Status OpenModel(const std::string& path, const InitFlags& init,
   return CopyDescriptionOfInitFile(init, model->get());
 }
 
-// "loss 0.3121 -> 0.3134, accuracy 0.891 -> 0.8904", on stderr.
+// Prints "loss 0.3121 -> 0.3134, accuracy 0.891 -> 0.8904" on stderr.
 void PrintReport(const Int8Report& report) {
   std::string text;
   for (const auto& [name, before] : report.before.entries()) {
@@ -230,8 +230,8 @@ const char* WholeModelText(const std::string& format, bool int8) {
   return int8 ? "the model as C, int8" : "the model as C";
 }
 
-// A line with the layers of augmentation, which ONNX and C are without. (A
-// RandomCrop cuts out the middle outside of training.)
+// Prints a line with the layers of augmentation, which ONNX and C are without.
+// (A RandomCrop cuts out the middle outside of training.)
 void PrintWithout(const Model& model, const std::string& path) {
   std::string names;
   std::set<std::string> seen;

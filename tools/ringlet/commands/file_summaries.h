@@ -12,9 +12,9 @@
 
 namespace ringlet {
 
-// The layers of a RUN.json, of a saved model or of Keras's configuration.
-// *compiled becomes the line with optimizer, loss and metrics; empty if there
-// is none.
+// Summarizes the layers of a RUN.json, of a saved model or of Keras's
+// configuration. *compiled becomes the line with optimizer, loss and metrics;
+// empty if there is none.
 Status SummarizeFile(const std::string& path, std::string* summary,
                      std::string* compiled);
 
@@ -23,7 +23,7 @@ struct MemoryRow {
   uint64_t bytes = 0;
   enum class Kind : uint8_t { kPart, kSubtracted, kTotal } kind = Kind::kPart;
 };
-// The bytes of training a RUN.json with one worker.
+// Plans the bytes of training a RUN.json with one worker.
 Status PlanMemoryRows(const std::string& path, int64_t* batch,
                       std::vector<MemoryRow>* rows);
 

@@ -165,7 +165,7 @@ uint64_t BytesOfData(const std::string& path, const RunConfig& config) {
   return 0;
 }
 
-// All but what --limit adds. Makes the model of *run.
+// Plans all except what --limit adds. Makes the model of *run.
 Status PlanModel(const std::string& path, const PlanFlags& flags,
                  RunConfig* run, Plan* plan) {
   RunConfig& config = *run;

@@ -70,7 +70,7 @@ struct TrainFlags {
   std::string status;
   bool insecure = false, sealed = false, shrink = false;
   WatchFlags watch;
-  // An error if flags do not go together.
+  // Returns an error if flags do not go together.
   Status Check() const;
   void AddAll(CommandLine* flags);
 };

@@ -18,7 +18,7 @@ struct WatchFlags {
   int64_t round_examples = -1, replay = -1;
   double round_minutes = -1, scan_seconds = -1;
   void AddAll(CommandLine* flags);
-  // An error if another flag of these is given without --watch.
+  // Returns an error if another flag of these is given without --watch.
   Status Check() const;
 };
 

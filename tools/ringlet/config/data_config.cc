@@ -41,7 +41,7 @@ void ReadOwnExamples(FieldReader* fields, std::vector<int64_t>* counts) {
                });
 }
 
-// The memory of examples that stay in their files.
+// Reads the memory of examples that stay in their files.
 void ReadMemory(const Json& json, FieldReader* fields, DataConfig* data) {
   const char kKey[] = "memory";
   const char kTakes[] =
@@ -97,7 +97,7 @@ bool IsAlone(const DataConfig& data) {
          table.missing_by_column.empty() && table.na_values.empty();
 }
 
-// The fields of sound that windows and texts have too, in another sense.
+// Takes the fields of sound that windows and texts have too, in another sense.
 void TakeSoundFields(bool of_csv, FieldReader* fields, DataConfig* data) {
   PictureConfig* const sound = &data->pictures;
   const char kLength[] = "output_sequence_length";

@@ -23,7 +23,7 @@ namespace ringlet {
 struct DataConfig {
   std::string images, labels;  // IDX
   bool in_memory = true;  // if false, all forms of data are read on request
-  int64_t memory = 0;     // of Dataset::Memory, 0 without it
+  int64_t memory = 0;     // for Dataset::Memory; 0 without it
   std::string x, y;       // NPY
   // Instead of x or y, for several inputs or outputs.
   std::vector<DataPart> inputs, targets;
@@ -35,7 +35,7 @@ struct DataConfig {
   PictureConfig pictures;      // pictures in folders, or of csv
   std::optional<Scale> scale;  // none: not given
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
-  std::vector<int64_t> own_examples;  // of Dataset::OwnExamples, or empty
+  std::vector<int64_t> own_examples;  // for Dataset::OwnExamples, or empty
   bool empty() const {
     return images.empty() && x.empty() && csv.empty() && inputs.empty() &&
            pictures.empty();

@@ -9,8 +9,8 @@
 
 namespace ringlet {
 
-// The examples, scaled, not yet in batches; without `targets` x alone. The
-// compiled model names the parts: its inputs and outputs.
+// Opens the examples, scaled, not yet in batches; without `targets` x alone.
+// The compiled model names the parts: its inputs and outputs.
 Dataset OpenData(const DataConfig& data, const Model& model,
                  bool targets = true);
 

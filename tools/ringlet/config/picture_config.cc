@@ -156,8 +156,8 @@ Status SetResizing(const PictureConfig& config, ImageResizing* resizing) {
   return Status();
 }
 
-// The rate that is given, or the rate of the model's training, or of a layer
-// that depends on it. All such layers have the same.
+// Sets the rate that is given, or the rate of the model's training, or of a
+// layer that depends on it. All such layers have the same.
 Status SetRate(const Model& model, const PictureConfig& config,
                AudioOptions* options) {
   int64_t rate = config.trained_rate;

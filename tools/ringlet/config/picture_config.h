@@ -68,8 +68,8 @@ void InheritPictures(const PictureConfig& train, PictureConfig* validation);
 // Call it for a model that was trained on pictures, with these classes.
 void MatchPictures(const DataDescription& trained_on, PictureConfig* config);
 
-// The examples, as the model takes them. Without `targets` they have no labels.
-// `csv` and `table` are used with config.column.
+// Opens the examples as the model takes them. Without `targets` they have no
+// labels. `csv` and `table` are used with config.column.
 Dataset OpenPictures(const PictureConfig& config, const std::string& csv,
                      const CsvOptions& table, const Model& model, bool targets);
 

@@ -250,7 +250,7 @@ constexpr Named<Reduction> kReductions[] = {{"ring", Reduction::kRing},
 
 constexpr Named<bool> kModes[] = {{"sync", false}, {"local", true}};
 
-// The fields of how the workers find, wait for and trust each other.
+// Reads the fields of how the workers find, wait for and trust each other.
 void ReadConnections(const std::string& folder, FieldReader* fields,
                      StrategyOptions* options) {
   fields->DoubleOrNull("timeout", {kMinTimeoutSeconds, kMaxTimeoutSeconds},

@@ -40,13 +40,13 @@ void ReadText(const std::string& folder, bool of_sound, FieldReader* fields,
 // settings that differ.
 void MatchText(const DataDescription& trained_on, TextConfig* config);
 
-// The vectorization with the vocabulary of the model or of `config`; an error
-// if they differ. Without both it is learned from config.training.csv; if that
-// is `csv` too, it stays empty, and TextDataset learns it.
+// Makes the vectorization with the vocabulary of the model or of `config`; an
+// error if they differ. Without both it is learned from config.training.csv; if
+// that is `csv` too, it stays empty, and TextDataset learns it.
 Status OpenVocabulary(const std::string& csv, const TextConfig& config,
                       TextVectorization* vectorization);
 
-// The examples of the table: texts, and labels if `table` has them.
+// Opens the examples of the table: texts, and labels if `table` has them.
 Dataset OpenText(const std::string& csv, const CsvOptions& table,
                  const TextConfig& config);
 

@@ -41,9 +41,9 @@ struct TimeseriesConfig {
 void ReadTimeseries(bool of_csv, bool of_sound, const std::string& folder,
                     FieldReader* fields, TimeseriesConfig* config);
 
-// An error if data.validation has different windows from data.train. Also an
-// error if missing values become a mean that includes rows which data.train
-// does not use.
+// Returns an error if data.validation has different windows from data.train.
+// Also an error if missing values become a mean that includes rows which
+// data.train does not use.
 Status CheckWindows(const TimeseriesConfig& train,
                     const TimeseriesConfig& validation);
 Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table);

@@ -47,7 +47,7 @@ Status CheckHasGroups(const Source& rows, const TimeseriesConfig& config) {
       rows.name().c_str());
 }
 
-// An error for labels that would not be read.
+// Returns an error for labels that would not be read.
 Status CheckHasNoLabels(const Source& rows, const TimeseriesConfig& config,
                         const CsvOptions& table) {
   const bool has_label = !table.label_name.empty() || table.label_column;

@@ -11,11 +11,11 @@
 
 namespace ringlet {
 
-// The windows of `rows`. `csv` is the path of their table, or "" if they are
-// arrays. Without `targets` the windows need no targets. If the windows are not
-// given, examples of the shape of the model's `input` are windows already. An
-// error if the windows differ from the windows of the training, or labels would
-// not be read.
+// Opens the windows of `rows`. `csv` is the path of their table, or "" if they
+// are arrays. Without `targets` the windows need no targets. If the windows are
+// not given, examples of the shape of the model's `input` are windows already.
+// An error if the windows differ from the windows of the training, or labels
+// would not be read.
 Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
                     const std::string& csv, const CsvOptions& table,
                     const Shape& input, bool targets);

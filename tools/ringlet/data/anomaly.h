@@ -36,8 +36,8 @@ struct Anomalies {
 class AnomalyFlags {
  public:
   void Add(CommandLine* flags);
-  // An error if flags exclude each other, or a file of the kind of --out cannot
-  // hold what they request.
+  // Returns an error if flags exclude each other, or a file of the kind of
+  // --out cannot hold what they request.
   Status Check(const std::string& out) const;
   bool wanted() const { return anomaly_; }
   // Scores `data`, the data of `use`, for the file `out`. Prints a threshold

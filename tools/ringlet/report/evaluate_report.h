@@ -12,7 +12,7 @@
 
 namespace ringlet {
 
-// An error if there is no report for this kind of model.
+// Returns an error if there is no report for this kind of model.
 Status CheckReports(const Model& model);
 
 // Predicts all examples, and writes the page. `logs` is the result of Evaluate.

@@ -122,7 +122,7 @@ class LogFile {
     return c == '\t' || (c >= ' ' && c <= '/' && c != '"' && c != '\'') ||
            c == ':' || c == ';' || c == '|' || c == '^';
   }
-  // The bytes of head_ again, and then the rest of the file.
+  // Reads the bytes of head_ again, and then the rest of the file.
   Status Read(void* data, size_t bytes, size_t* got) {
     if (given_ == head_bytes_) return file_.ReadSome(data, bytes, got);
     *got = std::min(bytes, head_bytes_ - given_);

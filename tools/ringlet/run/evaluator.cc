@@ -99,7 +99,8 @@ class Rows {
     done_.insert(key);
     return Status();
   }
-  // An error if rows are not in the file. Append has warned of the first.
+  // Returns an error if rows are not in the file. Append has warned of the
+  // first.
   Status Finish() {
     file_.Append("");  // tries to write them again
     struct stat written = {};
@@ -135,7 +136,7 @@ class Rows {
   std::set<Key> done_;
 };
 
-// The steps before the save; -1 if the file has weights only.
+// Reads the steps before the save; -1 if the file has weights only.
 Status ReadIterations(FileSystem* files, const std::string& path,
                       int64_t* iterations) {
   *iterations = -1;
@@ -225,7 +226,7 @@ class Evaluator {
     return Status();
   }
 
-  // The tags and steps of Keras's TensorBoard callback.
+  // Writes the logs with the tags and steps of Keras's TensorBoard callback.
   Status WriteScalars(int64_t iterations, const Logs& logs) {
     if (config_->tensorboard.empty()) return Status();
     if (!scalars_.is_open()) {

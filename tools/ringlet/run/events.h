@@ -26,7 +26,7 @@ Status OpenEventLog(const std::string& path, bool asked, const std::string& run,
                     std::unique_ptr<EventLog>* log);
 
 bool IsEventLogFile(const std::string& path);
-// An error if the file has the trail of an earlier version.
+// Returns an error if the file has the trail of an earlier version.
 Status CheckEventLogVersion(const std::string& path);
 // Prints a report of all logs; `verbose`: each event before it. Returns the
 // exit code. An invalid log among several is named and left out.

@@ -26,9 +26,9 @@ struct ModelFile {
 // True if `path` is a ModelCheckpoint's filepath with fields such as {epoch}.
 bool HasPathFields(const std::string& path);
 
-// The files of a folder, or the files that a ModelCheckpoint's filepath can
-// name, the oldest first. Temporary files are left out. kInvalidArgument if the
-// name of the folder has fields.
+// Lists the files of a folder, or the files that a ModelCheckpoint's filepath
+// can name, the oldest first. Temporary files are left out. kInvalidArgument if
+// the name of the folder has fields.
 Status ListModelFiles(FileSystem* files, const std::string& folder_or_filepath,
                       std::vector<ModelFile>* found);
 

@@ -91,10 +91,11 @@ FitOptions MakeFitOptions(const RunConfig& config, const RunData& data);
 
 // True if both paths lead to the same existing file.
 bool NameOneFile(const std::string& a, const std::string& b);
-// An error if `path`, the output file of `flag`, is among the files in `read`.
+// Returns an error if `path`, the output file of `flag`, is among the files in
+// `read`.
 Status CheckNotRead(const char* flag, const std::string& path,
                     const std::vector<std::string>& read);
-// An error if `path` is one of the files of the data.
+// Returns an error if `path` is one of the files of the data.
 Status CheckNotData(const char* flag, const std::string& path,
                     const DataConfig& data);
 
@@ -106,7 +107,7 @@ void PrintIgnoredJob();
 // Prints nothing if `path` is not a regular file.
 void PrintWritten(const std::string& path, const std::string& contents);
 
-// An error if a file of this name cannot be created.
+// Returns an error if a file of this name cannot be created.
 Status CheckWritable(const char* flag, const std::string& path);
 
 }  // namespace ringlet

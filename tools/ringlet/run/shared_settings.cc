@@ -28,7 +28,7 @@ class Settings {
   void Add(const std::string& name, double value) {
     Add(name, ShortestText(value));
   }
-  // Each value in `json`, by its path.
+  // Adds each value in `json`, by its path.
   void AddValues(const std::string& name, const Json& json) {
     switch (json.kind()) {
       case Json::Kind::kObject:

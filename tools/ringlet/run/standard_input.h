@@ -13,8 +13,8 @@ namespace ringlet {
 // file's room is free again when the process ends.
 Status CopyStandardInput(DataConfig* data);
 
-// An error if several workers would each read a part of one standard input.
-// With the policy "off" each worker has a standard input of its own.
+// Returns an error if several workers would each read a part of one standard
+// input. With the policy "off" each worker has a standard input of its own.
 Status CheckStandardInput(const DataConfig& data, int workers);
 
 }  // namespace ringlet

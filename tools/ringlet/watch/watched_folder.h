@@ -36,7 +36,7 @@ class WatchedFolder {
       const std::vector<WatchedFile>& more = {}) const;
   // Decodes the file, as training will.
   Status Check(const WatchedFile& file, const Model& model) const;
-  // An error if the model cannot take the data, whichever files come.
+  // Returns an error if the model cannot take the data, whichever files come.
   Status CheckFits(Model* model) const;
 
  private:
