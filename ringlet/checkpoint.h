@@ -39,7 +39,7 @@ struct SaveOptions {
 };
 
 // Writes every span of `state`, with mode 0600 or the mode of an earlier file.
-// The metadata keys `format` and `format_version` are reserved. After an error
+// The metadata keys "format" and "format_version" are reserved. After an error
 // the earlier file is still at `path`, unless *replaced (may be null) is true.
 Status SaveCheckpoint(const std::string& path, const Saveables& state,
                       const Metadata& metadata = {},
@@ -160,7 +160,7 @@ Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 
 // Builds, compiles and restores a model. Training continues with the same bits,
-// and the file's seed replaces options.seed. A file without `compile` gives a
+// and the file's seed replaces options.seed. A file without "compile" gives a
 // model that must be compiled. *model is replaced only on success. kCorruption
 // names the damaged part, kInvalidArgument the part that does not fit. Workers
 // must load the same model (kOutOfSync); a worker that joins a job gets the
@@ -169,7 +169,7 @@ Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options = {},
                  FileSystem* files = PosixFiles());
 
-// Ignores the file's `compile`: Compile gives a new optimizer.
+// Ignores the file's "compile": Compile gives a new optimizer.
 Status LoadModelToCompile(const std::string& path,
                           std::unique_ptr<Model>* model,
                           FileSystem* files = PosixFiles());

@@ -137,7 +137,7 @@ class Callback : public Saveable {
   virtual Status OnTestBatchEnd(FitState&) { return Status(); }
   virtual Status OnTestEnd(FitState&, const Logs&) { return Status(); }
   // Follows all OnTrainBatchEnd, and all OnEpochEnd (`epoch_ended`). A
-  // state that is saved now resumes at the position of `fit`.
+  // state that is saved now resumes at the position of the fit.
   virtual Status OnSavePoint(FitState&, bool /*epoch_ended*/) {
     return Status();
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Plain words (docs/glossary.md): banned words in comments, messages, docs,
-names of tests and subjects of commits.
+names of tests and subjects of commits. Also names of parameters in the comment
+above a function that the code no longer has.
 
     check_words.py           exits 1 where a clean part has a banned word
     check_words.py --count   per 1,000 lines of comments and docs, by module
@@ -9,6 +10,7 @@ names of tests and subjects of commits.
 A line that speaks of people may say "who": see PEOPLE.
 """
 import collections
+import functools
 import pathlib
 import re
 import subprocess
@@ -46,6 +48,10 @@ CUT = re.compile(r"^…|…$")
 COMMENT = re.compile(r"^((?:[^\"/]|/(?!/)|\"(?:\\.|[^\"\\])*\")*)//+ ?(.*)$")
 STRING = re.compile(r"\"((?:\\.|[^\"\\])*)\"")
 TEST = re.compile(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", re.M)
+# `count`, *count. A comment also explains names in "a,b" and in f(a, b).
+PARAMETER = re.compile(r"`([a-z]\w*)`|(?<![\w*/.)])\*([a-z]\w*)")
+EXPLAINED = re.compile(r'"[^"]*"|\w+\([^)]*\)')
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 IN_NAMES = re.compile(r"(?:Who|Whose|Whom|Whoever|Nobody|Somebody|Anybody|Comer|"
                       r"Giver|Anew|Verdict|Doubt)s?(?![a-z])")
 
@@ -110,6 +116,37 @@ def remarks(name):
                 yield test[2], found[0], "Subject_Condition_Result"
 
 
+@functools.lru_cache(maxsize=None)
+def words_of_code(path):
+    code = re.sub(r"//.*", "", path.read_text()) if path.exists() else ""
+    return frozenset(re.findall(r"\w+", code))
+
+
+def stale_names(path):
+    """(number, name) of each name in a comment directly above a function that
+    neither the file has, nor its .h or .cc, nor a header that it includes."""
+    text = path.read_text()
+    lines = [line.strip() for line in text.split("\n")]
+    near = [path.with_suffix(".h"), path.with_suffix(".cc"), path]
+    near += [folder / header for header in INCLUDE.findall(text)
+             for folder in (path.parent, ROOT)]
+    known = frozenset().union(*map(words_of_code, near))
+    comment = []
+    for number, line in enumerate(lines):
+        if line.startswith("//"):
+            comment.append((number + 1, line))
+            continue
+        declared = re.split("[;{]", " ".join(lines[number:number + 3]))[0]
+        explained = " ".join(
+            EXPLAINED.findall(" ".join(text for _, text in comment)))
+        for at, text in comment if "(" in declared and line else []:
+            for name in (a or b for a, b in PARAMETER.findall(text)):
+                if name not in known and \
+                        not re.search(rf"\b{name}\b", explained):
+                    yield at, name
+        comment = []
+
+
 def subjects():
     log = subprocess.run(["git", "log", "--format=%h %s", f"{FIRST_COMMIT}..HEAD"],
                          cwd=ROOT, text=True, stdout=subprocess.PIPE,
@@ -150,6 +187,10 @@ def main():
             continue
         found += [f"{name}:{number}: '{word}': {better}"
                   for number, word, better in remarks(name)]
+        if not name.endswith(".md"):
+            found += [f"{name}:{number}: '{word}': a name that the code has; "
+                      f"a command or a key of a file in other quotes"
+                      for number, word in stale_names(ROOT / name)]
     for line in found:
         print(line)
     return 1 if found else 0

@@ -22,7 +22,7 @@ Status CheckUnchanged(File* file, const FileVersion& before);
 // Computes the checksum of a file's begin and end, and of blocks between them.
 Status ChecksumParts(File* file, int64_t bytes, uint32_t* sample);
 // As CheckUnchanged. If only the time of the last write has changed, as after
-// `touch`, compares ChecksumParts with `sample`; if it is equal, *before gets
+// touch(1), compares ChecksumParts with `sample`; if it is equal, *before gets
 // the new time.
 Status CheckUnchanged(File* file, uint32_t sample, FileVersion* before);
 

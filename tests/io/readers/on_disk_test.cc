@@ -293,7 +293,7 @@ TEST(OnDiskTest, Read_FileChangedWhileOpen_IsAnError) {
   }
 }
 
-// As `touch`, or a copy over the file.
+// As touch(1), or a copy over the file.
 TEST(OnDiskTest, Read_OnlyTheTimeOfWritingChanged_GoesOn) {
   const DataFiles files;
   for (const OpenOnDisk& reader : ReadersOnDisk(files)) {

@@ -15,7 +15,7 @@ namespace ringlet {
 
 // *callback follows the fit and shows where it is. It has a file for `ringlet
 // top` and, if `address` (of --status) is not "", a server, until it is
-// destroyed. Null in a build without the feature `inspection`. `run` is the
+// destroyed. Null in a build without the feature "inspection". `run` is the
 // path of RUN.json, and `events` the path of this worker's event log, or "".
 Status ShowTrainingStatus(const std::string& run, const ClusterConfig& cluster,
                           const std::string& address, const std::string& events,
