@@ -59,7 +59,8 @@ std::string FirstBytesOf(const std::string& path) {
   return std::string(text, bytes);
 }
 
-// "200000 100000", microseconds of each period; "max" or -1: no quota.
+// Returns the processors of a quota, such as 2 for 200000 of 100000
+// microseconds. 0 without a quota, which is "max" or -1.
 double QuotaFraction(const std::string& quota, const std::string& period) {
   const double period_micros = std::atof(period.c_str());
   const double quota_micros = std::atof(quota.c_str());

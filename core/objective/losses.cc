@@ -258,7 +258,7 @@ namespace {
 // Which rows of a batch have no loss: rows of the ignored class, and rows of
 // masked steps.
 struct IgnoredRows {
-  const int32_t* classes;  // null: no class is ignored
+  const int32_t* classes;  // null if no class is ignored
   int ignored_class;
   StepMask mask;
   int64_t rows_of_step;

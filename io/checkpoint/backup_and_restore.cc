@@ -322,7 +322,7 @@ class BackupAndRestoreCallback final : public Callback {
     return Status();
   }
 
-  // The rate of SetLearningRate; below 0: the optimizer's own rate is used.
+  // The rate of SetLearningRate. Below 0 the optimizer's own rate is used.
   static float* SetRateOf(Model* model) {
     std::vector<StateSpan> spans;
     model->optimizer_state()->AppendState(&spans);

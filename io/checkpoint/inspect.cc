@@ -58,7 +58,7 @@ void SummarizeArray(const NpyArray& array, TensorInfo* info) {
 
 struct ModelDescription {
   std::string summary;   // "" if there is no configuration, or a damaged one
-  std::string compiled;  // "": not compiled, or damaged; then no `arguments`
+  std::string compiled;  // empty without a valid one; then no `arguments`
   CompileArguments arguments;
 };
 
@@ -168,7 +168,7 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
     } else {
       RINGLET_RETURN_IF_ERROR(read);
     }
-    // Less than 0: it was never set, so the compiled rate is used.
+    // A rate below 0 was never set, so the compiled rate is used.
     if (tensor_info.name == kLearningRateName && tensor_info.max < 0 &&
         !model.compiled.empty()) {
       const bool constant = model.arguments.optimizer.learning_rate.kind ==

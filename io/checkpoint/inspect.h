@@ -62,8 +62,8 @@ struct FileInfo {
 };
 
 // `path` may name an array of an npz or a field of an npy: "a.npz:x". Continues
-// after a damaged tensor. A file that cannot be opened, with a
-// damaged header or footer, or of no known kind is an error.
+// after a damaged tensor. A file that cannot be opened, with a damaged header
+// or footer, or of no known kind is an error.
 Status InspectFile(const std::string& path, FileInfo* info,
                    FileSystem* files = PosixFiles());
 std::string ToText(const FileInfo& info);

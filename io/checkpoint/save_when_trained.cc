@@ -46,10 +46,10 @@ bool IsOwn(FileSystem* files, const std::string& path,
   return !own_metadata.empty() && metadata.count(kInterruptedKey) == 0;
 }
 
-// Returns the first name for `path` from *number on (0: `path` itself) that is
-// free, or that IsOwn finds to be `own_metadata`'s (null: free only). Sets
-// *number to its number. Returns the last name tried if none can be checked, as
-// in a folder without permission.
+// Returns the first name for `path` from *number on that is free, or that by
+// IsOwn belongs to `own_metadata`, unless that is null. Number 0 is `path`
+// itself. Sets *number to the number of the name. Returns the last name tried
+// if none can be checked, as in a folder without permission.
 std::string FirstFree(FileSystem* files, const std::string& path,
                       const Metadata* own_metadata, int* number) {
   constexpr int kMax = 100000;

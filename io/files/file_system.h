@@ -70,10 +70,9 @@ class File {
   virtual bool sealed() const { return false; }
 };
 
-// Written data survive a power cut after File::Sync,
-// names after SyncFolder of their folder, and a rename is atomic. The error
-// of every call names its path. Several threads may use one FileSystem; one
-// thread at a time may use a File.
+// Written data survive a power cut after File::Sync, names after SyncFolder of
+// their folder, and a rename is atomic. The error of every call names its path.
+// Several threads may use one FileSystem; one thread at a time may use a File.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;

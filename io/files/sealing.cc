@@ -75,7 +75,8 @@ class FileKey {
     crypto_aead_chacha20poly1305_ietf_encrypt(
         piece, nullptr, piece, bytes, nullptr, 0, nullptr, nonce, bytes_);
   }
-  // Decrypts `bytes`, with the tag, in place. False: the piece was changed.
+  // Decrypts `bytes`, with the tag, in place. Returns false if the piece was
+  // changed.
   bool Unseal(int64_t number, bool last, unsigned char* piece,
               size_t bytes) const {
     unsigned char nonce[12];

@@ -252,7 +252,7 @@ class TensorBoardCallback final : public Callback {
   int64_t due_batch_ = 0;    // the last that was due
   int64_t own_batch_ = 0;    // the last that this process recorded in this fit
   int64_t batch_begin_ = 0;
-  int64_t epoch_begin_ = -1;  // < 0: unknown
+  int64_t epoch_begin_ = -1;  // negative if unknown
   int64_t iterations_before_ = 0;
 };
 

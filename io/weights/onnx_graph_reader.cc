@@ -222,7 +222,7 @@ bool StorageOfType(uint64_t type, Storage* storage) {
 // The place of a tensor's data in another file.
 struct ExternalData {
   std::string location;
-  int64_t offset = 0, length = -1;  // -1: not given
+  int64_t offset = 0, length = -1;  // -1 if not given
 };
 
 Status ReadExternalData(ProtobufReader reader, ExternalData* external) {

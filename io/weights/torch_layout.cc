@@ -478,7 +478,7 @@ class TorchMatcher {
   const TorchImages images_;
   const std::vector<Module>& modules_;
   size_t next_ = 0;                 // the first module that is not matched yet
-  const Module* module_ = nullptr;  // null: no module has the weight
+  const Module* module_ = nullptr;  // null if no module has the weight
 };
 
 }  // namespace

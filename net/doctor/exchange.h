@@ -1,13 +1,13 @@
 // DoctorExchange: what the doctors of a job's workers send each other.
 //
 // Pure: streams come from a Transport, and each event has its time, in
-// nanoseconds of a monotonic clock. Called by one thread. Every
-// doctor dials every other worker. The side that dials sends a hello with
-// kFeatureProbes and kFeatureDoctor. A job answers it as a probe: it closes the
-// connection, or sends its reason. A doctor answers with a welcome. Then both
-// send their facts, and the side that dials measures the link: three pings,
-// then at most kMostFrames frames of data, which the other side counts. So both
-// directions of a pair are measured, each by its own connection.
+// nanoseconds of a monotonic clock. Called by one thread. Every doctor dials
+// every other worker. The side that dials sends a hello with kFeatureProbes and
+// kFeatureDoctor. A job answers it as a probe: it closes the connection, or
+// sends its reason. A doctor answers with a welcome. Then both send their
+// facts, and the side that dials measures the link: three pings, then at most
+// kMostFrames frames of data, which the other side counts. So both directions
+// of a pair are measured, each by its own connection.
 //
 // Bytes from outside are hostile: connections, frames, texts and times are
 // bounded, and a fault ends only its connection.

@@ -131,7 +131,7 @@ Status FrameReader::ReadPayload(const uint8_t* data, size_t bytes,
 void FrameReader::Take(const uint8_t* data, size_t bytes) {
   if (checked_) crc_ = Crc32c(data, bytes, crc_);
   const size_t count = bytes / PackedBytesPerFloat(receive_target_.dtype);
-  uint8_t* to = receive_target_.data;  // null: the bytes are dropped
+  uint8_t* to = receive_target_.data;  // null if the bytes are dropped
   if (to != nullptr) {
     to +=
         received_ / PackedBytesPerFloat(receive_target_.dtype) * sizeof(float);

@@ -44,8 +44,9 @@ class CommandLine {
   // There are no flags after the first argument.
   void StopAtFirstArgument() { stops_ = true; }
 
-  // Accepts between `min_arguments` and `max_arguments` arguments. False: the
-  // command ends with exit code *code (0 after help, 2 for a wrong line).
+  // Accepts between `min_arguments` and `max_arguments` arguments. If it
+  // returns false, the command ends with exit code *code (0 after help, 2 for a
+  // wrong line).
   bool Parse(const std::vector<std::string>& line, size_t min_arguments,
              size_t max_arguments, int* code);
   // As Parse, but prints nothing. Also returns false for --help.

@@ -282,8 +282,8 @@ struct Prepared {
   OutputPlan output;
   bool prints = false;               // this worker prints the run's messages
   int replicas = 0;                  // the replicas that this worker asks for
-  std::shared_ptr<Callback> status;  // null: nothing shows it
-  std::shared_ptr<Callback> end_report;  // null: no evaluator waits for it
+  std::shared_ptr<Callback> status;  // null if nothing shows it
+  std::shared_ptr<Callback> end_report;  // null without an evaluator
 };
 
 // Fails if an output would overwrite an input of the run.

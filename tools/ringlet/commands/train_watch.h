@@ -14,7 +14,7 @@ namespace ringlet {
 
 struct WatchFlags {
   bool on = false;
-  // -1: not given.
+  // -1 if not given.
   int64_t round_examples = -1, replay = -1;
   double round_minutes = -1, scan_seconds = -1;
   void AddAll(CommandLine* flags);

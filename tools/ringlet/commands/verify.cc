@@ -35,7 +35,7 @@ lacks the round that is being sent; the last printed digest has it.
 struct VerifyFlags {
   FitFlags fit;
   int64_t steps = 10;
-  std::string expected;  // "": nothing
+  std::string expected;  // empty if nothing is expected
   bool verbose = false;
 };
 

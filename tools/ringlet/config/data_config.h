@@ -33,7 +33,7 @@ struct DataConfig {
   TimeseriesConfig windows;    // requires a single input and output
   TextConfig text;             // the text columns of a csv
   PictureConfig pictures;      // pictures in folders, or of csv
-  std::optional<Scale> scale;  // none: not given
+  std::optional<Scale> scale;  // none if not given
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
   std::vector<int64_t> own_examples;  // for Dataset::OwnExamples, or empty
   bool empty() const {

@@ -16,7 +16,7 @@ namespace ringlet {
 struct DataPart {
   std::string name;  // the layer of the input or output, "" if by order
   std::string path;
-  std::optional<Scale> scale;  // none: not given
+  std::optional<Scale> scale;  // none if not given
 };
 
 // Reads "scale" and "offset".

@@ -21,7 +21,7 @@ struct FileList;  // io/readers/files/picture_list.h
 
 struct PictureConfig {
   bool is_sound = false;           // the files are WAV
-  std::string directory;           // "": another form
+  std::string directory;           // empty for another form
   std::vector<std::string> files;  // files given on the command line
   // Set by --watch: these files of `directory`, instead of all.
   std::shared_ptr<const FileList> listed;

@@ -28,15 +28,15 @@ struct FitConfig {
   int64_t batch_size = 32;  // the batch of one replica
   int64_t epochs = 1;
   int64_t initial_epoch = 0;
-  int64_t steps_per_epoch = 0;  // 0: the whole data
+  int64_t steps_per_epoch = 0;  // 0 means the whole data
   bool shuffle = true;
   int64_t seed = 1;  // decides the order of the data and the initial weights
   int64_t threads = 1;
   bool recompute = false;
   std::optional<DTypePolicy> dtype_policy;
   double validation_split = 0;        // the end of train, if data has no other
-  int64_t validation_batch_size = 0;  // 0: batch_size
-  int64_t validation_steps = 0;       // 0: the whole data
+  int64_t validation_batch_size = 0;  // 0 means batch_size
+  int64_t validation_steps = 0;       // 0 means the whole data
   int64_t validation_freq = 1;
   std::vector<int64_t> validation_epochs;
   Verbose verbose = Verbose::kAuto;

@@ -15,7 +15,7 @@
 namespace ringlet {
 
 struct TimeseriesConfig {
-  TimeseriesOptions options;  // sequence_length 0: examples are rows
+  TimeseriesOptions options;  // with sequence_length 0, examples are rows
   // Columns of x by their names or numbers. If it is empty, the targets are y.
   std::vector<std::string> target_columns;
   std::string group;  // a file, or a CSV's column, "" without groups

@@ -70,7 +70,7 @@ class ModelAndDataFlags {
   std::string run_, part_ = "validation", label_, separator_, decimal_;
   DataConfig data_;
   std::vector<std::string> more_images_;
-  // NaN: not given.
+  // NaN if not given.
   double scale_ = NAN, offset_ = NAN;
   int64_t batch_size_ = 32, threads_ = 1;
 };

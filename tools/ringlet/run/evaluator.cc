@@ -62,7 +62,7 @@ class Rows {
                              path_.c_str());
     }
     const std::string text = file_.Read(0, file_.Size());
-    const size_t end = text.rfind('\n') + 1;  // 0: no whole row
+    const size_t end = text.rfind('\n') + 1;  // 0 without a whole row
     if (end < text.size()) {
       RINGLET_RETURN_IF_ERROR(file_.CutTo(static_cast<int64_t>(end)));
     }

@@ -18,13 +18,13 @@
 namespace ringlet {
 
 struct SaveFlags {
-  std::string path;  // "": the default name
+  std::string path;  // empty for the default name
   bool no_save = false;
 };
 
 // The files that the chief writes for a run.
 struct OutputPlan {
-  std::string path;     // "": nothing is saved (--no-save)
+  std::string path;     // empty if nothing is saved (--no-save)
   bool writes = false;  // this worker saves when training has ended
   SaveWhenTrainedOptions options;
   std::string start_message;

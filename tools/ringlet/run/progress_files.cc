@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxLineBytes = 1 << 16;
 
-// "": there is none that only this user may write.
+// Empty if there is none that only this user may write.
 std::string Folder() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   const std::string folder = runtime != nullptr && *runtime == '/'
