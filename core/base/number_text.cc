@@ -169,9 +169,9 @@ bool ReadExponent(std::string_view text, Decimal* number) {
   return !text.empty();
 }
 
-// Whether the float nearest to a double is the same if the double is off by
-// less than 8 of its last places. The last place of a float is 2^29 last places
-// of a double.
+// True if a double rounds to the same float even if the double is off by less
+// than 8 of its last places. The last place of a float is 2^29 last places of a
+// double.
 bool HasOneFloat(double value) {
   if (!(value > 2 * FLT_MIN && value < FLT_MAX / 2)) return false;
   uint64_t bits;

@@ -3,8 +3,8 @@
 // Releases of libm differ in the last bits, and so would trainings. These
 // functions use +, -, *, / and sqrt in a fixed order. All IEEE 754
 // implementations agree on that if the compiler keeps the order, with
-// -ffp-contract=off and without -ffast-math. Special values are those of libm,
-// except for the bits of a NaN.
+// -ffp-contract=off and without -ffast-math. Special values are the values of
+// libm, except for the bits of a NaN.
 //
 // The functions of floats have no branches and no calls, so that compilers
 // vectorize loops over them, with the same bits. Their polynomials are minimax

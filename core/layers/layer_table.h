@@ -238,9 +238,9 @@ enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny, kQuery, kStates };
 // How a layer treats the mask of its input (core/graph/graph_masks.cc).
 enum class MaskRule : uint8_t {
   kLoses,
-  kPasses,   // the mask of its input, or the one that all inputs have
+  kPasses,   // the mask of its input, or the mask of all inputs
   kTakes,    // the layer leaves out masked steps
-  kAttends,  // it takes those of query, value and key, and passes the first
+  kAttends,  // it takes the masks of query, value and key, and passes the first
   kRefuses,
 };
 

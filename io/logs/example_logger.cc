@@ -67,8 +67,8 @@ class ExampleLoggerCallback final : public RowLogger {
   }
 
  private:
-  // The last logged steps: `count` of them, from step `first` of `epoch` on.
-  // They began at (pass, used).
+  // The last logged steps: `count` steps, from step `first` of `epoch` on. The
+  // first began at (pass, used).
   struct Steps {
     int64_t epoch = 0, first = 0, count = 0, pass = 0, used = 0;
   };

@@ -51,7 +51,7 @@ class WatchEnvironment {
   // Returns with the state durable.
   virtual Status Save(WatchState* state) = 0;
   // Trains a copy of the installed model, and keeps it for Install. Removes
-  // from *round the files that it leaves out: damaged ones, and those that are
+  // from *round the files that it leaves out: damaged files, and files that are
   // gone. kNotFound if a model was installed and is gone.
   virtual Status Train(WatchRound* round, WatchScores* scores) = 0;
   // Replaces the installed model by the model of the last Train. After an error

@@ -1,7 +1,7 @@
 // An operator's attributes are compared with the layer's settings one by one.
-// One without a counterpart in Keras is refused, since the weights alone would
-// load and compute other outputs. Defaults are the defaults of the ONNX
-// operators: an attribute may be absent.
+// An attribute without a counterpart in Keras is refused, since the weights
+// alone would load and compute other outputs. Defaults are the defaults of the
+// ONNX operators: an attribute may be absent.
 
 #include "onnx_recurrence.h"
 

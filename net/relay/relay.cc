@@ -202,7 +202,7 @@ bool RelayServer::HasTimedOut(const RelayConnection& side, int64_t now) const {
 void RelayServer::OnTimer() {
   const int64_t now = UvNanos();
   for (size_t i = connections().size(); i-- > 0;) {
-    if (i >= connections().size()) continue;  // closed with another one
+    if (i >= connections().size()) continue;  // closed with another connection
     RelayConnection* const side = connections()[i];
     if (HasTimedOut(*side, now)) ClosePair(side);
   }

@@ -3,8 +3,8 @@
 // A worker is connected to every other worker, or beyond 16 workers to some of
 // them (topology.h). Long vectors travel around the ring, short ones by the
 // fewest hops. Workers on one host use a local socket (Linux's abstract AF_UNIX
-// namespace, a name derived from the listening address), others TCP. A thread
-// of the ring does all network work, also while the caller computes.
+// namespace, a name derived from the listening address), other workers use TCP.
+// A thread of the ring does all network work, also while the caller computes.
 //
 // After a loss each running and later call returns kPeerLost on all other
 // ranks. The message has rank, address, generation, step, phase and cause. A

@@ -20,7 +20,7 @@ struct FramePlan {
   int64_t frames = 0, stride = 0;
   int64_t fft_length = 0;
   int64_t padding = 0;   // samples before the first sample
-  bool reflects = true;  // the padding has reflected samples, else zeros
+  bool reflects = true;  // the padding has reflected samples, otherwise zeros
   int64_t window_begin = 0;
   std::vector<double> window;
   // cos and sin of 2 pi k / fft_length, for each k of a period.

@@ -130,8 +130,8 @@ Status Int8Model::CheckRanges() const {
   return Status();
 }
 
-// The range of an Embedding has all its rows, not only those of the examples.
-// It includes the values of activations of these rows.
+// The range of an Embedding has all its rows, not only the rows of the
+// examples. It includes the values of activations of these rows.
 void Int8Model::FindTableRanges() {
   std::vector<std::vector<float>> numbers(static_cast<size_t>(last() + 1));
   for (int node = 0; node <= last(); ++node) {

@@ -1,7 +1,7 @@
 // Labels and paths are parallel lists: Select changes both, and the weights.
-// Their order is a part of the results, since batches are by index, so it must
-// be the same on every worker. A file that changes while it is read on request
-// is an error, since a second epoch would train on other numbers.
+// The order of the files is a part of the results, since batches are by index,
+// so it must be the same on every worker. A file that changes while it is read
+// on request is an error, since a second epoch would train on other numbers.
 
 #include "labelled_files.h"
 

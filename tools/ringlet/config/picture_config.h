@@ -56,8 +56,8 @@ inline void LeaveOutChanges(PictureConfig* config) {
   config->changes.background_frequency = config->changes.time_shift_ms = 0;
 }
 
-// Reads the fields of pictures and sound, except those that windows and texts
-// also have. `is_table` is true for a CSV.
+// Reads the fields of pictures and sound, except the fields that windows and
+// texts also have. `is_table` is true for a CSV.
 void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
                   PictureConfig* config);
 

@@ -26,7 +26,7 @@ class ClassifierFigures {
     double p_label = 0, p_predicted = 0;
   };
   // The predictions with a probability (confidence) in [i / 10, (i + 1) /
-  // 10), the last one with 1.
+  // 10), the last bin with 1.
   struct Bin {
     int64_t count = 0, correct = 0;
     double confidence = 0;  // their sum

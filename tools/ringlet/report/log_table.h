@@ -29,7 +29,7 @@ struct LogTable {
   };
 
   std::string path;
-  bool of_steps = false;     // a row is a step, else an epoch
+  bool of_steps = false;     // a row is a step, otherwise an epoch
   int64_t rows = 0;          // rows that are in the curves
   int64_t skipped_rows = 0;  // rows with different fields from the header
   int64_t more_columns = 0;  // columns beyond kMaxColumns

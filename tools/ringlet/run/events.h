@@ -28,8 +28,8 @@ Status OpenEventLog(const std::string& path, bool asked, const std::string& run,
 bool IsEventLogFile(const std::string& path);
 // Returns an error if the file has the trail of an earlier version.
 Status CheckEventLogVersion(const std::string& path);
-// Prints a report of all logs; `verbose`: each event before it. Returns the
-// exit code. An invalid log among several is named and left out.
+// Prints a report of all logs. If `verbose`, prints each event before it.
+// Returns the exit code. An invalid log among several is named and left out.
 int InspectEventLogs(const std::vector<std::string>& paths, bool verbose);
 
 }  // namespace ringlet

@@ -29,8 +29,8 @@ class WatchedFolder {
   // Calls `each` for every file of a class. Files may come and go meanwhile.
   // kNotFound if there is no folder.
   Status List(const std::function<void(const WatchedFile&)>& each);
-  // These files as data, in the order of their paths. The damaged ones are left
-  // out as they are read.
+  // Returns these files as data, in the order of their paths. Damaged files are
+  // left out as they are read.
   PictureConfig MakePictureConfig(
       std::vector<WatchedFile> files,
       const std::vector<WatchedFile>& more = {}) const;
