@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ringlet/compute.h"
@@ -215,6 +216,21 @@ void ForEachPart(const OpCall& call, int64_t n, int64_t grain,
   call.pool->Run([&](int t) {
     const Range part = Split(n, call.pool->threads(), t, grain);
     if (!part.empty()) body(part);
+  });
+}
+
+// Calls body(i), or body(i, thread), for each i < n; the threads divide them.
+template <typename Body>
+void ForEachIndex(const OpCall& call, int64_t n, const Body& body) {
+  call.pool->Run([&](int t) {
+    const Range part = Split(n, call.pool->threads(), t);
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      if constexpr (std::is_invocable_v<Body, int64_t, int>) {
+        body(i, t);
+      } else {
+        body(i);
+      }
+    }
   });
 }
 

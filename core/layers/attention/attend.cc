@@ -63,16 +63,6 @@ int64_t Attend::backward_floats() const {
   return forward_floats() + std::min(kQueries, sizes_.queries) * sizes_.values;
 }
 
-// Calls body(pair, thread).
-template <typename Body>
-void Attend::ForEachPair(const OpCall& call, const Body& body) const {
-  call.pool->Run([&](int t) {
-    const Range range =
-        Split(call.batch * sizes_.heads, call.pool->threads(), t);
-    for (int64_t pair = range.begin; pair < range.end; ++pair) body(pair, t);
-  });
-}
-
 template <typename Body>
 void Attend::ForEachBlock(int64_t pair, const Body& body) const {
   for (int64_t at = 0; at < sizes_.queries; at += kQueries) {
@@ -212,7 +202,7 @@ void Attend::ScoreGradient(const OpCall& call, const Block& block,
 void Attend::Forward(const OpCall& call, const float* scale,
                      const AttendSpans<const float>& x, float* context,
                      float* scratch) const {
-  ForEachPair(call, [&](int64_t pair, int t) {
+  ForEachIndex(call, call.batch * sizes_.heads, [&](int64_t pair, int t) {
     float* const weights = scratch + t * forward_floats();
     float* const draws =
         weights + std::min(kQueries, sizes_.queries) * sizes_.values;
@@ -245,7 +235,7 @@ void Attend::Backward(const OpCall& call, const float* scale,
       std::fill_n(head.data + i * head.row_stride, size, 0.0f);
     }
   };
-  ForEachPair(call, [&](int64_t pair, int t) {
+  ForEachIndex(call, call.batch * sizes_.heads, [&](int64_t pair, int t) {
     float* const weights = scratch + t * backward_floats();
     float *const scores = weights + floats, *const draws = scores + floats;
     float* const row = scratch + (t + 1) * backward_floats() - RowFloats();

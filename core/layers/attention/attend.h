@@ -73,8 +73,6 @@ class Attend {
   };
 
   template <typename Body>
-  void ForEachPair(const OpCall& call, const Body& body) const;
-  template <typename Body>
   void ForEachBlock(int64_t pair, const Body& body) const;
   // A head's rows of a span with `steps` rows an example: of query or context,
   // and of value or key.

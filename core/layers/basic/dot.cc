@@ -113,11 +113,8 @@ class DotOp final : public Op {
   // Calls body(example, scratch).
   template <typename Body>
   void ForEachExample(const OpCall& call, const Body& body) const {
-    call.pool->Run([&](int t) {
-      const Range part = Split(call.batch, call.pool->threads(), t);
-      for (int64_t e = part.begin; e < part.end; ++e) {
-        body(e, call.scratch + t * floats());
-      }
+    ForEachIndex(call, call.batch, [&](int64_t e, int t) {
+      body(e, call.scratch + t * floats());
     });
   }
   // Sets *a and *b to the inputs, or to their normalized rows in scratch.

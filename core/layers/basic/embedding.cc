@@ -64,11 +64,9 @@ class EmbeddingOp final : public Op {
           static_cast<long long>(rows_ - 1));
       return;
     }
-    ForEachPart(call, n, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        std::copy_n(call.weights[0] + RowOf(x[i]) * width_, width_,
-                    call.y + i * width_);
-      }
+    ForEachIndex(call, n, [&](int64_t i) {
+      std::copy_n(call.weights[0] + RowOf(x[i]) * width_, width_,
+                  call.y + i * width_);
     });
     if (rank_ > 0) AddLora(call);
   }
@@ -145,14 +143,12 @@ class EmbeddingOp final : public Op {
       rows[count++] = static_cast<int32_t>(row(i));
     }
     // A row belongs to the part with its first number.
-    ForEachPart(call, n, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        if (i > 0 && row(i) == row(i - 1)) continue;
-        float* const sum = call.d_weights[0] + row(i) * width_;
-        std::fill_n(sum, width_, 0.0f);
-        for (int64_t k = i; k < n && row(k) == row(i); ++k) {
-          AddTo(call.dy + order[k] * width_, width_, sum);
-        }
+    ForEachIndex(call, n, [&](int64_t i) {
+      if (i > 0 && row(i) == row(i - 1)) return;
+      float* const sum = call.d_weights[0] + row(i) * width_;
+      std::fill_n(sum, width_, 0.0f);
+      for (int64_t k = i; k < n && row(k) == row(i); ++k) {
+        AddTo(call.dy + order[k] * width_, width_, sum);
       }
     });
     call.sink->ConsumeRows(call.gradient_offset,
@@ -196,10 +192,8 @@ class PositionEmbeddingOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     const int64_t n = steps_ * width_;
-    ForEachPart(call, Sequences(call), 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        std::copy_n(call.weights[0], n, call.y + i * n);
-      }
+    ForEachIndex(call, Sequences(call), [&](int64_t i) {
+      std::copy_n(call.weights[0], n, call.y + i * n);
     });
   }
 
@@ -245,12 +239,10 @@ class RepeatVectorOp final : public Op {
   }
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        float* const dx = call.dx[0] + i * width_;
-        std::fill_n(dx, width_, 0.0f);
-        AddColumnSums(call.dy + i * repeats_ * width_, repeats_, width_, dx);
-      }
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      float* const dx = call.dx[0] + i * width_;
+      std::fill_n(dx, width_, 0.0f);
+      AddColumnSums(call.dy + i * repeats_ * width_, repeats_, width_, dx);
     });
   }
 

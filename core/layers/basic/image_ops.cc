@@ -10,15 +10,6 @@
 namespace ringlet {
 namespace {
 
-// Calls body(example) on all threads.
-template <typename Body>
-void ForEachExample(const OpCall& call, const Body& body) {
-  call.pool->Run([&](int t) {
-    const Range range = Split(call.batch, call.pool->threads(), t);
-    for (int64_t i = range.begin; i < range.end; ++i) body(i);
-  });
-}
-
 // An image within a larger one: padding adds the frame, cropping removes it.
 struct Frame {
   Shape inner, outer;  // (height, width, channels)
@@ -65,7 +56,7 @@ class FrameOp final : public Op {
             float* to) const {
     const int64_t inner = frame_.inner.elements();
     const int64_t outer = frame_.outer.elements();
-    ForEachExample(call, [&](int64_t i) {
+    ForEachIndex(call, call.batch, [&](int64_t i) {
       if (embed) {
         frame_.Embed(from + i * inner, to + i * outer);
       } else {
@@ -88,7 +79,7 @@ class UpSamplingOp final : public Op {
   Recompute recompute() const override { return Recompute::kCheap; }
 
   void Forward(const OpCall& call) const override {
-    ForEachExample(call, [&](int64_t i) {
+    ForEachIndex(call, call.batch, [&](int64_t i) {
       const float* const x = call.x[0] + i * image_.elements();
       float* const y = call.y + i * output_.elements();
       ForEachCopy([&](int64_t from, int64_t to) {
@@ -98,7 +89,7 @@ class UpSamplingOp final : public Op {
   }
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    ForEachExample(call, [&](int64_t i) {
+    ForEachIndex(call, call.batch, [&](int64_t i) {
       const float* const dy = call.dy + i * output_.elements();
       float* const dx = call.dx[0] + i * image_.elements();
       std::fill_n(dx, image_.elements(), 0.0f);
@@ -141,7 +132,7 @@ class PermuteOp final : public Op {
   Recompute recompute() const override { return Recompute::kCheap; }
 
   void Forward(const OpCall& call) const override {
-    ForEachExample(call, [&](int64_t i) {
+    ForEachIndex(call, call.batch, [&](int64_t i) {
       const float* const x = call.x[0] + i * output_.elements();
       float* y = call.y + i * output_.elements();
       ForEachRow([&](int64_t at, int64_t step, int64_t n) {
@@ -151,7 +142,7 @@ class PermuteOp final : public Op {
   }
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    ForEachExample(call, [&](int64_t i) {
+    ForEachIndex(call, call.batch, [&](int64_t i) {
       const float* dy = call.dy + i * output_.elements();
       float* const dx = call.dx[0] + i * output_.elements();
       ForEachRow([&](int64_t at, int64_t step, int64_t n) {

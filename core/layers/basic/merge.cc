@@ -126,11 +126,9 @@ class MergeOp final : public Op {
     }
     const int64_t width = output_.back();
     const int64_t rows = output_.elements() / width;
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t e = part.begin; e < part.end; ++e) {
-        for (int64_t r = 0; r < rows; ++r) {
-          body(Run{e, r, 0, (e * rows + r) * width, width});
-        }
+    ForEachIndex(call, call.batch, [&](int64_t e) {
+      for (int64_t r = 0; r < rows; ++r) {
+        body(Run{e, r, 0, (e * rows + r) * width, width});
       }
     });
   }

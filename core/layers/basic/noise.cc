@@ -177,12 +177,10 @@ class NoiseOp final : public Op {
       DrawUniform(call, part.begin, part.size(), call.scratch + part.begin);
     });
     const int64_t rows = output_.elements() / channels_;
-    ForEachPart(call, call.batch * rows, 1, [&](Range part) {
-      for (int64_t row = part.begin; row < part.end; ++row) {
-        const int64_t at = row * channels_;
-        ApplyTo(noise, call.scratch + row / rows * channels_, channels_,
-                from + at, to + at);
-      }
+    ForEachIndex(call, call.batch * rows, [&](int64_t row) {
+      const int64_t at = row * channels_;
+      ApplyTo(noise, call.scratch + row / rows * channels_, channels_,
+              from + at, to + at);
     });
   }
 

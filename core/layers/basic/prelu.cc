@@ -77,10 +77,8 @@ class PReLUOp final : public Op {
     });
     if (frozen()) return;
     const int64_t blocks = TileBlocks(call.batch);
-    ForEachPart(call, alpha_.elements(), 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        call.d_weights[0][i] = SumOf(i, blocks, sums);
-      }
+    ForEachIndex(call, alpha_.elements(), [&](int64_t i) {
+      call.d_weights[0][i] = SumOf(i, blocks, sums);
     });
     call.sink->OnGradientsFinal(call.gradient_offset);
   }
@@ -121,11 +119,9 @@ class PReLUOp final : public Op {
     const float* const alpha = call.weights[0];
     if (!shared_) return alpha;
     const int64_t share = width_ / alpha_.elements();
-    ForEachPart(call, alpha_.elements(), 1, [&](Range part) {
-      for (int64_t e = part.begin; e < part.end; ++e) {
-        float* const to = call.scratch + PlaceOfElement(e);
-        for (int64_t i = 0; i < share; ++i) to[OffsetOfCopy(i)] = alpha[e];
-      }
+    ForEachIndex(call, alpha_.elements(), [&](int64_t e) {
+      float* const to = call.scratch + PlaceOfElement(e);
+      for (int64_t i = 0; i < share; ++i) to[OffsetOfCopy(i)] = alpha[e];
     });
     return call.scratch;
   }

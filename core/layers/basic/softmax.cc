@@ -77,12 +77,10 @@ class SoftmaxOp final : public Op {
   template <typename Body>
   void ForEachColumns(const OpCall& call, const Body& body) const {
     const int64_t outer = output_.elements() / (count_ * inner_);
-    ForEachPart(call, call.batch * outer * across_, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        const int64_t column = i % across_ * kAcross;
-        body(i / across_ * count_ * inner_ + column,
-             std::min(kAcross, inner_ - column));
-      }
+    ForEachIndex(call, call.batch * outer * across_, [&](int64_t i) {
+      const int64_t column = i % across_ * kAcross;
+      body(i / across_ * count_ * inner_ + column,
+           std::min(kAcross, inner_ - column));
     });
   }
 

@@ -87,13 +87,10 @@ class ConvOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     PadKernel(call);
-    call.pool->Run([&](int t) {
+    ForEachIndex(call, Units(call.batch), [&](int64_t u, int t) {
       float* const scratch =
           call.scratch + PaddedKernelFloats() + t * ForwardThreadFloats();
-      const Range range = Split(Units(call.batch), call.pool->threads(), t);
-      for (int64_t u = range.begin; u < range.end; ++u) {
-        ForwardUnit(call, UnitOf(call, u), scratch);
-      }
+      ForwardUnit(call, UnitOf(call, u), scratch);
     });
   }
 
@@ -101,11 +98,8 @@ class ConvOp final : public Op {
     const int64_t units = Units(call.batch);
     if (call.dx[0] != nullptr) FlipKernel(call);
     if (ActivatesFirst(call)) {
-      ForEachPart(call, units, 1, [&](Range range) {
-        for (int64_t u = range.begin; u < range.end; ++u) {
-          GradientOfSum(call, UnitOf(call, u));
-        }
-      });
+      ForEachIndex(call, units,
+                   [&](int64_t u) { GradientOfSum(call, UnitOf(call, u)); });
     }
     call.pool->Run([&](int t) { BackwardPart(call, t); });
     if (frozen()) return;

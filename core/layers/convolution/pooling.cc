@@ -35,7 +35,7 @@ class Pooling2DOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     if (fused_into_previous()) return;
-    ForEachImage(call, [&](int64_t image) {
+    ForEachIndex(call, call.batch, [&](int64_t image) {
       const float* x = call.x[0] + image * ImageFloats();
       float* y = call.y + image * output_.elements();
       if (max_) return maxima_.Forward(x, /*above_zero=*/false, y, nullptr);
@@ -55,7 +55,7 @@ class Pooling2DOp final : public Op {
   // The gradient of a maximum goes to the first pixel that has it.
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    ForEachImage(call, [&](int64_t image) {
+    ForEachIndex(call, call.batch, [&](int64_t image) {
       const float* x = call.x[0] + image * ImageFloats();
       const float* y = call.y + image * output_.elements();
       float* dy = call.dy + image * output_.elements();
@@ -90,13 +90,6 @@ class Pooling2DOp final : public Op {
   };
 
   int64_t ImageFloats() const { return window_.image_floats(); }
-  template <typename Body>
-  void ForEachImage(const OpCall& call, const Body& body) const {
-    call.pool->Run([&](int t) {
-      const Range range = Split(call.batch, call.pool->threads(), t);
-      for (int64_t i = range.begin; i < range.end; ++i) body(i);
-    });
-  }
 
   static Range Clip(const WindowAxis& axis, int64_t position) {
     const int64_t begin = position * axis.stride - axis.pad_before;
@@ -150,17 +143,14 @@ class GlobalMaxPoolingOp final : public Op {
   }
 
   void Forward(const OpCall& call) const override {
-    call.pool->Run([&](int t) {
-      const Range range = Split(call.batch, call.pool->threads(), t);
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        const float* x = call.x[0] + i * pixels_ * channels_;
-        float* const y = call.y + i * channels_;
-        std::copy_n(x, channels_, y);
-        for (int64_t p = 1; p < pixels_; ++p) {
-          x += channels_;
-          for (int64_t c = 0; c < channels_; ++c) {
-            y[c] = x[c] > y[c] || x[c] != x[c] ? x[c] : y[c];  // NaN wins
-          }
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      const float* x = call.x[0] + i * pixels_ * channels_;
+      float* const y = call.y + i * channels_;
+      std::copy_n(x, channels_, y);
+      for (int64_t p = 1; p < pixels_; ++p) {
+        x += channels_;
+        for (int64_t c = 0; c < channels_; ++c) {
+          y[c] = x[c] > y[c] || x[c] != x[c] ? x[c] : y[c];  // NaN wins
         }
       }
     });
@@ -168,22 +158,19 @@ class GlobalMaxPoolingOp final : public Op {
 
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    call.pool->Run([&](int t) {
-      const Range range = Split(call.batch, call.pool->threads(), t);
+    ForEachIndex(call, call.batch, [&](int64_t i, int t) {
       float* const share = call.scratch + t * channels_;
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        const float* const x = call.x[0] + i * pixels_ * channels_;
-        const float* const y = call.y + i * channels_;
-        float* const dx = call.dx[0] + i * pixels_ * channels_;
-        std::fill_n(share, channels_, 0.0f);
-        ForEachPixel([&](int64_t at, int64_t c) { share[c] += x[at] == y[c]; });
-        for (int64_t c = 0; c < channels_; ++c) {
-          share[c] = call.dy[i * channels_ + c] / std::max(share[c], 1.0f);
-        }
-        ForEachPixel([&](int64_t at, int64_t c) {
-          dx[at] = x[at] == y[c] ? share[c] : 0.0f;
-        });
+      const float* const x = call.x[0] + i * pixels_ * channels_;
+      const float* const y = call.y + i * channels_;
+      float* const dx = call.dx[0] + i * pixels_ * channels_;
+      std::fill_n(share, channels_, 0.0f);
+      ForEachPixel([&](int64_t at, int64_t c) { share[c] += x[at] == y[c]; });
+      for (int64_t c = 0; c < channels_; ++c) {
+        share[c] = call.dy[i * channels_ + c] / std::max(share[c], 1.0f);
       }
+      ForEachPixel([&](int64_t at, int64_t c) {
+        dx[at] = x[at] == y[c] ? share[c] : 0.0f;
+      });
     });
   }
 
@@ -214,33 +201,29 @@ class MaskedMeanOp final : public Op {
     if (call.training && call.saved != nullptr) {
       std::copy_n(call.x[1], call.batch * steps_, call.saved);
     }
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        const float* const mask = call.x[1] + i * steps_;
-        float* const y = call.y + i * channels_;
-        std::fill_n(y, channels_, 0.0f);
-        for (int64_t t = 0; t < steps_; ++t) {
-          if (mask[t] == 0) continue;
-          AddTo(call.x[0] + (i * steps_ + t) * channels_, channels_, y);
-        }
-        const float share = ShareOf(mask);
-        for (int64_t c = 0; c < channels_; ++c) y[c] *= share;
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      const float* const mask = call.x[1] + i * steps_;
+      float* const y = call.y + i * channels_;
+      std::fill_n(y, channels_, 0.0f);
+      for (int64_t t = 0; t < steps_; ++t) {
+        if (mask[t] == 0) continue;
+        AddTo(call.x[0] + (i * steps_ + t) * channels_, channels_, y);
       }
+      const float share = ShareOf(mask);
+      for (int64_t c = 0; c < channels_; ++c) y[c] *= share;
     });
   }
 
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        const float* const mask = call.saved + i * steps_;
-        const float share = ShareOf(mask);
-        for (int64_t t = 0; t < steps_; ++t) {
-          float* const dx = call.dx[0] + (i * steps_ + t) * channels_;
-          const float part = mask[t] * share;
-          for (int64_t c = 0; c < channels_; ++c) {
-            dx[c] = call.dy[i * channels_ + c] * part;
-          }
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      const float* const mask = call.saved + i * steps_;
+      const float share = ShareOf(mask);
+      for (int64_t t = 0; t < steps_; ++t) {
+        float* const dx = call.dx[0] + (i * steps_ + t) * channels_;
+        const float part = mask[t] * share;
+        for (int64_t c = 0; c < channels_; ++c) {
+          dx[c] = call.dy[i * channels_ + c] * part;
         }
       }
     });

@@ -62,21 +62,17 @@ class SeparableConvOp final : public Op {
         call.without_activation ? kLinear : activation_;
     const int64_t group = GroupSize(call.batch);
     const int64_t groups = (call.batch + group - 1) / group;
-    call.pool->Run([&](int t) {
+    ForEachIndex(call, groups, [&](int64_t g, int t) {
       float* const middle = call.scratch + t * ThreadFloats(call.batch);
-      const Range range = Split(groups, call.pool->threads(), t);
-      for (int64_t g = range.begin; g < range.end; ++g) {
-        const Range examples = {g * group,
-                                std::min(call.batch, (g + 1) * group)};
-        const int64_t rows = examples.size() * Positions();
-        float* const y = call.y + examples.begin * output_.elements();
-        ComputeMiddle(call, examples, middle);
-        // Y(BP,F) = D(BP,CM) * W(CM,F)
-        Gemm(MiddleMatrix(middle, rows), PointKernel(call), /*add=*/false,
-             RowMajor(y, rows, filters_));
-        BiasActivation(activation, bias_ ? call.weights[2] : nullptr, rows,
-                       filters_, y);
-      }
+      const Range examples = {g * group, std::min(call.batch, (g + 1) * group)};
+      const int64_t rows = examples.size() * Positions();
+      float* const y = call.y + examples.begin * output_.elements();
+      ComputeMiddle(call, examples, middle);
+      // Y(BP,F) = D(BP,CM) * W(CM,F)
+      Gemm(MiddleMatrix(middle, rows), PointKernel(call), /*add=*/false,
+           RowMajor(y, rows, filters_));
+      BiasActivation(activation, bias_ ? call.weights[2] : nullptr, rows,
+                     filters_, y);
     });
   }
 
@@ -84,18 +80,15 @@ class SeparableConvOp final : public Op {
     const ExampleBlocks blocks(call.batch, MaxBlocks());
     float* const sums =
         call.scratch + call.pool->threads() * ThreadFloats(call.batch);
-    call.pool->Run([&](int t) {
+    ForEachIndex(call, blocks.count, [&](int64_t b, int t) {
       float* const middle = call.scratch + t * ThreadFloats(call.batch);
-      const Range range = Split(blocks.count, call.pool->threads(), t);
-      for (int64_t b = range.begin; b < range.end; ++b) {
-        float* const block_sums = sums + b * GradientFloats();
-        std::fill_n(block_sums, GradientFloats(), 0.0f);
-        const Range block = blocks[b];
-        const int64_t group = GroupSize(call.batch);
-        for (int64_t i = block.begin; i < block.end; i += group) {
-          BackwardGroup(call, {i, std::min(block.end, i + group)}, middle,
-                        block_sums);
-        }
+      float* const block_sums = sums + b * GradientFloats();
+      std::fill_n(block_sums, GradientFloats(), 0.0f);
+      const Range block = blocks[b];
+      const int64_t group = GroupSize(call.batch);
+      for (int64_t i = block.begin; i < block.end; i += group) {
+        BackwardGroup(call, {i, std::min(block.end, i + group)}, middle,
+                      block_sums);
       }
     });
     if (frozen()) return;

@@ -16,6 +16,21 @@ void AddGammaAndBeta(const Layer& layer, const Shape& shape,
   }
 }
 
+void StoreScaleGradients(const OpCall& call, int64_t blocks, int64_t width,
+                         int gamma, int beta) {
+  for (int64_t c = 0; c < width; ++c) {
+    const float* const sums = call.scratch + c;
+    if (gamma >= 0) {
+      call.d_weights[gamma][c] =
+          static_cast<float>(SumBlocks(sums, blocks, 2 * width));
+    }
+    if (beta >= 0) {
+      call.d_weights[beta][c] =
+          static_cast<float>(SumBlocks(sums + width, blocks, 2 * width));
+    }
+  }
+}
+
 void AffineRows(ThreadPool* pool, const float* x, int64_t rows, int64_t width,
                 const float* center, const float* scale, const float* offset,
                 float* y) {

@@ -13,6 +13,7 @@
 
 #include "../../compute/row_loops.h"
 #include "../layer_loops.h"
+#include "../op.h"
 #include "ringlet/compute.h"
 #include "ringlet/custom_layer.h"
 
@@ -108,6 +109,12 @@ inline double SumBlocks(const float* partial, int64_t blocks, int64_t stride) {
   for (int64_t b = 0; b < blocks; ++b) sum += double{partial[b * stride]};
   return sum;
 }
+
+// Writes the gradients of the gamma and the beta that the layer has. The
+// scratch has their sums over each block of rows: `width` for gamma, then for
+// beta.
+void StoreScaleGradients(const OpCall& call, int64_t blocks, int64_t width,
+                         int gamma, int beta);
 
 // Appends the gamma and the beta that the layer has, with this shape. *gamma
 // and *beta become their indices, or -1.

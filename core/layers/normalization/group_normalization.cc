@@ -8,7 +8,6 @@
 
 #include <cmath>
 
-#include "../op.h"
 #include "channels.h"
 
 namespace ringlet {
@@ -81,12 +80,8 @@ class GroupNormalizationOp final : public Op {
   template <typename Body>
   void ForEachExample(const OpCall& call, int64_t floats,
                       const Body& body) const {
-    call.pool->Run([&](int t) {
-      const Range range = Split(call.batch, call.pool->threads(), t);
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        body(i, call.scratch + t * floats);
-      }
-    });
+    ForEachIndex(call, call.batch,
+                 [&](int64_t i, int t) { body(i, call.scratch + t * floats); });
   }
 
   // sums[c] = the sum over the rows of term(offset, c).
@@ -144,17 +139,7 @@ class GroupNormalizationOp final : public Op {
           tile, channels_, [=](int64_t at, int64_t) { return dy[at]; },
           to + channels_);
     });
-    for (int64_t c = 0; c < channels_; ++c) {
-      const float* const partial = call.scratch + c;
-      if (gamma_ >= 0) {
-        call.d_weights[gamma_][c] =
-            static_cast<float>(SumBlocks(partial, TileBlocks(rows), stride));
-      }
-      if (beta_ >= 0) {
-        call.d_weights[beta_][c] = static_cast<float>(
-            SumBlocks(partial + channels_, TileBlocks(rows), stride));
-      }
-    }
+    StoreScaleGradients(call, TileBlocks(rows), channels_, gamma_, beta_);
   }
 
   // (g - mean(g) - x^ mean(g x^)) / s, where g = gamma dy, x^ = (x - mean) / s.

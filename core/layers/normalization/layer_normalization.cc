@@ -11,7 +11,6 @@
 
 #include "../../compute/sums.h"
 #include "../layer_kind.h"
-#include "../op.h"
 #include "channels.h"
 
 namespace ringlet {
@@ -41,7 +40,7 @@ class LayerNormalizationOp final : public Op {
   void Forward(const OpCall& call) const override {
     const float* const gamma = Weight(call, gamma_);
     const float* const beta = Weight(call, beta_);
-    ForEachRow(call, [&](int64_t row) {
+    ForEachIndex(call, call.batch * rows_, [&](int64_t row) {
       const float* const __restrict x = call.x[0] + row * width_;
       float* const __restrict y = call.y + row * width_;
       float mean, inverse;
@@ -62,7 +61,8 @@ class LayerNormalizationOp final : public Op {
     const bool trains = !frozen() && !weights_.empty();
     if (trains) WeightGradients(call);
     if (call.dx[0] != nullptr) {
-      ForEachRow(call, [&](int64_t row) { InputGradient(call, row); });
+      ForEachIndex(call, call.batch * rows_,
+                   [&](int64_t row) { InputGradient(call, row); });
     }
     if (trains) call.sink->OnGradientsFinal(call.gradient_offset);
   }
@@ -71,14 +71,6 @@ class LayerNormalizationOp final : public Op {
   int64_t Blocks(int64_t batch) const { return TileBlocks(batch * rows_); }
   const float* Weight(const OpCall& call, int weight) const {
     return weight < 0 ? nullptr : call.weights[weight];
-  }
-
-  template <typename Body>
-  void ForEachRow(const OpCall& call, const Body& body) const {
-    call.pool->Run([&](int t) {
-      const Range range = Split(call.batch * rows_, call.pool->threads(), t);
-      for (int64_t row = range.begin; row < range.end; ++row) body(row);
-    });
   }
 
   // The mean is relative to the first element, so equal elements have no
@@ -99,7 +91,7 @@ class LayerNormalizationOp final : public Op {
   }
 
   void WeightGradients(const OpCall& call) const {
-    const int64_t stride = 2 * width_, blocks = Blocks(call.batch);
+    const int64_t stride = 2 * width_;
     const float* const x = call.x[0];
     const float* const dy = call.dy;
     ForEachTile(call.pool, call.batch * rows_, width_, [&](const Tile& tile) {
@@ -121,17 +113,7 @@ class LayerNormalizationOp final : public Op {
       std::copy_n(gammas, n, to);
       std::copy_n(betas, n, to + width_);
     });
-    for (int64_t i = 0; i < width_; ++i) {
-      const float* const partial = call.scratch + i;
-      if (gamma_ >= 0) {
-        call.d_weights[gamma_][i] =
-            static_cast<float>(SumBlocks(partial, blocks, stride));
-      }
-      if (beta_ >= 0) {
-        call.d_weights[beta_][i] =
-            static_cast<float>(SumBlocks(partial + width_, blocks, stride));
-      }
-    }
+    StoreScaleGradients(call, Blocks(call.batch), width_, gamma_, beta_);
   }
 
   // (g - mean(g) - x^ mean(g x^)) / s, where g = gamma dy, x^ = (x - mean) / s.

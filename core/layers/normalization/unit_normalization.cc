@@ -33,7 +33,7 @@ class UnitNormalizationOp final : public Op {
   }
 
   void Forward(const OpCall& call) const override {
-    ForEachRow(call, [&](int64_t row) {
+    ForEachIndex(call, call.batch * rows_, [&](int64_t row) {
       const float* const x = call.x[0] + row * width_;
       float* const y = call.y + row * width_;
       const double square =
@@ -48,7 +48,7 @@ class UnitNormalizationOp final : public Op {
   // (dy - y sum(dy y)) / norm. A constant norm has no gradient.
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    ForEachRow(call, [&](int64_t row) {
+    ForEachIndex(call, call.batch * rows_, [&](int64_t row) {
       const float* const y = call.y + row * width_;
       const float* const dy = call.dy + row * width_;
       float* const dx = call.dx[0] + row * width_;
@@ -64,13 +64,6 @@ class UnitNormalizationOp final : public Op {
   }
 
  private:
-  template <typename Body>
-  void ForEachRow(const OpCall& call, const Body& body) const {
-    ForEachPart(call, call.batch * rows_, 1, [&](Range part) {
-      for (int64_t row = part.begin; row < part.end; ++row) body(row);
-    });
-  }
-
   const int64_t width_;
   const int64_t rows_;  // the rows of one example
 };

@@ -133,14 +133,12 @@ class WarpOp final : public Op {
       std::copy_n(call.x[0], call.batch * n, call.y);
       return;
     }
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        float* y = call.y + i * n;
-        ForEachPixel(call, i, [&](const Tap& row, const Tap& column) {
-          reader_.Read(call.x[0] + i * n, row, column, y);
-          y += output_[2];
-        });
-      }
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      float* y = call.y + i * n;
+      ForEachPixel(call, i, [&](const Tap& row, const Tap& column) {
+        reader_.Read(call.x[0] + i * n, row, column, y);
+        y += output_[2];
+      });
     });
   }
   void Backward(const OpCall& call) const override {
@@ -268,16 +266,14 @@ class ColorOp final : public Op {
   // Calls body(block) for all channels of each example.
   template <typename Body>
   void ForEachBlock(const OpCall& call, const Body& body) const {
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        const double drawn = ExampleDraw(call, i).InRange(draws_, 0);
-        for (int64_t c = 0; c < output_[2]; c += kMaxBlock) {
-          Block block;
-          block.first = i * output_.elements() + c;
-          block.channels = std::min(kMaxBlock, output_[2] - c);
-          FindChanges(call.x[0], drawn, &block);
-          body(block);
-        }
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      const double drawn = ExampleDraw(call, i).InRange(draws_, 0);
+      for (int64_t c = 0; c < output_[2]; c += kMaxBlock) {
+        Block block;
+        block.first = i * output_.elements() + c;
+        block.channels = std::min(kMaxBlock, output_[2] - c);
+        FindChanges(call.x[0], drawn, &block);
+        body(block);
       }
     });
   }

@@ -73,19 +73,17 @@ class ResizeOp final : public Op {
   // the output.
   template <typename Body>
   void ForEachPixel(const OpCall& call, const Body& body) const {
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        const ImageBox box = BoxOfExample(call, i);
-        int64_t at = i * output_.elements();
-        for (int64_t y = 0; y < output_[0]; ++y) {
-          const Tap row = MakeTap(y, output_[0], box.top, box.height, image_[0],
-                                  interpolation_);
-          for (int64_t x = 0; x < output_[1]; ++x, at += output_[2]) {
-            body(i, row,
-                 MakeTap(x, output_[1], box.left, box.width, image_[1],
-                         interpolation_),
-                 at);
-          }
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      const ImageBox box = BoxOfExample(call, i);
+      int64_t at = i * output_.elements();
+      for (int64_t y = 0; y < output_[0]; ++y) {
+        const Tap row = MakeTap(y, output_[0], box.top, box.height, image_[0],
+                                interpolation_);
+        for (int64_t x = 0; x < output_[1]; ++x, at += output_[2]) {
+          body(i, row,
+               MakeTap(x, output_[1], box.left, box.width, image_[1],
+                       interpolation_),
+               at);
         }
       }
     });

@@ -35,15 +35,12 @@ class SpectrogramOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     const int64_t n = call.batch * plan_.frames;
-    call.pool->Run([&](int t) {
+    ForEachIndex(call, n, [&](int64_t i, int t) {
       double* const scratch = FirstDouble(call.scratch) +
                               static_cast<uint64_t>(t) * ScratchDoubles();
-      const Range range = Split(n, call.pool->threads(), t);
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        const int64_t example = i / plan_.frames;
-        WriteFrame(call.x[0] + example * plan_.samples, i % plan_.frames,
-                   scratch, call.y + example * output_.elements());
-      }
+      const int64_t example = i / plan_.frames;
+      WriteFrame(call.x[0] + example * plan_.samples, i % plan_.frames, scratch,
+                 call.y + example * output_.elements());
     });
     if (plan_.has_range) LimitRange(call);
   }
@@ -99,12 +96,10 @@ class SpectrogramOp final : public Op {
 
   void LimitRange(const OpCall& call) const {
     const int64_t n = output_.elements();
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        float* const y = call.y + i * n;
-        const float floor = *std::max_element(y, y + n) - plan_.range;
-        for (int64_t k = 0; k < n; ++k) y[k] = y[k] < floor ? floor : y[k];
-      }
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      float* const y = call.y + i * n;
+      const float floor = *std::max_element(y, y + n) - plan_.range;
+      for (int64_t k = 0; k < n; ++k) y[k] = y[k] < floor ? floor : y[k];
     });
   }
 

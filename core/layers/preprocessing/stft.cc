@@ -82,16 +82,13 @@ class StftOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     const int64_t rows = plan_.frames * plan_.channels;
-    call.pool->Run([&](int t) {
+    ForEachIndex(call, call.batch * rows, [&](int64_t i, int t) {
       double* const scratch = FirstDouble(call.scratch) +
                               static_cast<uint64_t>(t) * ScratchDoubles();
-      const Range range = Split(call.batch * rows, call.pool->threads(), t);
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        const int64_t example = i / rows, row = i % rows;
-        WriteFrame(call.x[0] + example * plan_.samples * plan_.channels,
-                   row / plan_.channels, row % plan_.channels, scratch,
-                   call.y + example * output_.elements());
-      }
+      const int64_t example = i / rows, row = i % rows;
+      WriteFrame(call.x[0] + example * plan_.samples * plan_.channels,
+                 row / plan_.channels, row % plan_.channels, scratch,
+                 call.y + example * output_.elements());
     });
   }
 

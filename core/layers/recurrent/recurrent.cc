@@ -58,23 +58,18 @@ class RecurrentOutputOp final : public Op {
   Recompute recompute() const override { return Recompute::kCheap; }
 
   void Forward(const OpCall& call) const override {
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        std::copy_n(call.x[0] + (i * rows_ + taken_.begin) * width_,
-                    taken_.size() * width_,
-                    call.y + i * taken_.size() * width_);
-      }
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      std::copy_n(call.x[0] + (i * rows_ + taken_.begin) * width_,
+                  taken_.size() * width_, call.y + i * taken_.size() * width_);
     });
   }
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    ForEachPart(call, call.batch, 1, [&](Range part) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        float* const dx = call.dx[0] + i * rows_ * width_;
-        std::fill_n(dx, rows_ * width_, 0.0f);
-        std::copy_n(call.dy + i * taken_.size() * width_,
-                    taken_.size() * width_, dx + taken_.begin * width_);
-      }
+    ForEachIndex(call, call.batch, [&](int64_t i) {
+      float* const dx = call.dx[0] + i * rows_ * width_;
+      std::fill_n(dx, rows_ * width_, 0.0f);
+      std::copy_n(call.dy + i * taken_.size() * width_, taken_.size() * width_,
+                  dx + taken_.begin * width_);
     });
   }
 
@@ -316,16 +311,14 @@ void RecurrentOp::DrawMasks(const OpCall& call, float* masks) const {
       dropout_ > 0 ? RoundUpToFour((recurrent_dropout_ > 0 ? kind_.gates : 1) *
                                    features_)
                    : 0;
-  ForEachPart(call, call.batch, 1, [&](Range part) {
-    for (int64_t example = part.begin; example < part.end; ++example) {
-      float* const mask = masks + example * mask_floats;
-      BestRowLoops().uniform(call.seed, call.counter,
-                             static_cast<uint64_t>(example * mask_floats),
-                             mask_floats, mask);
-      for (int64_t k = 0; k < mask_floats; ++k) {
-        const float rate = k < inputs ? dropout_ : recurrent_dropout_;
-        mask[k] = mask[k] >= rate ? 1 / (1 - rate) : 0;
-      }
+  ForEachIndex(call, call.batch, [&](int64_t example) {
+    float* const mask = masks + example * mask_floats;
+    BestRowLoops().uniform(call.seed, call.counter,
+                           static_cast<uint64_t>(example * mask_floats),
+                           mask_floats, mask);
+    for (int64_t k = 0; k < mask_floats; ++k) {
+      const float rate = k < inputs ? dropout_ : recurrent_dropout_;
+      mask[k] = mask[k] >= rate ? 1 / (1 - rate) : 0;
     }
   });
 }
