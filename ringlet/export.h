@@ -43,6 +43,8 @@ struct ExportCOptions {
   // optimizer and the loss, in steps of at most this number of examples
   // (docs/deploy.md).
   int64_t train_batch = 0;
+  // Weights of these layers that the file does not train: "dense/kernel".
+  std::vector<std::string> frozen_weights;
   FileSystem* files = PosixFiles();
 };
 

@@ -113,7 +113,8 @@ class Case:
     def __init__(self, seed, number):
         rng = np.random.default_rng([seed, number, 43])
         shape, layers = body(rng)
-        layers += [layer("Dense", units=int(rng.integers(2, 150)), activation=activation(rng))
+        layers += [layer("Dense", units=int(rng.integers(2, 150)), activation=activation(rng),
+                         lora_rank=pick(rng, None, None, 3))
                    for _ in range(rng.integers(3))]
         outputs = int(rng.integers(2, 12))
         loss, end, targets = pick(

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../support/program.h"
 
 namespace ringlet {
@@ -26,6 +28,41 @@ TEST_F(ProgramTest, ExportTrain_ListedLayers_AreNamedInTheFile) {
   EXPECT_TRUE(Contains(ReadWhole(folder_ / "m.h"), "#define MODEL_BATCH 7"));
 }
 
+TEST_F(ProgramTest, ExportTrain_WeightsAndBiases_AreTrainedAlone) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  const auto expect = [&](const char* list,
+                          const std::vector<std::string>& trained) {
+    ASSERT_EQ(Run({"export", "m", "--train", list, "-o", "m.c"}), 0) << err_;
+    const std::string text = ReadWhole(folder_ / "m.c");
+    for (const char* const weight :
+         {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"}) {
+      EXPECT_EQ(Contains(text, std::string("     ") + weight + " ("),
+                std::count(trained.begin(), trained.end(), weight) > 0)
+          << list << ": " << weight;
+    }
+  };
+  expect("biases", {"dense/bias", "dense_1/bias"});
+  expect("dense_1,biases", {"dense/bias", "dense_1/kernel", "dense_1/bias"});
+  expect("dense_1/kernel", {"dense_1/kernel"});
+}
+
+TEST_F(ProgramTest, ExportTrain_Lora_TrainsTheMatricesOfAFrozenKernel) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  WriteRun(R"("data":)",
+           R"("lora": {"rank": 2, "layers": ["dense"]}, "data":)");
+  ASSERT_EQ(Run({"export", "run.json", "--init", "m", "--train", "dense", "-o",
+                 "m.c"}),
+            0)
+      << err_;
+  const std::string text = ReadWhole(folder_ / "m.c");
+  EXPECT_TRUE(Contains(text, "dense/lora_kernel_a (784, 2)"));
+  EXPECT_TRUE(Contains(text, "dense/lora_kernel_b (2, 8)"));
+  EXPECT_FALSE(Contains(text, "dense/kernel"));
+  EXPECT_TRUE(Contains(text, "have the bits of `ringlet train`"));
+}
+
 TEST_F(ProgramTest, ExportTrain_WrongCommand_WritesNoFile) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
@@ -39,7 +76,8 @@ TEST_F(ProgramTest, ExportTrain_WrongCommand_WritesNoFile) {
       {{"--learning-rate", "1", "-o", "m.c"}, "--learning-rate needs --train"},
       {{"--train", "all", "--quantize", "int8", "-o", "m.c"},
        "--train does not go with --quantize"},
-      {{"--train", "dense,nose", "-o", "m.c"}, "has no layer 'nose'"},
+      {{"--train", "dense,nose", "-o", "m.c"}, "has no layer or weight 'nose'"},
+      {{"--train", "dense/kernels", "-o", "m.c"}, "weight 'dense/kernels'"},
       {{"--train", "flatten", "-o", "m.c"}, "m.c: the model has no weights"},
       {{"--train", "all", "--softmax", "-o", "m.c"}, "without softmax"},
       {{"--train", "all", "--optimizer", "sdg", "-o", "m.c"}, "--optimizer: "},

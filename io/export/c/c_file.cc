@@ -116,7 +116,8 @@ Status MakeTraining(Model* model, const ExportCOptions& options,
         "a C file that trains is of floats, without softmax, preprocessing or "
         "anomaly score");
   }
-  RINGLET_RETURN_IF_ERROR(training->Make(*model, options.train_batch));
+  RINGLET_RETURN_IF_ERROR(
+      training->Make(*model, options.train_batch, options.frozen_weights));
   interface->batch = training->batch;
   interface->takes_classes = training->loss.takes_classes();
   interface->targets = training->loss.targets(model->output_shape());

@@ -19,8 +19,6 @@ namespace {
 
 using Kind = Primitive::Kind;
 
-constexpr int64_t kBlock = 128;  // terms of a sum (core/compute/gemm.h)
-
 bool IsOverLastAxis(const Primitive& softmax) {
   return softmax.num_axes == 1 &&
          softmax.first_axis == softmax.output.rank() - 1;
@@ -37,7 +35,7 @@ bool IsProduct(const Primitive& p) {
   return p.kind == Kind::kMatMul || (IsPoint(p) && p.groups == 1);
 }
 
-// True if the function in C has the trainer's bits.
+// True if the function in C has the trainer's bits; with LoRA, see IsLora.
 bool IsExact(const Primitive& p) {
   static constexpr Kind kOthers[] = {
       Kind::kElu,           Kind::kNormalize,  Kind::kGroupNormalize,
@@ -48,11 +46,11 @@ bool IsExact(const Primitive& p) {
   const int64_t taps = p.window.size[0] * p.window.size[1];
   return std::find(std::begin(kOthers), std::end(kOthers), p.kind) ==
              std::end(kOthers) &&
-         p.layer->lora_rank == 0 && (p.kind != Kind::kMatMul || p.kernel) &&
+         (p.kind != Kind::kMatMul || p.kernel) &&
          (p.kind != Kind::kSoftmax || IsOverLastAxis(p)) &&
          (p.kind != Kind::kMerge ||
           (p.merge != Merge::kAverage && p.merge != Merge::kDivide)) &&
-         (!p.depthwise || taps <= kBlock);
+         (!p.depthwise || taps <= kCBlock);
 }
 
 }  // namespace
@@ -97,7 +95,6 @@ Status CModel::CheckGradient(int index) const {
   if (p.inputs.size() != 1 || p.steps != 0) {
     return RefuseToTrain(p, "has several inputs");
   }
-  if (p.layer->lora_rank > 0) return RefuseToTrain(p, "has LoRA");
   if (p.depthwise && IsTrained(p) &&
       p.layer->kind != Layer::Kind::kDepthwiseConv2D &&
       p.layer->kind != Layer::Kind::kDepthwiseConv1D) {
@@ -125,6 +122,20 @@ Status CModel::CheckGradient(int index) const {
   return Status();
 }
 
+std::vector<const Variable*> CModel::WeightsOf(const Primitive& p) const {
+  std::vector<const Variable*> its = {p.kernel, p.bias};
+  for (const char* const name : {"a", "b"}) {
+    if (IsLora(p)) its.push_back(LoraMatrix(p, name));
+  }
+  return its;
+}
+
+bool CModel::IsTrained(const Primitive& p) const {
+  const std::vector<const Variable*> its = WeightsOf(p);
+  return std::any_of(its.begin(), its.end(),
+                     [&](const Variable* v) { return IsTrained(v); });
+}
+
 // Finds the primitives between the output and the first trained weight.
 Status CModel::FindChain() {
   const int output = Outputs()[0];
@@ -146,7 +157,8 @@ Status CModel::FindChain() {
   }
   for (const Variable* v : training_->variables) {
     const auto has_it = [&](int i) {
-      return At(i).kernel == v || At(i).bias == v;
+      const std::vector<const Variable*> its = WeightsOf(At(i));
+      return std::find(its.begin(), its.end(), v) != its.end();
     };
     if (std::count_if(chain_.begin(), chain_.end(), has_it) == 1) continue;
     return InvalidArgument(
@@ -157,7 +169,8 @@ Status CModel::FindChain() {
   }
   for (const int i : chain_) RINGLET_RETURN_IF_ERROR(CheckGradient(i));
   for (const Primitive& p : lowering_.primitives) {
-    if (!IsExact(p)) NoteInexact(p);
+    const bool merged = p.layer->lora_rank > 0 && !IsLora(p);
+    if (!IsExact(p) || merged) NoteInexact(p);
   }
   return Status();
 }
@@ -165,7 +178,8 @@ Status CModel::FindChain() {
 // --- calls -------------------------------------------------------------------
 
 std::string CModel::GradientOf(const Variable* weight) const {
-  return "gradients + " + std::to_string(weight->gradient_offset);
+  if (!IsTrained(weight)) return "0";
+  return "gradients + " + std::to_string(training_->OffsetOf(weight));
 }
 
 // Writes the calls of the gradient functions, from the output back to the first
@@ -257,13 +271,14 @@ void CModel::ScaleGradient() {
 }
 
 // The gradient of a weight is a product of the rows of x, with n numbers each,
-// and the rows of d. For a bias, x is "0", the null pointer of C.
+// and the rows of d, with `width`. For a bias, x is "0", the null pointer of C.
 void CModel::RowGradient(const Variable* weight, const std::string& x,
-                         int64_t n, int64_t block) {
+                         int64_t n, const std::string& d, int64_t width,
+                         int64_t block) {
   if (!IsTrained(weight)) return;
   helpers_.Add("row_gradient");
-  const auto width = static_cast<long long>(YShape().back());
-  const auto rows = static_cast<long long>(YShape().elements() / width);
+  const auto rows =
+      static_cast<long long>(YShape().elements() / YShape().back());
   too_large_ |= rows > INT32_MAX / training_->batch;
   const std::string to = GradientOf(weight);
   std::string sums = to;
@@ -277,37 +292,40 @@ void CModel::RowGradient(const Variable* weight, const std::string& x,
                    static_cast<long long>(block));
   }
   Call("row_gradient(%s, %s, %s, %s, seen * %lld, %lld, %lld, %lld, %lld)",
-       x.c_str(), d_.c_str(), to.c_str(), sums.c_str(), rows, rows,
-       static_cast<long long>(n), width, static_cast<long long>(block));
+       x.c_str(), d.c_str(), to.c_str(), sums.c_str(), rows, rows,
+       static_cast<long long>(n), static_cast<long long>(width),
+       static_cast<long long>(block));
 }
 
 // Returns the memory for the sums of one block of examples. A step is divided
 // into at most 16 blocks; with up to 16 examples each example is a block.
 std::string CModel::DepthwiseSums() {
-  if (training_->batch <= 16) return GradientOf(p_->kernel);
+  const Variable* const first = IsTrained(p_->kernel) ? p_->kernel : p_->bias;
+  if (training_->batch <= 16) return GradientOf(first);
   const std::string sums = "sums + " + std::to_string(sums_);
-  sums_ += p_->kernel->size();
-  if (p_->bias != nullptr) sums_ += p_->bias->size();
+  sums_ += first->size();
+  if (first != p_->bias && IsTrained(p_->bias)) sums_ += p_->bias->size();
   return sums;
 }
 
 void CModel::ConvGradient() {
+  if (IsLora(*p_)) return LoraGradient();
   ApplySlope(p_->activation);
   const bool by_rows = IsProduct(*p_) || !IsTrained(*p_);
   const std::string numbers = by_rows && !PassesGradient()
                                   ? ""
                                   : Numbers(WindowOf(*p_, XShape()).Numbers());
   if (by_rows) {
-    RowGradient(p_->kernel, X(), XShape().back(), kBlock);
-    RowGradient(p_->bias, "0", 1,
-                p_->kind == Kind::kMatMul ? INT32_MAX : kBlock);
+    const int64_t width = YShape().back();
+    RowGradient(p_->kernel, X(), XShape().back(), d_, width, kCBlock);
+    RowGradient(p_->bias, "0", 1, d_, width,
+                p_->kind == Kind::kMatMul ? INT32_MAX : kCBlock);
   } else {
     const char* const name =
         p_->depthwise ? "depthwise_gradient" : "conv_gradient";
     helpers_.Add(name);
     Call("%s(%s, %s, %s, %s, %s, %s)", name, X().c_str(), d_.c_str(),
-         GradientOf(p_->kernel).c_str(),
-         IsTrained(p_->bias) ? GradientOf(p_->bias).c_str() : "0",
+         GradientOf(p_->kernel).c_str(), GradientOf(p_->bias).c_str(),
          p_->depthwise ? (DepthwiseSums() + ", seen, step").c_str() : "seen",
          numbers.c_str());
   }

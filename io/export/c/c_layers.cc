@@ -61,6 +61,7 @@ const CModel::Row& CModel::RowOf(Kind kind) {
 // --- images ------------------------------------------------------------------
 
 void CModel::Convolve() {
+  if (Trains() && IsLora(*p_)) return Lora();
   helpers_.Add("conv");
   CallConv("conv");
 }

@@ -105,7 +105,7 @@ std::string CModel::AddConstant(const Constant& constant) {
 
 std::string CModel::Weight(const Variable* v) {
   if (IsTrained(v))
-    return "(weights + " + std::to_string(v->gradient_offset) + ")";
+    return "(weights + " + std::to_string(training_->OffsetOf(v)) + ")";
   return v == nullptr ? "0" : AddConstant({floats_ + v->offset, {}, v->size()});
 }
 

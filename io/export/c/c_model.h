@@ -5,6 +5,7 @@
 #ifndef RINGLET_IO_EXPORT_C_C_MODEL_H_
 #define RINGLET_IO_EXPORT_C_C_MODEL_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@
 #include "ringlet/model.h"
 
 namespace ringlet {
+
+constexpr int64_t kCBlock = 128;  // terms of a sum (core/compute/gemm.h)
 
 class CModel {
  public:
@@ -92,11 +95,11 @@ class CModel {
   // Gradients, of a model that is trained (c_gradients.cc).
   bool Trains() const { return training_ != nullptr; }
   bool IsTrained(const Variable* weight) const {
-    return Trains() && weight != nullptr && weight->trained();
+    return Trains() && training_->IsTrained(weight);
   }
-  bool IsTrained(const Primitive& p) const {
-    return IsTrained(p.kernel) || IsTrained(p.bias);
-  }
+  bool IsTrained(const Primitive& p) const;
+  // The weights of a Dense or a convolution; null for what it has not.
+  std::vector<const Variable*> WeightsOf(const Primitive& p) const;
   // The present primitive leaves its activation to the loss.
   bool IsLogits() const {
     return Trains() && training_->takes_logits && index_ == chain_[0];
@@ -120,11 +123,20 @@ class CModel {
   void ApplySlope(Activation activation);
   void ApplySlopeExpression(const std::string& expression);
   void RowGradient(const Variable* weight, const std::string& x, int64_t n,
-                   int64_t block);
+                   const std::string& d, int64_t width, int64_t block);
   std::string GradientOf(const Variable* weight) const;
   bool PassesGradient() const { return index_ != chain_.back(); }
   std::string ExactnessComment() const;
   std::string TrainingFunctions() const;
+
+  // LoRA (c_lora.cc). True if a file that trains computes the matrices.
+  static bool IsLora(const Primitive& p);
+  const Variable* LoraMatrix(const Primitive& p, const char* name) const;
+  std::string LoraNumbers();
+  // The frozen kernel, to which the lowering has added the matrices.
+  std::string LoraKernel();
+  void Lora();
+  void LoraGradient();
 
   Status CheckModel() const;
   Status CheckCountable() const;
@@ -193,6 +205,7 @@ class CModel {
   std::vector<std::string> slopes_;
   std::string gradient_calls_, end_calls_, output_calls_;
   const Layer* inexact_ = nullptr;
+  std::map<int, std::string> lora_products_;  // the memory of x A
   int64_t sums_ = 0;    // floats of earlier blocks of gradients
   std::string d_, dx_;  // the gradient of the present output, and of its input
 

@@ -5,6 +5,8 @@
 
 #include "c_training.h"
 
+#include <algorithm>
+
 #include "../../../core/base/decimal.h"
 #include "../../../core/base/number_text.h"
 #include "../../../core/base/state_names.h"
@@ -217,7 +219,8 @@ void AppendBytes(const char* name, const std::string& bytes,
 
 }  // namespace
 
-Status CTraining::Make(const Model& trained, int64_t batch_size) {
+Status CTraining::Make(const Model& trained, int64_t batch_size,
+                       const std::vector<std::string>& frozen) {
   model = &trained;
   batch = batch_size;
   const Optimizer& o = model->optimizer();
@@ -229,7 +232,10 @@ Status CTraining::Make(const Model& trained, int64_t batch_size) {
   loss = model->loss();
   slots = o.num_slots();
   for (const Variable& v : model->variables()) {
-    if (!v.trained()) continue;
+    if (!v.trained() ||
+        std::find(frozen.begin(), frozen.end(), v.path) != frozen.end()) {
+      continue;
+    }
     RINGLET_RETURN_IF_ERROR(CheckVariable(v));
     variables.push_back(&v);
   }
@@ -270,6 +276,15 @@ Status CTraining::Make(const Model& trained, int64_t batch_size) {
   takes_logits = end != kLinear && loss.logits_activation() == end;
   if (takes_logits) loss.from_logits = true;
   return Status();
+}
+
+int64_t CTraining::OffsetOf(const Variable* weight) const {
+  int64_t offset = 0;
+  for (const Variable* v : variables) {
+    if (v == weight) return offset;
+    offset += v->size();
+  }
+  return weight == nullptr ? offset : -1;
 }
 
 size_t CTraining::tensors() const {

@@ -18,10 +18,17 @@ namespace ringlet {
 struct CTraining {
   // Returns an error if C cannot train the compiled model with its outputs,
   // optimizer, loss, trained weights and masks. A step has at most `batch_size`
-  // examples.
-  Status Make(const Model& trained, int64_t batch_size);
+  // examples. Weights with these paths are not trained.
+  Status Make(const Model& trained, int64_t batch_size,
+              const std::vector<std::string>& frozen);
 
-  int64_t numbers() const { return model->num_trained(); }
+  int64_t numbers() const { return OffsetOf(nullptr); }
+  // The place of a weight in the trained ones; -1 if it is not trained. Of
+  // null, the place behind them.
+  int64_t OffsetOf(const Variable* weight) const;
+  bool IsTrained(const Variable* weight) const {
+    return weight != nullptr && OffsetOf(weight) >= 0;
+  }
   size_t tensors() const;
   int64_t state_bytes() const;
 

@@ -234,8 +234,9 @@ static void end_sums(float* dw, const float* sums, int n, int rows, int block) {
 }
 )"},
     {"conv_gradient", "fused geometry", R"(
-/* The gradient of conv() by its kernel and bias, of 128 positions at a time. It
-   is added to that of the examples before, if there are any. */
+/* The gradient of conv() by its kernel and bias, of which one may be 0, of 128
+   positions at a time. It is added to that of the examples before, if there
+   are any. */
 static void conv_gradient(const float* x, const float* dy, float* dw, float* db,
                           int before, const int* g) {
   const int channels = g[X_CHANNELS], group_channels = channels / g[GROUPS];
@@ -243,7 +244,7 @@ static void conv_gradient(const float* x, const float* dy, float* dw, float* db,
   const int positions = g[Y_HEIGHT] * g[Y_WIDTH];
   const int taps = g[WINDOW_HEIGHT] * g[WINDOW_WIDTH] * group_channels;
   int k, l, position;
-  for (k = 0; k < taps; ++k) {
+  for (k = 0; dw && k < taps; ++k) {
     const int i = k / group_channels / g[WINDOW_WIDTH],
               j = k / group_channels % g[WINDOW_WIDTH];
     for (l = 0; l < filters; ++l, ++dw) {
@@ -288,7 +289,7 @@ static void depthwise_gradient(const float* x, const float* dy, float* dw,
   const int begins = before % size == 0;
   const int ends = (before + 1) % size == 0 || before + 1 == count;
   int k, l, position;
-  for (k = 0; k < (db ? taps + 1 : taps); ++k) {
+  for (k = dw ? 0 : taps; k < (db ? taps + 1 : taps); ++k) {
     const int i = k / g[WINDOW_WIDTH], j = k % g[WINDOW_WIDTH];
     for (l = 0; l < filters; ++l, ++sums) {
       float* const to = k < taps ? dw++ : db++;
@@ -359,6 +360,54 @@ static void conv_input_gradient(const float* dy, float* dx, const float* w,
         if (terms % 128 != 0) sum = terms < 128 ? part : sum + part;
         *dx++ = sum;
       }
+    }
+  }
+}
+)"},
+    {"product", "fused", R"(
+/* The sum of u[k] v[step k], in blocks of 128, which are added to *before. */
+static float product(const float* u, const float* v, int n, int step,
+                     const float* before) {
+  float sum = before ? *before : -0.0f, part = 0;
+  int k;
+  for (k = 0; k < n; ++k) {
+    part = fused(u[k], v[k * step], part);
+    if (k % 128 < 127 && k < n - 1) continue;
+    sum += part;
+    part = 0;
+  }
+  return sum;
+}
+)"},
+    {"lora", "product", R"(
+/* y = x w + xa b + bias with xa = scale x a, for g[3] rows */
+static void lora(const float* x, float* y, float* xa, const float* w,
+                 const float* a, const float* b, const float* bias, float scale,
+                 const int* g) {
+  int l, row;
+  for (row = 0; row < g[3]; ++row, x += g[0], y += g[1], xa += g[2]) {
+    for (l = 0; l < g[2]; ++l) xa[l] = product(x, a + l, g[0], g[2], 0) * scale;
+    for (l = 0; l < g[1]; ++l) {
+      y[l] = product(x, w + l, g[0], g[1], 0);
+      y[l] = product(xa, b + l, g[2], g[1], y + l);
+      if (bias) y[l] += bias[l];
+    }
+  }
+}
+)"},
+    {"lora_gradient", "product", R"(
+/* The gradients of xa, and unless dx is 0 of x. */
+static void lora_gradient(const float* d, float* dxa, float* dx, const float* w,
+                          const float* a, const float* b, float scale,
+                          const int* g) {
+  int l, row;
+  for (row = 0; row < g[3]; ++row, d += g[1], dxa += g[2]) {
+    for (l = 0; l < g[2]; ++l) {
+      dxa[l] = product(d, b + l * g[1], g[1], 1, 0) * scale;
+    }
+    for (l = 0; dx && l < g[0]; ++l, ++dx) {
+      *dx = product(d, w + l * g[1], g[1], 1, 0);
+      *dx = product(dxa, a + l * g[2], g[2], 1, dx);
     }
   }
 }

@@ -283,7 +283,8 @@ Status ExportModel(const std::string& from, const ExportFlags& flags) {
     if (!flags.name.empty()) options.name = flags.name;
     options.with_preprocessing = flags.preprocessing;
     if (!flags.training.layers.empty()) {
-      RINGLET_RETURN_IF_ERROR(flags.training.Compile(compiled, model.get()));
+      RINGLET_RETURN_IF_ERROR(flags.training.Compile(compiled, model.get(),
+                                                     &options.frozen_weights));
       options.train_batch = std::max<int64_t>(1, flags.training.batch);
     }
     if (flags.anomaly) {

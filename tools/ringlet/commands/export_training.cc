@@ -12,8 +12,9 @@ namespace ringlet {
 
 void ExportTrainingFlags::Add(CommandLine* flags) {
   flags->Text("--train", "LAYERS", &layers,
-              "for C: the file also trains these layers, with commas, or all\n"
-              "(but BatchNormalization), as `train --threads 1` does");
+              "for C: the file also trains these layers, or weights such as\n"
+              "dense/bias, with commas; biases: those of all layers; all: all\n"
+              "but BatchNormalization; as `train --threads 1` does");
   flags->Text("--optimizer", "NAME", &optimizer,
               "for --train: SGD, Adam or AdamW, or its JSON (default: the\n"
               "model's)");
@@ -38,31 +39,56 @@ static int FindLayer(const Model& model, const std::string& name) {
   return i;
 }
 
-// Trains the listed layers, and no others.
-static Status ChooseLayers(const std::string& list, Model* model) {
-  const bool all = list == "all";
-  for (int i = 0; i < model->num_nodes(); ++i) {
-    const Layer& layer = model->layer(i);
-    if (layer.kind == Layer::Kind::kInput) continue;
-    RINGLET_RETURN_IF_ERROR(model->SetTrainable(
-        layer.name, all && layer.kind != Layer::Kind::kBatchNormalization));
+static bool IsListed(const std::string& name, const Model& model,
+                     const Variable& weight) {
+  if (name == "biases") return EndsWith(weight.path, "/bias");
+  if (name != "all") {
+    return weight.path == name || StartsWith(weight.path, name + "/");
   }
-  for (size_t begin = 0; !all && begin <= list.size();) {
+  const int i = FindLayer(model, weight.path.substr(0, weight.path.rfind('/')));
+  return i < 0 || model.layer(i).kind != Layer::Kind::kBatchNormalization;
+}
+
+// Trains the listed layers and weights, and no others. *frozen becomes the
+// weights of these layers that are not listed.
+static Status ChooseWeights(const std::string& list, Model* model,
+                            std::vector<std::string>* frozen) {
+  const std::vector<Variable>& weights = model->variables();
+  std::vector<bool> listed(weights.size());
+  for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(',', begin), list.size());
     const std::string name = list.substr(begin, end - begin);
-    if (FindLayer(*model, name) < 0) {
+    bool known =
+        name == "all" || name == "biases" || FindLayer(*model, name) >= 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      if (!IsListed(name, *model, weights[i])) continue;
+      listed[i] = known = true;
+    }
+    if (!known) {
       return InvalidArgument(
-          "--train: the model has no layer '%s'; `ringlet summary` shows its "
-          "layers",
+          "--train: the model has no layer or weight '%s'; `ringlet summary` "
+          "shows its layers",
           Printable(name).c_str());
     }
-    RINGLET_RETURN_IF_ERROR(model->SetTrainable(name, true));
     begin = end + 1;
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!listed[i]) frozen->push_back(weights[i].path);
+  }
+  for (int n = 0; n < model->num_nodes(); ++n) {
+    const Layer& layer = model->layer(n);
+    if (layer.kind == Layer::Kind::kInput) continue;
+    bool trains = false;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      trains |= listed[i] && StartsWith(weights[i].path, layer.name + "/");
+    }
+    RINGLET_RETURN_IF_ERROR(model->SetTrainable(layer.name, trains));
   }
   return Status();
 }
 
-Status ExportTrainingFlags::Compile(bool compiled, Model* model) const {
+Status ExportTrainingFlags::Compile(bool compiled, Model* model,
+                                    std::vector<std::string>* frozen) const {
   if (!compiled) {
     return InvalidArgument(
         "--train: the model has no loss and no optimizer, since it was saved "
@@ -83,7 +109,7 @@ Status ExportTrainingFlags::Compile(bool compiled, Model* model) const {
   }
   std::vector<OutputLoss> losses = model->losses();
   for (OutputLoss& each : losses) each.metrics.clear();
-  RINGLET_RETURN_IF_ERROR(ChooseLayers(layers, model));
+  RINGLET_RETURN_IF_ERROR(ChooseWeights(layers, model, frozen));
   CompileOptions options;
   options.threads = model->threads();
   model->Compile(chosen, losses, options);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "../command_line.h"
 #include "ringlet/model.h"
@@ -22,9 +23,11 @@ struct ExportTrainingFlags {
   // If --train is missing, returns a flag that was given and needs it;
   // otherwise null.
   const char* FlagWithoutTrain() const;
-  // Compiles the model to train `layers`. `compiled` is true if the model
-  // already has an optimizer and a loss.
-  Status Compile(bool compiled, Model* model) const;
+  // Compiles the model to train `layers`, and adds the weights that are not
+  // trained to *frozen. `compiled` is true if the model already has
+  // an optimizer and a loss.
+  Status Compile(bool compiled, Model* model,
+                 std::vector<std::string>* frozen) const;
 };
 
 }  // namespace ringlet
