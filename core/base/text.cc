@@ -44,6 +44,15 @@ std::string LowerAscii(std::string text) {
   return text;
 }
 
+// The continuation bytes after this first byte; 4 if none may begin with it.
+static size_t ContinuationBytes(unsigned char first) {
+  if (first < 0x80) return 0;
+  if (first < 0xC2) return 4;
+  if (first < 0xE0) return 1;
+  if (first < 0xF0) return 2;
+  return first < 0xF5 ? 3 : 4;
+}
+
 size_t ValidUtf8Bytes(const std::string& text) {
   const size_t size = text.size();
   const auto byte = [&](size_t i) {
@@ -51,11 +60,7 @@ size_t ValidUtf8Bytes(const std::string& text) {
   };
   for (size_t at = 0; at < size;) {
     const unsigned char first = byte(at);
-    const size_t continuation_bytes = first < 0x80                    ? 0
-                                      : first >= 0xC2 && first < 0xE0 ? 1
-                                      : first >= 0xE0 && first < 0xF0 ? 2
-                                      : first >= 0xF0 && first < 0xF5 ? 3
-                                                                      : 4;
+    const size_t continuation_bytes = ContinuationBytes(first);
     // The second byte's range excludes overlong forms, surrogates and numbers
     // beyond U+10FFFF.
     const unsigned char low = first == 0xE0   ? 0xA0

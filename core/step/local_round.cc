@@ -21,16 +21,15 @@ Status CheckStatePerWorker(const LocalUpdates& local) {
         "give local_steps as a number",
         field);
   }
-  const char* const other = local.participation > 0 ? "participation"
-                            : local.quorum > 0      ? "quorum"
-                            : local.round_deadline_seconds > 0
-                                ? "round_deadline"
-                                : nullptr;
-  if (other == nullptr) return Status();
-  return InvalidArgument(
-      "%s with %s: it needs all replicas in every round; leave one of the two "
-      "out",
-      field, other);
+  const auto refuse = [&](const char* other) {
+    return InvalidArgument(
+        "%s with %s: it needs all replicas in every round; leave one of the "
+        "two out",
+        field, other);
+  };
+  if (local.participation > 0) return refuse("participation");
+  if (local.quorum > 0) return refuse("quorum");
+  return local.round_deadline_seconds > 0 ? refuse("round_deadline") : Status();
 }
 
 }  // namespace

@@ -21,39 +21,42 @@ namespace ringlet {
 namespace {
 
 Status CheckOptimizer(const Optimizer& o) {
-  const bool known = o.kind == Optimizer::Kind::kSgd ||
-                     o.kind == Optimizer::Kind::kAdam ||
-                     o.kind == Optimizer::Kind::kAdamW;
-  const char* const wrong =
-      !known ? "it is not SGD, Adam or AdamW"
-      : o.learning_rate.kind != LearningRate::Kind::kConstant ||
-              o.learning_rate.warmup_steps > 0
-          ? "its learning rate is a schedule; give --learning-rate"
-      : o.clips()       ? "it clips gradients"
-      : o.accumulates() ? "it accumulates gradients; give --batch instead"
-      : o.use_ema       ? "it averages weights"
-                        : nullptr;
-  if (wrong == nullptr) return Status();
-  return InvalidArgument(
-      "C cannot train with the model's optimizer %s: %s; or choose another one "
-      "by --optimizer",
-      o.name(), wrong);
+  const auto refuse = [&](const char* reason) {
+    return InvalidArgument(
+        "C cannot train with the model's optimizer %s: %s; or choose another "
+        "one by --optimizer",
+        o.name(), reason);
+  };
+  if (o.kind != Optimizer::Kind::kSgd && o.kind != Optimizer::Kind::kAdam &&
+      o.kind != Optimizer::Kind::kAdamW) {
+    return refuse("it is not SGD, Adam or AdamW");
+  }
+  if (o.learning_rate.kind != LearningRate::Kind::kConstant ||
+      o.learning_rate.warmup_steps > 0) {
+    return refuse("its learning rate is a schedule; give --learning-rate");
+  }
+  if (o.clips()) return refuse("it clips gradients");
+  if (o.accumulates()) {
+    return refuse("it accumulates gradients; give --batch instead");
+  }
+  return o.use_ema ? refuse("it averages weights") : Status();
 }
 
 Status CheckLoss(const OutputLoss& output) {
   const Loss& loss = output.loss;
-  const bool known = loss.kind <= Loss::Kind::kMeanSquaredError;
-  const char* const wrong =
-      !known ? "is neither a crossentropy nor MeanSquaredError"
-      : loss.reduction != LossReduction::kSumOverBatchSize
-          ? "has another reduction than sum_over_batch_size"
-      : loss.label_smoothing != 0     ? "has label_smoothing"
-      : loss.ignore_class.has_value() ? "has ignore_class"
-      : output.weight != 1            ? "has a weight"
-                                      : nullptr;
-  if (wrong == nullptr) return Status();
-  return InvalidArgument("C cannot train with the loss %s: it %s",
-                         loss.class_name(), wrong);
+  const auto refuse = [&](const char* reason) {
+    return InvalidArgument("C cannot train with the loss %s: it %s",
+                           loss.class_name(), reason);
+  };
+  if (loss.kind > Loss::Kind::kMeanSquaredError) {
+    return refuse("is neither a crossentropy nor MeanSquaredError");
+  }
+  if (loss.reduction != LossReduction::kSumOverBatchSize) {
+    return refuse("has another reduction than sum_over_batch_size");
+  }
+  if (loss.label_smoothing != 0) return refuse("has label_smoothing");
+  if (loss.ignore_class.has_value()) return refuse("has ignore_class");
+  return output.weight != 1 ? refuse("has a weight") : Status();
 }
 
 Status CheckVariable(const Variable& v) {

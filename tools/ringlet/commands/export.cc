@@ -314,6 +314,14 @@ Status ExportWeights(const std::string& from, const ExportFlags& flags) {
   return Status();
 }
 
+// A given flag that only --format c has; null if there is none.
+const char* FlagForC(const ExportFlags& f) {
+  if (!f.name.empty()) return "--name";
+  if (f.preprocessing) return "--with-preprocessing";
+  if (f.anomaly) return "--anomaly";
+  return f.training.layers.empty() ? nullptr : "--train";
+}
+
 // Checks for flags that exclude each other.
 Status CheckFlags(const ExportFlags& f, const std::string& from) {
   const bool is_whole_model =
@@ -333,11 +341,7 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
     return InvalidArgument("%s does not go with --format %s", not_of_it,
                            f.format.c_str());
   }
-  const char* const for_c = !f.name.empty()   ? "--name"
-                            : f.preprocessing ? "--with-preprocessing"
-                            : f.anomaly       ? "--anomaly"
-                            : !f.training.layers.empty() ? "--train"
-                                                         : nullptr;
+  const char* const for_c = FlagForC(f);
   if (for_c != nullptr && f.format != "c") {
     return InvalidArgument("%s needs --format c, not %s", for_c,
                            f.format.c_str());

@@ -26,10 +26,9 @@ void ExportTrainingFlags::Add(CommandLine* flags) {
 
 const char* ExportTrainingFlags::FlagWithoutTrain() const {
   if (!layers.empty()) return nullptr;
-  return !optimizer.empty()   ? "--optimizer"
-         : learning_rate != 0 ? "--learning-rate"
-         : batch != 0         ? "--batch"
-                              : nullptr;
+  if (!optimizer.empty()) return "--optimizer";
+  if (learning_rate != 0) return "--learning-rate";
+  return batch != 0 ? "--batch" : nullptr;
 }
 
 // Finds a layer by name; -1 if there is none.
