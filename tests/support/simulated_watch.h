@@ -30,14 +30,14 @@ struct Durable {
   double loss = 10;  // of the installed model
 };
 
-// A process: it ends at its `dies_at`-th effect, before or after it.
+// A process: it ends at its `last_effect`-th effect, before or after it.
 class SimulatedEnvironment final : public WatchEnvironment {
  public:
-  SimulatedEnvironment(Durable* disk, int64_t dies_at, bool after)
-      : disk_(*disk), dies_at_(dies_at), after_(after) {}
+  SimulatedEnvironment(Durable* disk, int64_t last_effect, bool after)
+      : disk_(*disk), last_effect_(last_effect), after_(after) {}
 
   Status List(const std::function<void(const WatchedFile&)>& each) override {
-    if (Dies()) return Killed();
+    if (EndsHere()) return Killed();
     if (folder_is_away) return NotFound("frames: the folder is gone");
     for (const auto& [path, file] : disk_.files) each(file);
     return Status();
@@ -50,14 +50,14 @@ class SimulatedEnvironment final : public WatchEnvironment {
     return Corruption("%s: ends early", file.path.c_str());
   }
   Status Save(WatchState* state) override {
-    if (Dies() && !after_) return Killed();
+    if (EndsHere() && !after_) return Killed();
     if (disk_is_full) return OsError(ENOSPC, "m.watch.%d.tmp", ++tries_);
     disk_.state = *state;
-    return dead_ ? Killed() : Status();
+    return has_ended_ ? Killed() : Status();
   }
   // The new weights are a function of the old ones, the round and the files.
   Status Train(WatchRound* round, WatchScores* scores) override {
-    if (Dies()) return Killed();
+    if (EndsHere()) return Killed();
     RINGLET_RETURN_IF_ERROR(Open({&round->fresh, &round->replay}));
     RINGLET_RETURN_IF_ERROR(Open({&round->held_out}));
     uint64_t weights = disk_.weights * 31 + round->number;
@@ -81,12 +81,12 @@ class SimulatedEnvironment final : public WatchEnvironment {
     return Status();
   }
   Status Install(const WatchRound& round) override {
-    if (Dies() && !after_) return Killed();
+    if (EndsHere() && !after_) return Killed();
     if (disk_is_full) return OsError(ENOSPC, "m.%d.tmp", ++tries_);
     disk_.installed = round.id;
     disk_.weights = new_weights_;
     disk_.loss = new_loss_;
-    return dead_ ? Killed() : Status();
+    return has_ended_ ? Killed() : Status();
   }
   int64_t MonotonicNanos() override { return now_ns; }
   void Log(const std::string& line) override { logs.push_back(line); }
@@ -113,16 +113,16 @@ class SimulatedEnvironment final : public WatchEnvironment {
     return first;
   }
   static Status Killed() { return Error(Code::kCancelled, "killed"); }
-  bool Dies() {
+  bool EndsHere() {
     ++effects_;
-    if (effects_ >= dies_at_) dead_ = true;
-    return dead_;
+    if (effects_ >= last_effect_) has_ended_ = true;
+    return has_ended_;
   }
 
   Durable& disk_;
-  const int64_t dies_at_;
+  const int64_t last_effect_;
   const bool after_;
-  bool dead_ = false;
+  bool has_ended_ = false;
   int tries_ = 0;  // of temporary files
   int64_t effects_ = 0;
   uint64_t new_weights_ = 0;
@@ -166,7 +166,7 @@ inline void AddFiles(Durable* disk, int from, int to) {
   }
 }
 
-// Runs a process until it has nothing to do, or dies. Returns its last status.
+// Runs a process until it has nothing to do, or ends. Returns its last status.
 inline Status RunUntilIdle(const WatchOptions& options, Durable* disk,
                            SimulatedEnvironment* environment,
                            int idle_scans = 3) {

@@ -58,7 +58,7 @@ class SlowLink final : public Collective {
 
 class StepLengthRecorder final : public Callback {
  public:
-  const char* name() const override { return "sees"; }
+  const char* name() const override { return "step_lengths"; }
   Status OnTrainBatchBegin(FitState& fit) override {
     if (begins) begins(fit);
     return Status();
@@ -85,9 +85,9 @@ Trained Train(int64_t local_steps, Collective* collective,
   options.local.steps = local_steps;
   const auto model = SlowModel(std::make_shared<SlowLayer>(1), options);
   FitOptions fit = Quiet(2);
-  const auto sees = std::make_shared<StepLengthRecorder>();
-  sees->stop_at = stop_at;
-  fit.callbacks = {sees};
+  const auto recorder = std::make_shared<StepLengthRecorder>();
+  recorder->stop_at = stop_at;
+  fit.callbacks = {recorder};
   if (!backups.empty()) {
     BackupAndRestoreOptions backup;
     backup.save_freq = 1;
@@ -96,7 +96,7 @@ Trained Train(int64_t local_steps, Collective* collective,
   Trained trained;
   trained.status = model->Fit(Points(1600).Shuffle(5).Batch(16), fit).status();
   trained.weights = WeightsOf(model.get());
-  trained.steps = sees->steps;
+  trained.steps = recorder->steps;
   return trained;
 }
 
@@ -134,15 +134,15 @@ TEST(AutoStepsTest, Backup_StepsChosen_KeepsTheirNumber) {
 TEST(AutoStepsTest, Joiner_StepsChosen_TakesTheirNumber) {
   ElasticJob elastic;
   std::vector<Trained> last(3);
-  const auto live = [&](int worker, int last_call) {
+  const auto run_worker = [&](int worker, int last_call) {
     ElasticCollective collective(&elastic, worker, last_call);
     last[static_cast<size_t>(worker)] = Train(kAuto, &collective);
   };
   RunWorkers(&elastic, 3, [&](int worker) {
-    live(worker, worker == 1 ? 90 : kNever);
+    run_worker(worker, worker == 1 ? 90 : kNever);
     if (worker != 1) return;
     elastic.Arrive(1);
-    live(1, kNever);
+    run_worker(1, kNever);
   });
   for (const Trained& trained : last) {
     ASSERT_OK(trained.status);
@@ -162,19 +162,19 @@ TEST(AutoStepsTest, Scheduler_LossInTheFirstRound_SetsTheRateOnce) {
     options.replicas = 4;
     options.local.steps = collective == nullptr ? steps : kAuto;
     const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.1f, options);
-    const auto sees = std::make_shared<StepLengthRecorder>();
-    sees->begins = [=](FitState& fit) {
+    const auto recorder = std::make_shared<StepLengthRecorder>();
+    recorder->begins = [=](FitState& fit) {
       if (!is_lost || fit.step > 0) return;
       static_cast<ElasticCollective*>(collective)->EndInNextCall();
     };
     FitOptions fit = Quiet(1);
     fit.callbacks = {
         LearningRateScheduler([](int64_t, float rate) { return rate / 2; }),
-        sees};
+        recorder};
     const auto history = model->Fit(Points(1600).Shuffle(5).Batch(16), fit);
     EXPECT_EQ(history.ok(), !is_lost) << history.status().message();
     weights[worker] = WeightsOf(model.get());
-    if (worker == 1) steps = sees->steps;
+    if (worker == 1) steps = recorder->steps;
   };
   ElasticJob elastic;
   RunWorkers(&elastic, 3, [&](int worker) {

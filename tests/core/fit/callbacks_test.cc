@@ -239,10 +239,10 @@ TEST(MonitorTest, UnknownName_InAnyMode_IsRefusedBeforeTheFirstStep) {
 
 TEST(MonitorTest, NameOfACallback_NamedBeforehandOrNot_IsTakenWithAMode) {
   for (const bool named : {true, false}) {
-    const auto adds = std::make_shared<LogAdder>(named);
-    EXPECT_EQ(Refusal("glory", MonitorMode::kMax, adds), "");
+    const auto adder = std::make_shared<LogAdder>(named);
+    EXPECT_EQ(Refusal("glory", MonitorMode::kMax, adder), "");
     EXPECT_TRUE(
-        Contains(Refusal("glory", MonitorMode::kAuto, adds), "mode to min"));
+        Contains(Refusal("glory", MonitorMode::kAuto, adder), "mode to min"));
   }
   EXPECT_NE(Refusal("glory", MonitorMode::kMax), "");
 }

@@ -171,8 +171,8 @@ struct Rejoined {
   int died = 0, refused = 0;
 };
 
-// The workers run `program`. `victim` dies in its call number `last_call`, and
-// is started again.
+// The workers run `program`. The process of `victim` ends in its call number
+// `last_call`, and is started again.
 Rejoined RunProgramAndRejoin(Program program, int workers, int victim,
                              int last_call, uint64_t undisturbed) {
   Rejoined count;

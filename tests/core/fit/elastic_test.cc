@@ -316,15 +316,15 @@ TEST(ElasticTest, Loss_InACallbackAtAStepsEnd_CostsNoStep) {
       ElasticJob job;
       RunWorkers(&job, 3, [&](int w) {
         ElasticCollective collective(&job, w, w == 1 ? last_call : kNever);
-        const auto counts = std::make_shared<StepEndCounter>();
+        const auto counter = std::make_shared<StepEndCounter>();
         FitOptions fit = Quiet(3);
         fit.cross_check = false;
-        fit.callbacks = {std::make_shared<BarrierAtStepEnd>(), counts};
+        fit.callbacks = {std::make_shared<BarrierAtStepEnd>(), counter};
         const ElasticRun run = Train(Exact(&collective, local_steps), fit);
         if (collective.ended()) return;
         ASSERT_OK(run.status);
         EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
-        EXPECT_EQ(counts->ends, 3 * 6);
+        EXPECT_EQ(counter->ends, 3 * 6);
       });
     }
   }
@@ -454,19 +454,20 @@ TEST(ElasticTest, Loss_NoRankHasTheWholeModel_LoadsTheBackup) {
     ElasticJob job;
     RunWorkers(&job, 3, [&](int w) {
       ElasticCollective collective(&job, w);
-      const auto keeps = std::make_shared<StateKeeper>(c.restores);
+      const auto keeper = std::make_shared<StateKeeper>(c.restores);
       FitOptions options = Quiet(3);
-      const auto lose = [&](FitState& fit) {
+      const auto lose_state = [&](FitState& fit) {
         if (w == 2) collective.EndInNextCall();
         if (w == 1) fit.model->weights()[0] += 1;
         if (w == 0) collective.EndInBroadcast(1);
       };
       options.callbacks = {
-          keeps, std::make_shared<AtStep>(7, lose, /*handles_signals=*/false)};
+          keeper,
+          std::make_shared<AtStep>(7, lose_state, /*handles_signals=*/false)};
       options.cross_check = c.compares;
       const ElasticRun run = Train(Exact(&collective), options);
       if (w != 1) return;
-      EXPECT_EQ(keeps->restored(), c.restores);
+      EXPECT_EQ(keeper->restored(), c.restores);
       if (c.restores || c.compares) {
         EXPECT_OK(run.status);
         EXPECT_EQ(run.digest, Undisturbed().digest);

@@ -480,7 +480,7 @@ TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
   std::mutex mutex;
   Rounds rounds;
   std::vector<Trained> last(4);
-  const auto live = [&](int worker, int last_call) {
+  const auto run_worker = [&](int worker, int last_call) {
     ElasticCollective collective(&elastic, worker, last_call);
     Job own = job;
     const Dataset data = Dataset(Points(sizes[worker], 20 + worker).source())
@@ -499,10 +499,10 @@ TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
     last[static_cast<size_t>(worker)] = trained;
   };
   RunWorkers(&elastic, 4, [&](int worker) {
-    live(worker, worker == 2 ? 160 : worker == 3 ? 230 : kNever);
+    run_worker(worker, worker == 2 ? 160 : worker == 3 ? 230 : kNever);
     if (worker != 2) return;
     elastic.Arrive(2);
-    live(2, kNever);
+    run_worker(2, kNever);
   });
   std::set<size_t> counts;
   for (const auto& round : rounds) counts.insert(round.second.size());
@@ -554,7 +554,7 @@ TEST(FederatedTest, Parts_TrainedApart_JoinAndEndWithOneState) {
   job.local.steps = 2;
   job.local.quorum = 1;
   std::vector<Trained> all(3);
-  const auto live = [&](int worker) {
+  const auto run_worker = [&](int worker) {
     ElasticCollective collective(&together, worker);
     CompileOptions options(&collective);
     options.replicas = job.replicas;
@@ -580,7 +580,7 @@ TEST(FederatedTest, Parts_TrainedApart_JoinAndEndWithOneState) {
     trained.status = model->Fit(Points(900).Shuffle(5).Batch(6), fit).status();
     trained.weights = WeightsOf(model.get());
   };
-  RunWorkers(&together, 3, [&](int worker) { live(worker); });
+  RunWorkers(&together, 3, [&](int worker) { run_worker(worker); });
   for (const Trained& each : all) {
     EXPECT_OK(each.status);
     EXPECT_EQ(each.weights, all[0].weights);
@@ -624,15 +624,15 @@ TEST(FederatedTest, Round_FewerThanTheQuorumHaveData_IsComputedOnce) {
   for (int i = 0; i < 3; ++i) {
     job.local.round_deadline_seconds = i == 1 ? 1e6 : 0;
     job.availability = i == 2 ? Availability(everybody) : nullptr;
-    const auto reads = std::make_shared<ReadCounter>(files);
+    const auto counter = std::make_shared<ReadCounter>(files);
     all.push_back(TrainOn(job,
-                          Dataset(reads)
+                          Dataset(counter)
                               .AutoShard(AutoShardPolicy::kFile)
                               .Shuffle(5)
                               .Batch(job.batch),
                           nullptr));
     ASSERT_OK(all[i].status);
-    counts.push_back(reads->examples);
+    counts.push_back(counter->examples);
     EXPECT_TRUE(all[i] == all[0]);
   }
   // The batches read ahead at an epoch's end may be read or not.

@@ -587,18 +587,18 @@ TEST(JobTest, Failure_OnOneRank_EndsAllWithItsRankAndCause) {
                {"save", "No space left on device"}};
   for (int n = 0; n < Losses(); ++n) {
     for (const auto& kind : kinds) {
-      const int culprit = n % kSize;
+      const int faulty_rank = n % kSize;
       TempFolder folder;
       Job job(folder, kSize, /*backup=*/n % 2 == 0,
-              std::string(kind.option) + "=" + std::to_string(culprit) + "@" +
-                  std::to_string(RandomStep(n, 100)));
-      EXPECT_NE(job.End(culprit), 0);
+              std::string(kind.option) + "=" + std::to_string(faulty_rank) +
+                  "@" + std::to_string(RandomStep(n, 100)));
+      EXPECT_NE(job.End(faulty_rank), 0);
       for (int i = 0; i < kSize; ++i) {
-        if (i != culprit) {
+        if (i != faulty_rank) {
           const int code = job.End(i);
           EXPECT_TRUE(code == 1 || code == 2) << code << job.StderrOf(i);
           EXPECT_TRUE(
-              Contains(job.StderrOf(i), "rank " + std::to_string(culprit)));
+              Contains(job.StderrOf(i), "rank " + std::to_string(faulty_rank)));
         }
         EXPECT_TRUE(Contains(job.StderrOf(i), kind.cause))
             << kind.option << " " << i;

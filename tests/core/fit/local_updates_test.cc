@@ -311,12 +311,12 @@ TEST(LocalUpdatesTest, Callbacks_InRounds_SeeTheLastStep) {
   options.replicas = 2;
   const auto model = ModelOf(SGD(0.01f), options);
   FitOptions fit = Quiet(1);
-  const auto sees = std::make_shared<StepRecorder>();
-  fit.callbacks = {sees};
+  const auto recorder = std::make_shared<StepRecorder>();
+  fit.callbacks = {recorder};
   ASSERT_OK(model->Fit(Points(60).Batch(6), fit));
-  EXPECT_EQ(sees->begins, (std::vector<int64_t>{0, 4, 8}));
-  EXPECT_EQ(sees->ends, (std::vector<int64_t>{3, 7, 9}));
-  EXPECT_EQ(sees->next, (std::vector<int64_t>{4, 8, 10, 0}));
+  EXPECT_EQ(recorder->begins, (std::vector<int64_t>{0, 4, 8}));
+  EXPECT_EQ(recorder->ends, (std::vector<int64_t>{3, 7, 9}));
+  EXPECT_EQ(recorder->next, (std::vector<int64_t>{4, 8, 10, 0}));
 }
 
 // A model saved from steps or rounds is loaded for either. Weights and step

@@ -481,10 +481,10 @@ Dataset Swapped(int64_t count) {
 
 TEST(MultiWorkerTest, Examples_LabelsSwappedOnOneRank_EndTheFitAndNameIt) {
   for (const bool validation : {false, true}) {
-    for (int culprit = 0; culprit < 3; ++culprit) {
-      SCOPED_TRACE(culprit);
+    for (int faulty = 0; faulty < 3; ++faulty) {
+      SCOPED_TRACE(faulty);
       const auto messages = Messages(3, [&](Collective* collective) {
-        const bool wrong = collective->rank() == culprit;
+        const bool wrong = collective->rank() == faulty;
         const Dataset other = (wrong ? Swapped(40) : Points(40)).Batch(8);
         auto model = TinyModel(SGD(), 0, CompileOptions(collective));
         FitOptions options = Quiet(1);
@@ -494,9 +494,9 @@ TEST(MultiWorkerTest, Examples_LabelsSwappedOnOneRank_EndTheFitAndNameIt) {
       });
       // Two ranks agree against one, also if that one is the chief.
       const std::string message =
-          "Fit: rank " + std::to_string(culprit) + " has other examples" +
+          "Fit: rank " + std::to_string(faulty) + " has other examples" +
           (validation ? " of the validation data" : "") + " than rank " +
-          (culprit == 0 ? "1" : "0") + "; run the same program";
+          (faulty == 0 ? "1" : "0") + "; run the same program";
       EXPECT_TRUE(Contains(messages[0], message));
     }
   }
@@ -623,11 +623,11 @@ TEST(MultiWorkerTest, Check_WeightsDriftOnOneRank_NamesTheRank) {
 
 // Without a Fit: a program may look at status() and end.
 TEST(MultiWorkerTest, Compile_RefusedOnOneRank_EndsOnAll) {
-  for (int culprit = 0; culprit < 3; ++culprit) {
+  for (int faulty = 0; faulty < 3; ++faulty) {
     RunRanks(3, [&](Collective* collective) {
       Sequential model({Input({2}), Dense(3)});
       CompileOptions options(collective);
-      if (collective->rank() == culprit) options.threads = -1;
+      if (collective->rank() == faulty) options.threads = -1;
       model.Compile(SGD(), MeanSquaredError(), {}, options);
       EXPECT_EQ(model.status().code(), Code::kInvalidArgument);
       const std::string message = model.status().message();
@@ -662,7 +662,7 @@ TEST(MultiWorkerTest, StopTraining_OnOneRank_StopsAll) {
 class SavePointFailure final : public Callback {
  public:
   explicit SavePointFailure(int64_t at) : at_(at) {}
-  const char* name() const override { return "dies"; }
+  const char* name() const override { return "save_point_failure"; }
   Status OnSavePoint(FitState& fit, bool) override {
     if (at_ == 0 || fit.model->iterations() < at_) return Status();
     return Error(Code::kInternal, "the power went");

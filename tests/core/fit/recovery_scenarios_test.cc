@@ -143,12 +143,12 @@ class ScenarioRunner {
   // All processes of a worker, one after another.
   void RunWorker(int w) {
     const std::vector<Event> mine = EventsOf(w);
-    const auto begins = [](const Event& e) {
+    const auto begins_process = [](const Event& e) {
       return e.what == What::kStarts || e.what == What::kRestarts;
     };
     for (auto at = mine.begin(), end = at;; at = end) {
-      if (at != mine.end() && begins(*at)) DoEvent(nullptr, *at++);
-      end = std::find_if(at, mine.end(), begins);
+      if (at != mine.end() && begins_process(*at)) DoEvent(nullptr, *at++);
+      end = std::find_if(at, mine.end(), begins_process);
       runs_[static_cast<size_t>(w)] = RunProcess(w, {at, end});
       if (end == mine.end()) break;
       ExpectEnd(runs_, w, CodeOf(kLost));
@@ -165,12 +165,12 @@ class ScenarioRunner {
     script.layer = std::make_shared<OneBitLayer>(scenario_.wrong_bit);
     script.settings.save_freq = scenario_.save_freq;
     script.settings.cross_check = scenario_.checks;
-    const auto act = [&](When when) {
+    const auto do_events = [&](When when) {
       for (const Event& e : events) {
         if (e.when == when) DoEvent(&script, e);
       }
     };
-    act(kStart);
+    do_events(kStart);
     for (const Event& e : events) {
       if (e.when <= kStart) continue;
       if (e.what == What::kPasses) {
@@ -179,7 +179,7 @@ class ScenarioRunner {
         script.At(e.when, [this, &script, e] { DoEvent(&script, e); });
       }
     }
-    script.returned = [&](int times) { act(-times); };
+    script.returned = [&](int times) { do_events(-times); };
     bool counts = false;
     script.before_step = [&](int64_t step) {
       if (w != scenario_.continues_from.worker) return;

@@ -263,7 +263,7 @@ class GatherCounter final : public Collective {
 // are. After longer rounds they are gathered each time. At the start there is
 // one more gather, soon after the first round.
 TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
-  const auto gathers = [](int64_t local_steps, int replicas) {
+  const auto count_gathers = [](int64_t local_steps, int replicas) {
     int counted = 0;
     RunTwoWorkers(kNever, [&](int w, ElasticCollective* elastic) {
       GatherCounter collective(elastic);
@@ -284,7 +284,8 @@ TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
   for (const auto& [local_steps, wanted] :
        {std::pair{0, 0}, {1, 7}, {3, 7}, {30, 5}, {50, 2}}) {
     SCOPED_TRACE(local_steps);
-    EXPECT_EQ(gathers(local_steps, 8) - gathers(local_steps, 2), wanted);
+    EXPECT_EQ(count_gathers(local_steps, 8) - count_gathers(local_steps, 2),
+              wanted);
   }
 }
 

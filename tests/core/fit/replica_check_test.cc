@@ -262,11 +262,11 @@ TEST(ReplicaCheckTest, FaultyWorker_Restarted_ContributesNothing) {
   for (int w = 0; w < 3; ++w) job.Arrive(w);
   std::vector<Trained> runs(3);
   std::atomic<bool> done{false};
-  std::atomic<int> faulty_lives{0}, rollbacks{0};
+  std::atomic<int> faulty_runs{0}, rollbacks{0};
   // The faulty worker is back before the fit ends.
   const auto await_return = [&] {
-    while (faulty_lives < 1) std::this_thread::yield();
-    while (faulty_lives < 2 && !job.has_joiner()) std::this_thread::yield();
+    while (faulty_runs < 1) std::this_thread::yield();
+    while (faulty_runs < 2 && !job.has_joiner()) std::this_thread::yield();
   };
   const auto train_right = [&](int w) {
     int64_t last = 0;
@@ -290,22 +290,22 @@ TEST(ReplicaCheckTest, FaultyWorker_Restarted_ContributesNothing) {
   const auto train_faulty = [&] {
     const auto layer = std::make_shared<OneBitLayer>(29);
     layer->Mend();
-    while (!done && faulty_lives < 6) {
-      if (faulty_lives > 0) job.Arrive(2);
+    while (!done && faulty_runs < 6) {
+      if (faulty_runs > 0) job.Arrive(2);
       ElasticCollective collective(&job, 2);
       if (done) return;
       const Trained run = Train(&collective, {}, layer, [&](FitState& fit) {
         if (fit.model->iterations() >= 30) layer->Break();
       });
       if (run.status.ok()) return;  // the others had finished
-      ++faulty_lives;
+      ++faulty_runs;
       EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
       ExpectSavedIsRight(run, {});
     }
   };
   RunThreads(3, [&](int w) { w == 2 ? train_faulty() : train_right(w); });
-  EXPECT_GE(faulty_lives, 2);
-  EXPECT_EQ(rollbacks, 1);  // by its first life alone
+  EXPECT_GE(faulty_runs, 2);
+  EXPECT_EQ(rollbacks, 1);  // by its first process alone
   ExpectRight(runs, {0, 1});
 }
 

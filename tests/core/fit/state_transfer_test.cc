@@ -44,7 +44,7 @@ std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
   ElasticJob job;
   std::vector<Sent> sent;
   std::atomic<int64_t> made{0};  // steps of worker 0
-  const auto live = [&](int w, int64_t lost_at) {
+  const auto run_worker = [&](int w, int64_t lost_at) {
     ElasticCollective collective(&job, w);
     const auto model = SmallModel(&collective, local_steps);
     FitOptions fit = Quiet(1);
@@ -67,11 +67,11 @@ std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
     EXPECT_EQ(history.ok(), lost_at < 0) << history.status().message();
   };
   RunWorkers(&job, 3, [&](int w) {
-    live(w, w == 2 ? kLostAt : -1);
+    run_worker(w, w == 2 ? kLostAt : -1);
     if (w != 2) return;
     while (made <= kLostAt) std::this_thread::yield();
     job.Arrive(w);
-    live(w, -1);
+    run_worker(w, -1);
   });
   for (size_t i = sent.size(); i-- > 1;) {
     sent[i].broadcasts -= sent[i - 1].broadcasts;

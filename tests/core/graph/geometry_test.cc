@@ -233,19 +233,20 @@ TEST(GeometryTest, Dense_AnyBatch_PlansForTheWorstAndNotMore) {
           .op()
           .backward_scratch(batch, threads);
     };
-    const auto takes = [&](int64_t rows, int64_t units, int64_t grains) {
+    const auto scratch_of = [&](int64_t rows, int64_t units, int64_t grains) {
       return static_cast<size_t>(grains * 96 * threads * (rows + units));
     };
     // W has 8 grains of 96 rows up to 64 examples, 4 at 128 and 5 at 102. The
     // gradient of x takes at most 128 rows at a time.
-    EXPECT_EQ(chosen(10, 64), takes(64, 10, 8));
-    EXPECT_EQ(chosen(10, 128), std::max({takes(64, 10, 8), takes(102, 10, 5),
-                                         takes(128, 10, 4)}));
+    EXPECT_EQ(chosen(10, 64), scratch_of(64, 10, 8));
+    EXPECT_EQ(chosen(10, 128),
+              std::max({scratch_of(64, 10, 8), scratch_of(102, 10, 5),
+                        scratch_of(128, 10, 4)}));
     EXPECT_EQ(chosen(10, 1000), chosen(10, 128));
     // Many units leave fewer rows.
-    EXPECT_EQ(chosen(128, 64), takes(64, 128, 4));
-    EXPECT_EQ(chosen(128, 1000), takes(128, 128, 4));
-    EXPECT_EQ(chosen(640, 512), takes(128, 640, 1));
+    EXPECT_EQ(chosen(128, 64), scratch_of(64, 128, 4));
+    EXPECT_EQ(chosen(128, 1000), scratch_of(128, 128, 4));
+    EXPECT_EQ(chosen(640, 512), scratch_of(128, 640, 1));
   }
 }
 

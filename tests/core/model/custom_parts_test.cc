@@ -661,7 +661,7 @@ TEST(ExceptionTest, Exception_OfALayerLossOrMetric_EndsTheStep) {
   model.Add(Dense(3), {p});
   model.Compile(Adam(), Custom(loss), {Custom(metric)});
   const Dataset data = Points(64).Batch(16);
-  const auto fails = [&](const char* part) {
+  const auto expect_failure = [&](const char* part) {
     const std::vector<float> before = WeightsOf(&model);
     const Status status = model.Fit(data, Quiet(1)).status();
     EXPECT_TRUE(Contains(status, part));
@@ -671,20 +671,22 @@ TEST(ExceptionTest, Exception_OfALayerLossOrMetric_EndsTheStep) {
     throw std::runtime_error("no");
   };
   product->forward = thrown;
-  fails("epoch 1, step 1: layer 'product' (Product): an exception: no");
+  expect_failure(
+      "epoch 1, step 1: layer 'product' (Product): an exception: no");
   product->forward = nullptr;
   product->backward = thrown;
-  fails("layer 'product' (Product): an exception: no");
+  expect_failure("layer 'product' (Product): an exception: no");
   product->backward = [](const LayerCall&) {
     return InvalidArgument("by a Status");
   };
-  fails("layer 'product' (Product): by a Status");
+  expect_failure("layer 'product' (Product): by a Status");
   product->backward = nullptr;
   loss->throws = true;
-  fails("loss MyCrossentropy: an exception: no loss today");
+  expect_failure("loss MyCrossentropy: an exception: no loss today");
   loss->throws = false;
   metric->throws = true;
-  fails("metric MyAccuracy: an exception that is not a std::exception");
+  expect_failure(
+      "metric MyAccuracy: an exception that is not a std::exception");
   metric->throws = false;
   EXPECT_OK(model.Fit(data, Quiet(1)));
 }

@@ -413,17 +413,18 @@ TEST(TrainableTest, State_AmongTrainedLayers_LiesBehindTheOtherWeights) {
   EXPECT_TRUE(
       Contains(model->Summary(), " Non-trainable params: 13 (52.00 B)"));
   model->Compile(SGD(0.1f, 0.9f), SparseCategoricalCrossentropy(kFromLogits));
-  const auto names = [](Saveable* state) {
+  const auto state_names = [](Saveable* state) {
     std::vector<StateSpan> spans;
     state->AppendState(&spans);
     std::set<std::string> all;
     for (const StateSpan& span : spans) all.insert(span.name);
     return all;
   };
-  EXPECT_EQ(names(model->weights_state()).count("model/scale/offset"), 1u);
-  EXPECT_EQ(
-      names(model->optimizer_state()).count("optimizer/momentum/scale/offset"),
-      0u);
+  EXPECT_EQ(state_names(model->weights_state()).count("model/scale/offset"),
+            1u);
+  EXPECT_EQ(state_names(model->optimizer_state())
+                .count("optimizer/momentum/scale/offset"),
+            0u);
   EXPECT_EQ(model->weights()[model->num_weights() - 1], 0.25f);
 }
 

@@ -28,9 +28,9 @@ namespace fs = std::filesystem;
 void TrainUntilLost(ElasticJob* job, const std::string& folder, int64_t steps,
                     const std::shared_ptr<StepWatcher>& more = nullptr) {
   ElasticCollective collective(job, 0);
-  const auto dies =
+  const auto end_worker =
       AfterSteps(steps, [&](FitState&) { collective.EndInNextCall(); });
-  FitElastic(&collective, folder, dies, more);
+  FitElastic(&collective, folder, end_worker, more);
   EXPECT_TRUE(collective.ended());
 }
 
@@ -59,12 +59,12 @@ TEST(BackupTest, End_EarlierChiefs_RemoveTheirBackups) {
     });
     {
       ElasticCollective collective(&job, 1);
-      const auto waits = AfterSteps(9, [&](FitState& fit) {
+      const auto await_joiner = AfterSteps(9, [&](FitState& fit) {
         EXPECT_TRUE(fit.chief);
         may_return = true;
         AwaitJoiner(&job);
       });
-      ExpectUndisturbed(FitElastic(&collective, paths[1], waits));
+      ExpectUndisturbed(FitElastic(&collective, paths[1], await_joiner));
     }
     first.join();
     EXPECT_FALSE(HasBackup(paths[0]));
@@ -86,16 +86,16 @@ TEST(BackupTest, Save_FolderLockedByOldChief_JobSavesOnceItIsFree) {
   bool saved = false;
   {
     ElasticCollective collective(&job, 1);
-    const auto frees = AfterSteps(9, [&](FitState& fit) {
+    const auto free_folder = AfterSteps(9, [&](FitState& fit) {
       EXPECT_TRUE(fit.chief);
       EXPECT_FALSE(HasBackup(path));
       lock.reset();
     });
     // Backups are written in the background.
-    const auto looks = AfterSteps(16, [&](FitState&) {
+    const auto await_backup = AfterSteps(16, [&](FitState&) {
       saved = Eventually([&] { return HasBackup(path); });
     });
-    ExpectUndisturbed(FitElastic(&collective, path, frees, looks));
+    ExpectUndisturbed(FitElastic(&collective, path, free_folder, await_backup));
   }
   first.join();
   EXPECT_TRUE(saved);
@@ -112,12 +112,12 @@ TEST(BackupTest, Interrupt_FolderLockedByOldChief_SaysThatThereIsNoBackup) {
   std::thread first([&] { TrainUntilLost(&job, own.path(), 4); });
   {
     ElasticCollective collective(&job, 1);
-    const auto interrupts = AfterSteps(9, [&](FitState& fit) {
+    const auto interrupt_fit = AfterSteps(9, [&](FitState& fit) {
       EXPECT_TRUE(fit.chief);
       EXPECT_FALSE(HasBackup(path));
       fit.interrupted = true;
     });
-    const ElasticFit run = FitElastic(&collective, path, interrupts);
+    const ElasticFit run = FitElastic(&collective, path, interrupt_fit);
     EXPECT_TRUE(Contains(run.status, "no backup was written"));
   }
   first.join();
@@ -165,8 +165,8 @@ TEST(BackupTest, Restore_ChiefLostInAnyCall_LeavesNoMixedState) {
   TempFolder saved(TempFolder::InMemory());
   TrainAlone(saved.path(), 8);
   int ended = 0;
-  for (int dies = 1; dies < 60 && !HasFailure(); ++dies) {
-    SCOPED_TRACE(dies);
+  for (int call = 1; call < 60 && !HasFailure(); ++call) {
+    SCOPED_TRACE(call);
     TempFolder folders[] = {TempFolder(TempFolder::InMemory()),
                             TempFolder(TempFolder::InMemory())};
     fs::copy(saved.path(), folders[0].path(), fs::copy_options::recursive);
@@ -174,7 +174,7 @@ TEST(BackupTest, Restore_ChiefLostInAnyCall_LeavesNoMixedState) {
     job.Arrive(0);
     job.Arrive(1);
     std::thread chief([&] {
-      ElasticCollective collective(&job, 0, dies);
+      ElasticCollective collective(&job, 0, call);
       FitElastic(&collective, folders[0].path(), nullptr);
     });
     {
@@ -201,9 +201,9 @@ void ExpectMemoryIsTaken(const std::string& chiefs, const std::string& others) {
   std::thread first([&] { TrainUntilLost(&job, chiefs, 4); });
   {
     ElasticCollective collective(&job, 1);
-    const auto counts = DoesNothing();
-    ExpectUndisturbed(FitElastic(&collective, others, counts));
-    EXPECT_EQ(counts->steps(), kSteps);
+    const auto watcher = DoesNothing();
+    ExpectUndisturbed(FitElastic(&collective, others, watcher));
+    EXPECT_EQ(watcher->steps(), kSteps);
   }
   first.join();
 }

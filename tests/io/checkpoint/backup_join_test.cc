@@ -64,15 +64,15 @@ TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
       job.Arrive(0);
     }
     ElasticCollective collective(&job, w);
-    const auto computes_wrong = AfterSteps(3, [w](FitState& fit) {
+    const auto corrupt_weight = AfterSteps(3, [w](FitState& fit) {
       if (w == 3) CorruptWeight(fit);
     });
-    const auto waits = AfterSteps(8, [&, w](FitState&) {
+    const auto let_join = AfterSteps(8, [&, w](FitState&) {
       chief_may_join = true;
       if (w == 1) AwaitJoiner(&job);
     });
     const ElasticFit run =
-        FitElastic(&collective, folders[w].path(), computes_wrong, waits);
+        FitElastic(&collective, folders[w].path(), corrupt_weight, let_join);
     if (w == 3) {
       EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
     } else {
@@ -152,25 +152,27 @@ TEST(BackupTest, Join_ChiefWithALaterBackup_HistoryStays) {
                       /*save_freq=*/1, 16, /*check_every=*/4);
   };
   const auto train_and_let_join = [&](ElasticCollective* collective) {
-    const auto waits = [&, w = collective->worker()](std::atomic<bool>* may) {
+    const auto let_join = [&,
+                           w = collective->worker()](std::atomic<bool>* may) {
       if (w != 1) return;
       *may = true;
       AwaitJoiner(&job);
     };
-    return train(collective,
-                 AfterSteps(5, [&](FitState&) { waits(&chief_may_join); }),
-                 AfterSteps(13, [&](FitState&) { waits(&last_may_return); }));
+    return train(
+        collective,
+        AfterSteps(5, [&](FitState&) { let_join(&chief_may_join); }),
+        AfterSteps(13, [&](FitState&) { let_join(&last_may_return); }));
   };
   const auto train_apart = [&](ElasticCollective* collective) {
-    const auto leaves = AfterSteps(3, [&](FitState& fit) {
+    const auto leave_job = AfterSteps(3, [&](FitState& fit) {
       CorruptWeight(fit);
       collective->MoveTo(&other);
     });
-    const auto returns = AfterSteps(15, [&](FitState&) {
+    const auto return_to_job = AfterSteps(15, [&](FitState&) {
       Await(last_may_return);
       collective->MoveTo(&job);
     });
-    return train(collective, leaves, returns);
+    return train(collective, leave_job, return_to_job);
   };
   RunThreads(4, [&](int w) {
     if (w == 0) {
@@ -299,7 +301,7 @@ bool LoseTwoInTheTransfer(int first, int second, uint64_t expected) {
     }
     ElasticCollective collective(&job, w);
     if (w == 0) collective.EndInBroadcast(first);
-    const auto waits = AfterSteps(4, [&, w](FitState&) {
+    const auto await_joiner = AfterSteps(4, [&, w](FitState&) {
       if (w == 0) return;
       if (w == 2) {
         chief_may_join = true;
@@ -307,7 +309,7 @@ bool LoseTwoInTheTransfer(int first, int second, uint64_t expected) {
       }
       AwaitJoiner(&job);
     });
-    const ElasticFit run = FitManyUnits(&collective, folders[w], waits);
+    const ElasticFit run = FitManyUnits(&collective, folders[w], await_joiner);
     lost += w != 1 && collective.ended();
     if (w != 1) return;
     EXPECT_OK(run.status);
@@ -344,11 +346,12 @@ TEST(BackupTest, Load_ChiefIsLostAsACallbackBegins_OthersEndOrAreExact) {
   for (int w = 0; w < 3; ++w) job.Arrive(w);
   RunThreads(3, [&](int w) {
     ElasticCollective collective(&job, w);
-    const auto meets =
+    const auto end_if_restored =
         std::make_shared<StepWatcher>(StepWatcher::kMeets, [&](FitState& fit) {
           if (!fit.details->restored_from.empty()) collective.EndInNextCall();
         });
-    const ElasticFit run = FitElastic(&collective, folders[w].path(), meets);
+    const ElasticFit run =
+        FitElastic(&collective, folders[w].path(), end_if_restored);
     if (w == 0) {
       EXPECT_TRUE(collective.ended());
     } else if (run.status.ok()) {

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 class SavePointFailure final : public Callback {
  public:
   explicit SavePointFailure(int64_t at) : at_(at) {}
-  const char* name() const override { return "dies"; }
+  const char* name() const override { return "save_point_failure"; }
   Status OnSavePoint(FitState& fit, bool) override {
     if (fit.model->iterations() < at_) return Status();
     return Error(Code::kInternal, "the power went");
@@ -180,20 +180,20 @@ inline JoinedFit FitAndJoin(int64_t steps, const std::string& chiefs,
     Await(may_join);
     job.Arrive(0);
     ElasticCollective collective(&job, 0, last_call);
-    const auto counts = DoesNothing();
+    const auto watcher = DoesNothing();
     joined.chief =
-        FitElastic(&collective, chiefs, counts, nullptr, 0.01f, save_freq);
-    joined.chief_steps = counts->steps();
+        FitElastic(&collective, chiefs, watcher, nullptr, 0.01f, save_freq);
+    joined.chief_steps = watcher->steps();
   });
   {
     ElasticCollective collective(&job, 1);
-    const auto waits = AfterSteps(steps, [&](FitState&) {
+    const auto let_join = AfterSteps(steps, [&](FitState&) {
       may_join = true;
       AwaitJoiner(&job);
     });
     joined.other =
-        FitElastic(&collective, others, waits, nullptr, 0.01f, save_freq);
-    joined.other_steps = waits->steps();
+        FitElastic(&collective, others, let_join, nullptr, 0.01f, save_freq);
+    joined.other_steps = let_join->steps();
   }
   chief.join();
   return joined;

@@ -358,21 +358,21 @@ TEST(ModelFileTest, LoadModel_CutOrFlippedFile_IsRefused) {
   ASSERT_OK(SaveModel(model.get(), "d/m", options));
   const std::string whole = *files.Content("d/m");
   std::unique_ptr<Model> loaded;
-  const auto rejects = [&](const std::string& bytes) {
+  const auto expect_rejected = [&](const std::string& bytes) {
     *files.Content("d/m") = bytes;
     const Status status = LoadModel("d/m", &loaded, {}, &files);
     return !status.ok() && loaded == nullptr && Contains(status, "d/m: ");
   };
   for (size_t cut = 0; cut < whole.size(); cut += cut < 300 ? 1 : 13) {
-    EXPECT_TRUE(rejects(whole.substr(0, cut))) << "cut at " << cut;
+    EXPECT_TRUE(expect_rejected(whole.substr(0, cut))) << "cut at " << cut;
   }
   for (size_t at = 0; at < whole.size(); at += 7) {
     std::string flipped = whole;
     flipped[at] = static_cast<char>(flipped[at] ^ (1 << at % 8));
-    EXPECT_TRUE(rejects(flipped)) << "flipped at " << at;
+    EXPECT_TRUE(expect_rejected(flipped)) << "flipped at " << at;
   }
-  EXPECT_TRUE(rejects(whole + '\0'));
-  EXPECT_FALSE(rejects(whole));
+  EXPECT_TRUE(expect_rejected(whole + '\0'));
+  EXPECT_FALSE(expect_rejected(whole));
 }
 
 TEST(ModelFileTest, SaveModel_AnyOperationFails_LeavesTheOldFile) {

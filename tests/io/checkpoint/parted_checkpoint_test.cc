@@ -234,8 +234,8 @@ TEST(PartedCheckpointTest, OwnDisks_ChiefIsLost_NextChiefReplacesItsOlderFile) {
     for (int w = 0; w < 2; ++w) job.Arrive(w);
     std::thread lost([&] {
       ElasticCollective collective(&job, 0);
-      const auto dies = [&](int64_t) { collective.EndInNextCall(); };
-      Train(&collective, paths[0], {}, dies, examples, /*fails=*/true);
+      const auto end_worker = [&](int64_t) { collective.EndInNextCall(); };
+      Train(&collective, paths[0], {}, end_worker, examples, /*fails=*/true);
     });
     ElasticCollective collective(&job, 1);
     const auto run = Train(&collective, paths[1], {}, nullptr, examples);
@@ -322,8 +322,8 @@ TEST(PartedCheckpointTest, ChiefIsLost_NextChiefsPathIsUnusable_TrainsOn) {
   testing::internal::CaptureStderr();
   std::thread lost([&] {
     ElasticCollective collective(&job, 0);
-    const auto dies = [&](int64_t) { collective.EndInNextCall(); };
-    Train(&collective, paths[0], {}, dies, 203, /*fails=*/true);
+    const auto end_worker = [&](int64_t) { collective.EndInNextCall(); };
+    Train(&collective, paths[0], {}, end_worker, 203, /*fails=*/true);
   });
   {
     ElasticCollective collective(&job, 1);

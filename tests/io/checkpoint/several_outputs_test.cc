@@ -44,10 +44,10 @@ TEST(SeveralOutputsTest, LoadModel_TwoOutputs_ContinuesWithTheSameBits) {
   }
 }
 
-class DiesAt final : public Callback {
+class FailureAtStep final : public Callback {
  public:
-  explicit DiesAt(int64_t step) : step_(step) {}
-  const char* name() const override { return "dies_at"; }
+  explicit FailureAtStep(int64_t step) : step_(step) {}
+  const char* name() const override { return "failure_at_step"; }
   Status OnSavePoint(FitState& fit, bool) override {
     if (fit.model->iterations() < step_) return Status();
     return Error(Code::kInternal, "the power went");
@@ -70,7 +70,7 @@ TEST(SeveralOutputsTest, Resume_TwoOutputs_ContinuesWithTheSameBits) {
     FitOptions options = Quiet(3);
     options.callbacks = {BackupAndRestore(folder.path(), backup)};
     FitOptions broken = options;
-    broken.callbacks.push_back(std::make_shared<DiesAt>(stop));
+    broken.callbacks.push_back(std::make_shared<FailureAtStep>(stop));
     TwoByTwo first;
     ASSERT_FALSE(first.model.Fit(batches, broken).ok());
     TwoByTwo second;
@@ -92,24 +92,24 @@ TEST(SeveralOutputsTest, Resume_OtherLossWeights_Warns) {
   BackupAndRestoreOptions backup;
   backup.save_freq = 1;
   options.callbacks = {BackupAndRestore(folder.path(), backup)};
-  const auto printed_by = [&](float weight, bool dies) {
+  const auto printed_by = [&](float weight, bool fails) {
     TwoByTwo made;
     std::vector<OutputLoss> losses = made.model.losses();
     losses[1].weight = weight;
     made.model.Compile(made.model.optimizer(), losses);
     FitOptions now = options;
-    if (dies) now.callbacks.push_back(std::make_shared<DiesAt>(9));
+    if (fails) now.callbacks.push_back(std::make_shared<FailureAtStep>(9));
     testing::internal::CaptureStderr();
-    EXPECT_EQ(made.model.Fit(batches, now).ok(), !dies);
+    EXPECT_EQ(made.model.Fit(batches, now).ok(), !fails);
     return testing::internal::GetCapturedStderr();
   };
-  const auto other = [](const std::string& text) {
+  const auto names_other_losses = [](const std::string& text) {
     return text.find("saved with other losses: ") != std::string::npos;
   };
-  EXPECT_FALSE(other(printed_by(1, true)));
-  EXPECT_FALSE(other(printed_by(1, true)));
+  EXPECT_FALSE(names_other_losses(printed_by(1, true)));
+  EXPECT_FALSE(names_other_losses(printed_by(1, true)));
   const std::string printed = printed_by(0.25f, true);
-  EXPECT_TRUE(other(printed)) << printed;
+  EXPECT_TRUE(names_other_losses(printed)) << printed;
   EXPECT_TRUE(Contains(printed, " times 0.25. Training"));
 }
 

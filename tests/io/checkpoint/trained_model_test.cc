@@ -205,7 +205,7 @@ std::vector<Changer> Changers() {
     return LearningRateScheduler(
         [](int64_t, float rate) { return rate * 0.5f; });
   };
-  const auto stops = [](int64_t step) {
+  const auto stop_in = [](int64_t step) {
     return [step] { return std::make_shared<StopsIn>(step); };
   };
   Optimizer ema = Adam(0.01f), overwrites = Adam(0.01f), sums = Adam(0.01f);
@@ -221,10 +221,10 @@ std::vector<Changer> Changers() {
       {"use_ema and early stopping", ema, early(10)},
       {"plateau", Adam(0.01f), plateau},
       {"scheduler", Adam(0.01f), scheduler},
-      {"stop in a step", Adam(0.01f), stops(4)},
-      {"stop at an epoch's end", Adam(0.01f), stops(-1)},
+      {"stop in a step", Adam(0.01f), stop_in(4)},
+      {"stop at an epoch's end", Adam(0.01f), stop_in(-1)},
       {"accumulation", sums, {}},
-      {"accumulation and stop", sums, stops(4)},
+      {"accumulation and stop", sums, stop_in(4)},
       {"averages", Adam(0.01f),
        [] { return std::make_shared<WeightAverager>(); }},
   };

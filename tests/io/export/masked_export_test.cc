@@ -99,7 +99,7 @@ TEST(MaskedExportTest, Onnx_OutputsAndState_HideTheirStepsOnce) {
 // Each set of axes that gives one product of rows: the ONNX file has a
 // Transpose only for an input with its axis in the other place.
 TEST(MaskedExportTest, Onnx_Dot_TransposesWhatItsAxesAskFor) {
-  const auto transposes = [](int64_t a, int64_t b) {
+  const auto count_transposes = [](int64_t a, int64_t b) {
     Functional model;
     const auto x = model.Add(Input({3, 3}));
     model.Outputs({model.Add(Dot({a, b}), {x, x})});
@@ -109,10 +109,10 @@ TEST(MaskedExportTest, Onnx_Dot_TransposesWhatItsAxesAskFor) {
                             }),
                             "\x22\x09Transpose");
   };
-  EXPECT_EQ(transposes(2, 1), 0);
-  EXPECT_EQ(transposes(2, 2), 1);
-  EXPECT_EQ(transposes(-2, 1), 1);
-  EXPECT_EQ(transposes(1, -1), 2);
+  EXPECT_EQ(count_transposes(2, 1), 0);
+  EXPECT_EQ(count_transposes(2, 2), 1);
+  EXPECT_EQ(count_transposes(-2, 1), 1);
+  EXPECT_EQ(count_transposes(1, -1), 2);
 }
 
 }  // namespace

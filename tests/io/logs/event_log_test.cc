@@ -56,7 +56,7 @@ class EventLogTest : public testing::Test {
   std::unique_ptr<EventLog> log_;
 };
 
-// Writes of this process beyond `bytes` of a file fail while it lives.
+// Writes of this process beyond `bytes` of a file fail while it exists.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -101,11 +101,11 @@ TEST_F(EventLogTest, Event_Recorded_IsInTheFileImmediately) {
 }
 
 TEST_F(EventLogTest, Open_LaterProcess_AppendsAndEndsATornLine) {
-  for (int life = 0; life < 3; ++life) {
+  for (int process = 0; process < 3; ++process) {
     ASSERT_OK(Open());
-    RecordStep(100 + life);
-    log_->SetResult(life == 1 ? InvalidArgument("no room") : Status(),
-                    life == 1 ? 2 : 0);
+    RecordStep(100 + process);
+    log_->SetResult(process == 1 ? InvalidArgument("no room") : Status(),
+                    process == 1 ? 2 : 0);
   }
   log_.reset();
   EventLogContent content = Read();

@@ -41,7 +41,7 @@ TEST(ServiceNotifierTest, Status_ManySteps_IsSentOnceASecond) {
                 "WATCHDOG=1\nSTATUS=epoch 1, validation", "STATUS=trained"}));
 }
 
-// Sets NOTIFY_SOCKET for as long as it lives.
+// Sets NOTIFY_SOCKET while it exists.
 class ServiceEnvironment {
  public:
   explicit ServiceEnvironment(const std::string& name) {

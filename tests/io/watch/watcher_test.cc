@@ -50,15 +50,15 @@ TEST(WatcherTest, Run_KilledAtEveryEffect_EndsWithTheSameModel) {
     effects = environment.effects();
   }
   ASSERT_GT(effects, 50);
-  for (int64_t dies_at = 1; dies_at <= effects; ++dies_at) {
+  for (int64_t last_effect = 1; last_effect <= effects; ++last_effect) {
     for (const bool after : {false, true}) {
       Durable disk;
       AddFiles(&disk, 0, 100);
-      SimulatedEnvironment first(&disk, dies_at, after);
+      SimulatedEnvironment first(&disk, last_effect, after);
       EXPECT_EQ(RunUntilIdle(options, &disk, &first).code(), Code::kCancelled);
       SimulatedEnvironment second(&disk, kNever, /*after=*/false);
       EXPECT_OK(RunUntilIdle(options, &disk, &second));
-      EXPECT_EQ(disk.weights, whole.weights) << dies_at << after;
+      EXPECT_EQ(disk.weights, whole.weights) << last_effect << after;
       EXPECT_EQ(disk.state.seen, whole.state.seen);
       EXPECT_EQ(disk.state.round, whole.state.round);
     }
@@ -99,7 +99,7 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
     std::map<uint64_t, std::string> new_in;  // by key: the round's id
     std::set<std::string> growing;
     int next = 0;
-    for (int life = 0; life < 40; ++life) {
+    for (int process = 0; process < 40; ++process) {
       SimulatedEnvironment environment(
           &disk, draw(3) == 0 ? kNever : 1 + static_cast<int64_t>(draw(20)),
           draw(2) == 0);

@@ -161,15 +161,15 @@ TEST(NormalizationTest, Load_OwnWeights_HaveTheirStatistics) {
   auto trained = Compiled({Input({2}), Rescaling(1), initial, Dense(1)});
   ASSERT_OK(SetNormalization("norm", {1, 2}, {3, 4}, trained.get()));
   ASSERT_OK(SaveWeights(trained.get(), file));
-  const auto means = [&](const Layer& layer) {
+  const auto loaded_means = [&](const Layer& layer) {
     auto model = Compiled({Input({2}), Rescaling(1), layer, Dense(1)});
     EXPECT_OK(LoadWeights(model.get(), file));
     return model->layer(2).means;
   };
-  EXPECT_EQ(means(initial), Floats({1, 2}));
-  EXPECT_EQ(means(Normalization().Name("norm")), Floats({1, 2}));
-  EXPECT_EQ(means(Normalization({5}, {6}).Name("norm")), Floats({5}));
-  EXPECT_EQ(means(Normalization().Name("other")), Floats());
+  EXPECT_EQ(loaded_means(initial), Floats({1, 2}));
+  EXPECT_EQ(loaded_means(Normalization().Name("norm")), Floats({1, 2}));
+  EXPECT_EQ(loaded_means(Normalization({5}, {6}).Name("norm")), Floats({5}));
+  EXPECT_EQ(loaded_means(Normalization().Name("other")), Floats());
   // A second file replaces what the first one gave.
   ASSERT_OK(LoadWeights(trained.get(), file));
   const std::string second = folder / "second.safetensors";

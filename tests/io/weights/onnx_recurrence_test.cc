@@ -117,24 +117,24 @@ TEST(OnnxRecurrenceTest, Load_ConstantStates_AreZeros) {
   for (const float number : {0.0f, 0.25f}) {
     const std::string error =
         number == 0 ? "" : "is a constant of other numbers than 0";
-    const auto ends = [&](const std::string& message) {
+    const auto expect_error = [&](const std::string& message) {
       EXPECT_EQ(message.empty(), error.empty());
       EXPECT_TRUE(Contains(message, error));
     };
-    ends(Load(LSTM(kUnits), "LSTM", 4, {}, [&](OnnxGraph* graph) {
+    expect_error(Load(LSTM(kUnits), "LSTM", 4, {}, [&](OnnxGraph* graph) {
       return std::vector<int>{StateOf(graph, "h", 0),
                               StateOf(graph, "c", number)};
     }));
     // As PyTorch writes them for a batch: a constant that is expanded.
-    ends(Load(GRU(kUnits), "GRU", 3, {{"linear_before_reset", 1}},
-              [&](OnnxGraph* graph) {
-                const int shape[] = {graph->AddInput("shape", {3})};
-                const int inputs[] = {StateOf(graph, "h", number), shape[0]};
-                return std::vector<int>{
-                    graph->AddNode("Expand", inputs, 2, {}, "s")};
-              }));
+    expect_error(Load(
+        GRU(kUnits), "GRU", 3, {{"linear_before_reset", 1}},
+        [&](OnnxGraph* graph) {
+          const int shape[] = {graph->AddInput("shape", {3})};
+          const int inputs[] = {StateOf(graph, "h", number), shape[0]};
+          return std::vector<int>{graph->AddNode("Expand", inputs, 2, {}, "s")};
+        }));
     // Two states in one tensor.
-    ends(Load(SimpleRNN(kUnits), "RNN", 1, {}, [&](OnnxGraph* graph) {
+    expect_error(Load(SimpleRNN(kUnits), "RNN", 1, {}, [&](OnnxGraph* graph) {
       int at = graph->AddInput("shape", {3});
       const int inputs[] = {graph->AddNode("ConstantOfShape", &at, 1, {}, "a"),
                             StateOf(graph, "h", number)};

@@ -282,52 +282,58 @@ TEST(SafetensorsTest, Read_RulesOfTheFormatBroken_IsRefused) {
   const auto tensor = [](const std::string& what) {
     return ErrorOf(FileOf("{\"a\":{" + what + "}}", 8));
   };
-  const auto has = [](const std::string& text, const std::string& part) {
+  const auto expect_part = [](const std::string& text,
+                              const std::string& part) {
     EXPECT_TRUE(Contains(text, part));
   };
   EXPECT_EQ(tensor("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]"),
             "");
-  has(tensor("\"dtype\":\"F8\",\"shape\":[2],\"data_offsets\":[0,8]"),
-      "dtype \"F8\"");
-  has(tensor("\"shape\":[2],\"data_offsets\":[0,8]"), "dtype \"\"");
-  has(tensor("\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]"),
-      "does not take the 8 bytes");
-  has(tensor("\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]"),
+  expect_part(tensor("\"dtype\":\"F8\",\"shape\":[2],\"data_offsets\":[0,8]"),
+              "dtype \"F8\"");
+  expect_part(tensor("\"shape\":[2],\"data_offsets\":[0,8]"), "dtype \"\"");
+  expect_part(tensor("\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]"),
+              "does not take the 8 bytes");
+  expect_part(tensor("\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]"),
+              "not a count");
+  expect_part(
+      tensor("\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,8]"),
       "not a count");
-  has(tensor("\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,8]"),
-      "not a count");
-  has(tensor("\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,2],"
-             "\"data_offsets\":[0,8]"),
-      "does not take");
-  has(tensor("\"dtype\":\"U8\",\"shape\":[8,1,1,1,1,1,1,1,1],"
-             "\"data_offsets\":[0,8]"),
-      "more than 8 dimensions");
-  has(tensor("\"dtype\":\"U8\",\"shape\":8,\"data_offsets\":[0,8]"),
-      "not a list");
-  has(tensor("\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[8,0]"),
-      "not a begin and an end");
-  has(tensor("\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8,9]"),
-      "not a begin and an end");
-  has(tensor("\"dtype\":\"U8\",\"shape\":[7],\"data_offsets\":[1,8]"),
-      "begins at 1");
-  has(tensor("\"dtype\":\"U8\",\"shape\":[7],\"data_offsets\":[0,7]"),
-      "its header says");
-  has(ErrorOf(FileOf("{\"a\":3}", 0)), "no description");
-  has(ErrorOf(FileOf("[]", 0)), "not an object");
-  has(ErrorOf(FileOf("{\"__metadata__\":{\"a\":1}}", 0)), "not a string");
-  has(ErrorOf(FileOf("{\"__metadata__\":[]}", 0)), "not an object");
-  has(ErrorOf(FileOf("{\"__metadata__\":{\"format\":\"ringlet\"}}", 0)),
-      "without its footer");
-  has(ErrorOf(FileOf("{\"ringlet.footer\":{\"dtype\":\"U8\",\"shape\":[8],"
+  expect_part(tensor("\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,2],"
+                     "\"data_offsets\":[0,8]"),
+              "does not take");
+  expect_part(tensor("\"dtype\":\"U8\",\"shape\":[8,1,1,1,1,1,1,1,1],"
+                     "\"data_offsets\":[0,8]"),
+              "more than 8 dimensions");
+  expect_part(tensor("\"dtype\":\"U8\",\"shape\":8,\"data_offsets\":[0,8]"),
+              "not a list");
+  expect_part(tensor("\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[8,0]"),
+              "not a begin and an end");
+  expect_part(tensor("\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8,9]"),
+              "not a begin and an end");
+  expect_part(tensor("\"dtype\":\"U8\",\"shape\":[7],\"data_offsets\":[1,8]"),
+              "begins at 1");
+  expect_part(tensor("\"dtype\":\"U8\",\"shape\":[7],\"data_offsets\":[0,7]"),
+              "its header says");
+  expect_part(ErrorOf(FileOf("{\"a\":3}", 0)), "no description");
+  expect_part(ErrorOf(FileOf("[]", 0)), "not an object");
+  expect_part(ErrorOf(FileOf("{\"__metadata__\":{\"a\":1}}", 0)),
+              "not a string");
+  expect_part(ErrorOf(FileOf("{\"__metadata__\":[]}", 0)), "not an object");
+  expect_part(ErrorOf(FileOf("{\"__metadata__\":{\"format\":\"ringlet\"}}", 0)),
+              "without its footer");
+  expect_part(
+      ErrorOf(FileOf("{\"ringlet.footer\":{\"dtype\":\"U8\",\"shape\":[8],"
                      "\"data_offsets\":[0,8]}}",
                      8)),
       "of the wrong size");
-  has(ErrorOf(FileOf("{\"a\":{},\"a\":{}}", 0)), " twice");
-  has(ErrorOf(std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8)),
-      "18446744073709551615");
-  has(ErrorOf(FileOf(std::string((1 << 20) + 1, ' '), 0)), "at most 1048576");
+  expect_part(ErrorOf(FileOf("{\"a\":{},\"a\":{}}", 0)), " twice");
+  expect_part(ErrorOf(std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8)),
+              "18446744073709551615");
+  expect_part(ErrorOf(FileOf(std::string((1 << 20) + 1, ' '), 0)),
+              "at most 1048576");
   // Overlap.
-  has(ErrorOf(FileOf("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":"
+  expect_part(
+      ErrorOf(FileOf("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":"
                      "[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],"
                      "\"data_offsets\":[3,7]}}",
                      7)),

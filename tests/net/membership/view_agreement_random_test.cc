@@ -64,8 +64,8 @@ class RandomNetwork {
   struct Worker {
     std::unique_ptr<ViewAgreement> agreement;
     uint64_t session = 0;      // events of an older one are void
-    uint64_t life = 0;         // of the process
-    uint64_t started_by = 0;   // the proposer's life
+    uint64_t incarnation = 0;  // of the process
+    uint64_t started_by = 0;   // the proposer's incarnation
     bool down = true;          // its process has ended
     bool failed = false;       // its view has, and it will form the next
     bool joiner_seen = false;  // its view has a joiner
@@ -240,7 +240,8 @@ class RandomNetwork {
   }
   void SendTo(int from, int to, const ViewFrame& frame) {
     Direction& direction = DirectionOf(from, to);
-    const auto key = std::make_pair(frame.generation, workers_[from].life);
+    const auto key =
+        std::make_pair(frame.generation, workers_[from].incarnation);
     if (frame.message == ViewMessage::kPropose)
       acknowledged_[key] |= uint64_t{1} << from;
     if (frame.message == ViewMessage::kAck) CheckAck(from, to, frame);
@@ -248,13 +249,14 @@ class RandomNetwork {
     direction.last =
         std::max(direction.last, now_ + 1 + Random(kT / (Chance(8) ? 4 : 100)));
     const uint64_t link = direction.link;
-    const uint64_t life = workers_[from].life;
-    In(to, direction.last, [this, from, to, link, frame, life] {
+    const uint64_t incarnation = workers_[from].incarnation;
+    In(to, direction.last, [this, from, to, link, frame, incarnation] {
       if (DirectionOf(from, to).link != link || link == 0 ||
           workers_[to].agreement == nullptr || workers_[to].failed) {
         return;
       }
-      if (frame.message == ViewMessage::kStart) workers_[to].started_by = life;
+      if (frame.message == ViewMessage::kStart)
+        workers_[to].started_by = incarnation;
       workers_[to].agreement->OnFrame(from, frame, now_);
       After(to);
     });
@@ -267,7 +269,7 @@ class RandomNetwork {
     switch (Random(4)) {
       case 0:
         if (workers_[a].down) return;
-        ++workers_[a].life;
+        ++workers_[a].incarnation;
         Stop(a);
         workers_[a].down = true;
         if (Chance(4)) return;  // permanently
@@ -296,7 +298,8 @@ class RandomNetwork {
   void Heal() { std::fill(cut_.begin(), cut_.end(), false); }
 
   void CheckAck(int from, int to, const ViewFrame& frame) {
-    acknowledged_[{frame.generation, workers_[to].life}] |= uint64_t{1} << from;
+    acknowledged_[{frame.generation, workers_[to].incarnation}] |= uint64_t{1}
+                                                                   << from;
     for (int w = 0; w < size_; ++w) {
       if (w != from && (frame.workers >> w & 1) != 0 &&
           DirectionOf(w, from).link == 0) {
@@ -307,8 +310,9 @@ class RandomNetwork {
   void CheckView(int w, const View& view) {
     ++views_;
     const bool own = ViewProposer(view.generation) == w;
-    const auto key = std::make_pair(
-        view.generation, own ? workers_[w].life : workers_[w].started_by);
+    const auto key =
+        std::make_pair(view.generation,
+                       own ? workers_[w].incarnation : workers_[w].started_by);
     if (!own && known_.count(key) == 0) {
       violation_ = "a view that its proposer has not started";
     }
@@ -356,7 +360,7 @@ class RandomNetwork {
   std::vector<Worker> workers_;
   std::vector<Direction> links_;
   std::vector<char> cut_;
-  // By generation, and life of its proposer.
+  // By generation, and incarnation of its proposer.
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> known_;
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> acknowledged_;
   bool together_ = false;

@@ -180,7 +180,7 @@ TEST(RelayTest, Address_PortAlone_IsOfBothAddressFamilies) {
   options.address = std::to_string(FreePorts(1)[0]);
   std::unique_ptr<Relay> relay;
   ASSERT_OK(Relay::Start(options, &relay));
-  const auto reaches = [&](const char* host) {
+  const auto connect_error = [&](const char* host) {
     addrinfo hints = {};
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* to = nullptr;
@@ -193,9 +193,9 @@ TEST(RelayTest, Address_PortAlone_IsOfBothAddressFamilies) {
     freeaddrinfo(to);
     return error;
   };
-  EXPECT_EQ(reaches("127.0.0.1"), 0);
+  EXPECT_EQ(connect_error("127.0.0.1"), 0);
   // (A machine may have none.)
-  EXPECT_NE(reaches("::1"), ECONNREFUSED);
+  EXPECT_NE(connect_error("::1"), ECONNREFUSED);
 }
 
 // --- workers ----------------------------------------------------------------

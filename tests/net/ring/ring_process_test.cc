@@ -705,25 +705,25 @@ TEST_F(TrainTest, Train_OneRankCannotTakePart_EndsAllWithItsReason) {
                {"/none.json", {}, "/none.json", named}};
   int n = 0;
   for (const auto& kind : kinds) {
-    const int culprit = n++ % 3;
+    const int faulty = n++ % 3;
     const std::string run = kind.others.empty() ? Run() : kind.others;
-    SCOPED_TRACE(kind.cause + (" on rank " + std::to_string(culprit)));
+    SCOPED_TRACE(kind.cause + (" on rank " + std::to_string(faulty)));
     workers_.clear();
-    const int others[] = {(culprit + 1) % 3, (culprit + 2) % 3};
+    const int others[] = {(faulty + 1) % 3, (faulty + 2) % 3};
     for (const int r : others) Train(r, With(run, {}));
     for (const int r : others) EXPECT_TRUE(AwaitListener(addresses_of_[r]));
     for (auto& worker : workers_) {
-      if (n <= 3) break;  // the culprit starts at the same time
+      if (n <= 3) break;  // the faulty worker starts at the same time
       EXPECT_TRUE(worker->AwaitText(" waits for worker ")) << worker->Output();
     }
-    Train(culprit, With(kind.run, kind.more));
+    Train(faulty, With(kind.run, kind.more));
     for (size_t i = 0; i < 3; ++i) {
       const int code = workers_[i]->Wait(kLong);
       const std::string output = workers_[i]->Output();
       EXPECT_TRUE(code == 1 || code == 2) << code << output;
-      if (i == 2) continue;  // the culprit
-      EXPECT_TRUE(Contains(output, "worker " + std::to_string(culprit) + " (" +
-                                       addresses_of_[culprit] +
+      if (i == 2) continue;  // the faulty worker
+      EXPECT_TRUE(Contains(output, "worker " + std::to_string(faulty) + " (" +
+                                       addresses_of_[faulty] +
                                        ") cannot take part: "));
       EXPECT_TRUE(Contains(output, kind.cause));
     }

@@ -42,7 +42,7 @@ struct Wrong {
   int worker = -1;  // none
   int64_t from = 0;
   bool broken = false, was = false;
-  int lives = 0;       // when it was named in so many, it is exchanged
+  int processes = 0;   // the machine is replaced after so many named processes
   bool alone = false;  // it has made a step in a view of its own, broken
   int64_t last = 0, steps = 0;  // it has made in a row, broken
 };

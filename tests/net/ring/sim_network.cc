@@ -160,27 +160,29 @@ void Network::At(int64_t when, std::function<void()> what) {
 }
 
 void Network::InProcess(int rank, int64_t delay, std::function<void()> what) {
-  const uint64_t life = processes_[rank].life;
-  At(now_ + delay, [this, rank, life, what = std::move(what)]() mutable {
-    Run(rank, life, std::move(what));
+  const uint64_t incarnation = processes_[rank].incarnation;
+  At(now_ + delay, [this, rank, incarnation, what = std::move(what)]() mutable {
+    Run(rank, incarnation, std::move(what));
   });
 }
 
-void Network::Run(int rank, uint64_t life, std::function<void()> what) {
+void Network::Run(int rank, uint64_t incarnation, std::function<void()> what) {
   Process& p = processes_[rank];
-  if (p.life != life) return;
+  if (p.incarnation != incarnation) return;
   if (p.deferred.empty() && now_ >= p.stalled_until) return what();
   p.deferred.push_back(std::move(what));
   if (p.deferred.size() > 1) return;
-  At(p.stalled_until, [this, rank, life] { RunDeferred(rank, life); });
+  At(p.stalled_until,
+     [this, rank, incarnation] { RunDeferred(rank, incarnation); });
 }
 
 // In their order, all that came while the process stood still.
-void Network::RunDeferred(int rank, uint64_t life) {
+void Network::RunDeferred(int rank, uint64_t incarnation) {
   Process& p = processes_[rank];
-  while (p.life == life && !p.deferred.empty()) {
+  while (p.incarnation == incarnation && !p.deferred.empty()) {
     if (now_ < p.stalled_until) {
-      At(p.stalled_until, [this, rank, life] { RunDeferred(rank, life); });
+      At(p.stalled_until,
+         [this, rank, incarnation] { RunDeferred(rank, incarnation); });
       return;
     }
     const std::function<void()> what = std::move(p.deferred.front());
@@ -204,7 +206,7 @@ uint64_t Network::StartProcess(int rank) {
   processes_[rank].stalled_until = 0;
   processes_[rank].deferred.clear();
   processes_[rank].silent = false;
-  return ++processes_[rank].life;
+  return ++processes_[rank].incarnation;
 }
 
 void Network::Stall(int rank, int64_t nanos) {
@@ -236,10 +238,10 @@ int64_t Network::Arrival(const ConnectionPtr& c, int side) {
 
 // In the process at end `side`, at `when`.
 void Network::Deliver(const ConnectionPtr& c, int side, int64_t when,
-                      uint64_t life, std::function<void()> what) {
+                      uint64_t incarnation, std::function<void()> what) {
   const int rank = c->rank[side];
-  At(when, [this, rank, life, what = std::move(what)]() mutable {
-    Run(rank, life, std::move(what));
+  At(when, [this, rank, incarnation, what = std::move(what)]() mutable {
+    Run(rank, incarnation, std::move(what));
   });
 }
 
@@ -251,8 +253,8 @@ Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
   auto c = std::make_shared<Connection>();
   c->rank[0] = from;
   c->rank[1] = to;
-  c->life[0] = processes_[from].life;
-  c->life[1] = processes_[to].life;
+  c->incarnation[0] = processes_[from].incarnation;
+  c->incarnation[1] = processes_[to].incarnation;
   c->local = endpoint.local;
   connections_.push_back(c);
   out->reset(new SimStream(this, c, 0, endpoint.local));
@@ -260,7 +262,7 @@ Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
   const int64_t arrival = Arrival(c, 0);
   if (arrival >= kNever) return Status();
   const auto refused = [c, this] {
-    Deliver(c, 0, Arrival(c, 1), c->life[0], [c] {
+    Deliver(c, 0, Arrival(c, 1), c->incarnation[0], [c] {
       if (c->end[0] != nullptr)
         c->end[0]->Ended(LossCause::kRefused, "refused");
     });
@@ -268,16 +270,16 @@ Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
   At(arrival, [this, c, to, refused] {
     if (processes_[to].silent) return;
     if (!Listens(to)) return refused();
-    c->life[1] = processes_[to].life;
+    c->incarnation[1] = processes_[to].incarnation;
     // Not as an event after this one: bytes may arrive at this very time.
-    Run(to, c->life[1], [this, c, to] {
+    Run(to, c->incarnation[1], [this, c, to] {
       if (Listens(to)) {
         processes_[to].listener->Accept(
             StreamPtr(new SimStream(this, c, 1, /*open=*/true)));
       }
     });
     if (c->local) return;
-    Deliver(c, 0, Arrival(c, 1), c->life[0], [c] {
+    Deliver(c, 0, Arrival(c, 1), c->incarnation[0], [c] {
       if (c->end[0] != nullptr) c->end[0]->Opened();
     });
   });
@@ -292,7 +294,7 @@ void Network::SendBytes(const ConnectionPtr& c, int side,
   if (Lost(c, side)) return;
   const int64_t when = Arrival(c, side);
   if (when >= kNever) return;
-  Deliver(c, 1 - side, when, c->life[1 - side],
+  Deliver(c, 1 - side, when, c->incarnation[1 - side],
           [this, c, side, bytes = std::move(bytes)] {
             if (Lost(c, side)) return;
             std::vector<uint8_t>& unread = c->from[side].unread;
@@ -308,7 +310,7 @@ void Network::SendEnd(const ConnectionPtr& c, int side, LossCause cause) {
   if (Lost(c, side)) return;
   const int64_t when = Arrival(c, side);
   if (when >= kNever) return;
-  Deliver(c, 1 - side, when, c->life[1 - side], [this, c, side, cause] {
+  Deliver(c, 1 - side, when, c->incarnation[1 - side], [this, c, side, cause] {
     if (Lost(c, side)) return;
     Read(c, 1 - side);
     SimStream* stream = c->end[1 - side];

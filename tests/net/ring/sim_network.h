@@ -38,7 +38,7 @@ struct Connection {
     std::vector<uint8_t> unread;
   };
   int rank[2];                             // the process at each end
-  uint64_t life[2];                        // of that process
+  uint64_t incarnation[2];                 // of that process
   SimStream* end[2] = {nullptr, nullptr};  // null: closed here
   Direction from[2];                       // from that end to the other
   bool local = false;
@@ -78,10 +78,10 @@ class Network {
   // The digest of all events: their times, their two sides, and each byte sent.
   uint32_t trace_digest() const { return trace_digest_; }
 
-  // Processes. A life ends with Kill. Its caller closes the streams: after it,
-  // as a kernel does, or before it, so that the others get no message.
+  // Processes. Kill ends one. Its caller closes the streams: after it, as a
+  // kernel does, or before it, so that other processes get no message.
   uint64_t StartProcess(int rank);
-  void Kill(int rank) { ++processes_[rank].life; }
+  void Kill(int rank) { ++processes_[rank].incarnation; }
   void Stall(int rank, int64_t nanos);
   // Its ends of connections that are not closed.
   int streams(int rank) const { return processes_[rank].streams; }
@@ -105,7 +105,7 @@ class Network {
  private:
   friend class SimStream;
   struct Process {
-    uint64_t life = 0;
+    uint64_t incarnation = 0;
     int64_t offset = 0;
     int64_t stalled_until = 0;
     std::deque<std::function<void()>> deferred;  // until then
@@ -122,10 +122,10 @@ class Network {
     }
   };
 
-  void Deliver(const ConnectionPtr& c, int side, int64_t when, uint64_t life,
-               std::function<void()> what);
-  void Run(int rank, uint64_t life, std::function<void()> what);
-  void RunDeferred(int rank, uint64_t life);
+  void Deliver(const ConnectionPtr& c, int side, int64_t when,
+               uint64_t incarnation, std::function<void()> what);
+  void Run(int rank, uint64_t incarnation, std::function<void()> what);
+  void RunDeferred(int rank, uint64_t incarnation);
   int64_t Arrival(const ConnectionPtr& c, int side);
   void SendBytes(const ConnectionPtr& c, int side, std::vector<uint8_t> bytes);
   void SendEnd(const ConnectionPtr& c, int side, LossCause cause);

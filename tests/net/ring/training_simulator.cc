@@ -137,7 +137,7 @@ void Job::DrawRounds() {
 void Job::DrawWrong() {
   wrong_.worker = static_cast<int>(network_.Random(size_));
   wrong_.from = network_.Random(kSteps);
-  wrong_.lives = 1 + static_cast<int>(network_.Random(2));
+  wrong_.processes = 1 + static_cast<int>(network_.Random(2));
   if (network_.Chance(2)) ring_.min_workers = std::max(3, ring_.min_workers);
   cuts_off_ = static_cast<int>(network_.Random(4));
   training_.check_every = 1 + network_.Random(6);
@@ -200,7 +200,7 @@ void Job::Start(int worker) {
 Status Job::Train(SimCollective* collective) {
   const int worker = collective->worker();
   Host& host = *hosts_[worker];
-  const auto counts = [this, collective] {
+  const auto is_running = [this, collective] {
     return !ending_ && !collective->killed();
   };
   Trainee trainee;
@@ -209,24 +209,24 @@ Status Job::Train(SimCollective* collective) {
   trainee.clock = &host.clock;
   trainee.layer = host.layer;
   trainee.begins = [=](int64_t step) {
-    if (counts()) Begins(worker, step);
+    if (is_running()) Begins(worker, step);
     if (step_nanos_ > 0) collective->Sleep(network_.Random(step_nanos_));
   };
   trainee.ends = [=](int64_t step, uint64_t digest) {
-    if (counts()) Ends(worker, step, digest);
+    if (is_running()) Ends(worker, step, digest);
   };
   trainee.resumes = [=](const std::string& from) {
-    if (!counts()) return;
+    if (!is_running()) return;
     ++report_.resumed;
     Trace(worker, "resumes from " + from);
   };
   trainee.hears = [=] {
-    if (counts()) Hears(worker);
+    if (is_running()) Hears(worker);
   };
   host.disk.UsedBy(collective);
   const Status status = sim::Train(training_, trainee);
   host.disk.UsedBy(nullptr);
-  if (counts() && status.code() == Code::kOutOfSync) {
+  if (is_running() && status.code() == Code::kOutOfSync) {
     OutOfSync(worker, status.message());
   }
   return status;
@@ -235,7 +235,7 @@ Status Job::Train(SimCollective* collective) {
 void Job::Hears(int worker) { Trace(worker, "hears who is wrong"); }
 
 void Job::Begins(int worker, int64_t step) {
-  if (worker != wrong_.worker || wrong_.lives == 0 || step < wrong_.from) {
+  if (worker != wrong_.worker || wrong_.processes == 0 || step < wrong_.from) {
     return;
   }
   if (!wrong_.broken) {
@@ -307,7 +307,7 @@ void Job::OutOfSync(int worker, const std::string& error) {
   for (int n = calm_ ? 0 : 2; n > 0; --n) faults_.CutWithin(kMs / 10);
   ++report_.named;
   faults_.OverBy(network_.now());
-  if (--wrong_.lives > 0) return;
+  if (--wrong_.processes > 0) return;
   Trace(worker, "is exchanged");
   wrong_.broken = false;
   hosts_[worker]->layer->Mend();
@@ -368,7 +368,7 @@ TrainingReport Job::Run() {
     }
   }
   report_.virtual_nanos = network_.now();
-  report_.faults = faults_.counts();
+  report_.faults = faults_.is_running();
   report_.trace = trace_hash_.value();
   report_.alone = wrong_.alone ? 1 : 0;
   ending_ = true;
