@@ -150,7 +150,7 @@ TEST(StackTest, Json_NestedTooDeeply_IsRefusedOnASmallStack) {
     EXPECT_FALSE(ModelFromJson(nested, &model).ok());
   });
   std::printf("deepest: %zu bytes\n", Deepest(/*by_library=*/false));
-  EXPECT_LE(Deepest(false), size_t{512} << 10);
+  EXPECT_LE(Deepest(/*by_library=*/false), size_t{512} << 10);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ Status CModel::CheckGradient(int index) const {
   const bool is_last = index == chain_[0] && training_->takes_logits;
   const bool has_slope =
       is_last || p.activation == kLinear || p.activation == kSoftmax ||
-      ExactExpression(p.activation, true, &unused) != nullptr;
+      ExactExpression(p.activation, /*slope=*/true, &unused) != nullptr;
   const bool is_plain =
       p.kind != Kind::kRelu || (p.threshold == 0 && std::isinf(p.max_value));
   if (!has_slope || !is_plain ||
@@ -245,7 +245,8 @@ void CModel::ApplySlopeExpression(const std::string& expression) {
 void CModel::ApplySlope(Activation activation) {
   if (activation == kLinear || IsLogits()) return;
   if (activation != kSoftmax) {
-    return ApplySlopeExpression(ExactExpression(activation, true, &helpers_));
+    return ApplySlopeExpression(
+        ExactExpression(activation, /*slope=*/true, &helpers_));
   }
   helpers_.Add("softmax_gradient");
   Call("softmax_gradient(%s, %s, %lld, %lld)", Y().c_str(), d_.c_str(),

@@ -147,7 +147,8 @@ void CModel::ApplyExpression(const std::string& expression) {
 
 const char* CModel::Expression(Activation activation) {
   const char* const exact =
-      Trains() ? ExactExpression(activation, false, &helpers_) : nullptr;
+      Trains() ? ExactExpression(activation, /*slope=*/false, &helpers_)
+               : nullptr;
   if (exact != nullptr) return exact;
   const char* const expression = CExpression(activation, &helpers_);
   if (expression != nullptr) NoteInexact(*p_);

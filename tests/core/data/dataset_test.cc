@@ -654,7 +654,7 @@ TEST(BatchLoaderTest, Next_LabelOutsideTheClasses_ErrorNamesIt) {
                                {DType::kFloat32, {}}, halves, 2));
   EXPECT_NE(std::strstr(FirstError(d.Batch(2), 3).message(), "example 1"),
             nullptr);
-  EXPECT_OK(FirstError(d.Batch(2), 0, true));
+  EXPECT_OK(FirstError(d.Batch(2), 0, /*floats=*/true));
 }
 
 TEST(BatchLoaderTest, Next_DataNotFinite_ErrorNamesIt) {
@@ -667,9 +667,10 @@ TEST(BatchLoaderTest, Next_DataNotFinite_ErrorNamesIt) {
             nullptr);
   const Dataset bad_y(
       MemorySource({DType::kFloat32, {1}}, x, {DType::kFloat32, {}}, y, 3));
-  EXPECT_NE(std::strstr(FirstError(bad_y.Batch(2), 0, true).message(),
-                        "example 1: target inf"),
-            nullptr);
+  EXPECT_NE(
+      std::strstr(FirstError(bad_y.Batch(2), 0, /*floats=*/true).message(),
+                  "example 1: target inf"),
+      nullptr);
 }
 
 TEST(BatchLoaderTest, Open_ShapesThatDoNotFit_IsRefused) {

@@ -181,7 +181,7 @@ TEST(AutoStepsTest, Scheduler_LossInTheFirstRound_SetsTheRateOnce) {
     ElasticCollective collective(&elastic, worker);
     train(worker, &collective, worker == 0);
   });
-  train(0, nullptr, false);
+  train(0, nullptr, /*is_lost=*/false);
   EXPECT_EQ(weights[1], weights[0]);
   EXPECT_EQ(weights[2], weights[0]);
 }

@@ -182,10 +182,10 @@ TEST(FitTest, Fit_SameSeed_GivesTheSameBits) {
     EXPECT_OK(model->Fit(Points(50).Shuffle(seed).Batch(8), options));
     return WeightsOf(model.get());
   };
-  const auto first = run(3, true);
-  EXPECT_EQ(first, run(3, true));
-  EXPECT_EQ(first, run(3, false));
-  EXPECT_NE(first, run(4, true));
+  const auto first = run(3, /*prefetch=*/true);
+  EXPECT_EQ(first, run(3, /*prefetch=*/true));
+  EXPECT_EQ(first, run(3, /*prefetch=*/false));
+  EXPECT_NE(first, run(4, /*prefetch=*/true));
 }
 
 TEST(FitTest, TrainStep_InPieces_GivesTheSameBits) {
@@ -362,7 +362,7 @@ TEST(FitTest, Fit_LossNotANumber_WarnsOnceAndAtTheEnd) {
     testing::internal::GetCapturedStdout();
     return testing::internal::GetCapturedStderr();
   };
-  const std::string all = printed_by(false);
+  const std::string all = printed_by(/*terminates=*/false);
   const size_t hint = all.find(
       "warning: the loss is not a number at the end of "
       "epoch 1: ");
@@ -370,7 +370,7 @@ TEST(FitTest, Fit_LossNotANumber_WarnsOnceAndAtTheEnd) {
   EXPECT_EQ(all.find("TerminateOnNaN"), all.rfind("TerminateOnNaN")) << all;
   EXPECT_TRUE(
       Contains(all, "\nwarning: the training has diverged in epoch 1: "));
-  EXPECT_EQ(printed_by(true), "");
+  EXPECT_EQ(printed_by(/*terminates=*/true), "");
 }
 
 // Points from -1 to 1. `states_range`: the source states this, so that no batch
@@ -439,10 +439,11 @@ TEST(FitTest, TargetsOfBytes_LossOfValues_WarnsOfTheirScale) {
         Quiet(1)));
     return testing::internal::GetCapturedStderr();
   };
-  EXPECT_EQ(printed_by(255, false).find("warning: the targets in "), 0u);
-  EXPECT_TRUE(Contains(printed_by(255, false), "reach 255"));
+  EXPECT_EQ(printed_by(255, /*scaled=*/false).find("warning: the targets in "),
+            0u);
+  EXPECT_TRUE(Contains(printed_by(255, /*scaled=*/false), "reach 255"));
   EXPECT_EQ(printed_by(9, false), "");
-  EXPECT_EQ(printed_by(255, true), "");
+  EXPECT_EQ(printed_by(255, /*scaled=*/true), "");
 }
 
 TEST(FitTest, SecondFit_DataInTheSameOrder_IsNotedOnce) {

@@ -257,13 +257,13 @@ TEST(ModelTest, LinearOutput_LossOfProbabilities_WarnsOnceAsItTrains) {
     EXPECT_OK(model.Fit(points, Quiet(1)));
   };
   testing::internal::CaptureStderr();
-  use(Dense(3), SparseCategoricalCrossentropy(kFromLogits), true);
-  use(Dense(3, kSoftmax), SparseCategoricalCrossentropy(), true);
-  use(Dense(3), SparseCategoricalCrossentropy(), false);
+  use(Dense(3), SparseCategoricalCrossentropy(kFromLogits), /*trains=*/true);
+  use(Dense(3, kSoftmax), SparseCategoricalCrossentropy(), /*trains=*/true);
+  use(Dense(3), SparseCategoricalCrossentropy(), /*trains=*/false);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   testing::internal::CaptureStderr();
-  use(Dense(3), SparseCategoricalCrossentropy(), true);
-  use(Dense(3), SparseCategoricalCrossentropy(), true);
+  use(Dense(3), SparseCategoricalCrossentropy(), /*trains=*/true);
+  use(Dense(3), SparseCategoricalCrossentropy(), /*trains=*/true);
   const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_EQ(
       printed.find("warning: `sparse_categorical_crossentropy` takes "

@@ -130,8 +130,9 @@ TEST(ReplicaBalancerTest, Worker_ReadsSlowly_GetsFewerReplicas) {
     return data.Shuffle(3).Repeat().Batch(40);
   };
   // The source reads on the computing thread and passes that thread's time.
-  EXPECT_LE(Trained({1, 4}, {batches(slow), batches(quick)}, false)[0],
-            kTrainedSteps * 4);
+  EXPECT_LE(
+      Trained({1, 4}, {batches(slow), batches(quick)}, /*prefetch=*/false)[0],
+      kTrainedSteps * 4);
 }
 
 // The assignment follows within kSettles steps, and back.

@@ -195,9 +195,9 @@ TEST(ScatteredRoundsTest,
       for (const Outcome& r : ranks) EXPECT_EQ(r.weights, ranks[0].weights);
       return ranks[0];
     };
-    const Outcome cut = train(before, true);
+    const Outcome cut = train(before, /*stops=*/true);
     ASSERT_EQ(cut.status.code(), Code::kCancelled) << cut.status.message();
-    const Outcome rest = train(after, false);
+    const Outcome rest = train(after, /*stops=*/false);
     ASSERT_OK(rest.status);
     EXPECT_EQ(rest.weights, undisturbed.weights);
     EXPECT_EQ(rest.losses.back(), undisturbed.losses.back());
@@ -405,7 +405,7 @@ TEST(ScatteredRoundsTest, Compile_ElasticCollective_IsRefused) {
     options.local.overlap = overlap;
     return MakeModel(Job(), options)->status();
   };
-  EXPECT_OK(compile(Delta::kInt8, false));
+  EXPECT_OK(compile(Delta::kInt8, /*overlap=*/false));
   const struct {
     Delta delta;
     bool overlap;

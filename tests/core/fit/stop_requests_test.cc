@@ -243,7 +243,8 @@ TEST(StopRequestsTest, Stop_DataAfterItUnreadable_DoesNotFail) {
       const Request request = {Where::kBatchEnd, what, 3};
       FitOptions options = Quiet(2);
       options.prefetch = false;
-      options.callbacks = {std::make_shared<StopRequester>(&request, false)};
+      options.callbacks = {
+          std::make_shared<StopRequester>(&request, /*handles_signals=*/false)};
       const Dataset data(std::make_shared<EndsAt>(24));
       const Status status = model->Fit(data.Batch(8), options).status();
       EXPECT_EQ(status.code(),

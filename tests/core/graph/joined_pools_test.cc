@@ -119,9 +119,9 @@ TEST(JoinedPoolsTest, Pools_JoinedWithConvolutions_GiveTheSameBits) {
   bool less = false;
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
-    const Trained apart = Train({seed, false, 1});
+    const Trained apart = Train({seed, /*joined=*/false, 1});
     for (const int threads : {1, 2, 3}) {
-      const Trained joined = Train({seed, true, threads});
+      const Trained joined = Train({seed, /*joined=*/true, threads});
       EXPECT_EQ(joined.losses, apart.losses);
       EXPECT_EQ(joined.weights, apart.weights);
       less |= joined.bytes < apart.bytes;

@@ -384,7 +384,7 @@ TEST(StepPlanTest, Plan_EachConvolution_KeepsOneOutput) {
     const auto model = ConvolutionsThen(after);
     const size_t usual = Planned(model.get(), kBatch, /*recompute=*/false);
     EXPECT_LT(usual, (kConvolutions + 4) * kOutput);
-    EXPECT_LT(Planned(model.get(), kBatch, true), usual * 7 / 10);
+    EXPECT_LT(Planned(model.get(), kBatch, /*recompute=*/true), usual * 7 / 10);
   }
 }
 
@@ -396,7 +396,7 @@ TEST(StepPlanTest, Plan_FrozenBody_TakesLittleMemory) {
   for (int i = 0; i + 1 < model->num_nodes(); ++i) {
     ASSERT_OK(model->SetTrainable(model->layer(i).name, false));
   }
-  EXPECT_LT(Planned(model.get(), 64, false), whole * 3 / 10);
+  EXPECT_LT(Planned(model.get(), 64, /*recompute=*/false), whole * 3 / 10);
 }
 
 }  // namespace

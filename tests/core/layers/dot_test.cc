@@ -51,7 +51,7 @@ TEST(DotTest, Forward_EachPairOfAxes_IsTheSumOfProducts) {
       OpRunner runner(Dot(c.axes), {c.a, c.b});
       ASSERT_OK(runner.status());
       EXPECT_EQ(runner.op().output(), c.output);
-      OpRunner normalized(Dot(c.axes, true), {c.a, c.b});
+      OpRunner normalized(Dot(c.axes, /*normalize=*/true), {c.a, c.b});
       std::vector<Floats> x = RandomInputs({c.a, c.b}, batch);
       std::fill_n(x[0].begin(), c.a.elements(), 0.0f);  // a norm of 0
       const Floats y = runner.Run(batch, x, {}, {}, 2).y;

@@ -255,13 +255,13 @@ TEST(SpectrogramTest, Compile_SamplingRatesOfOneSound_MustBeEqual) {
     model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
     return model.status();
   };
-  EXPECT_OK(compile(16000, false, false));
+  EXPECT_OK(compile(16000, /*two_inputs=*/false, /*pool=*/false));
   EXPECT_TRUE(Contains(
-      compile(8000, false, false),
+      compile(8000, /*two_inputs=*/false, /*pool=*/false),
       "layers 'mfcc' and 'mfcc_1' take the same sound, but with sampling_rate "
       "16000 and 8000; give both that of the files, or an Input each"));
-  EXPECT_OK(compile(8000, true, false));
-  EXPECT_OK(compile(8000, false, true));
+  EXPECT_OK(compile(8000, /*two_inputs=*/true, /*pool=*/false));
+  EXPECT_OK(compile(8000, /*two_inputs=*/false, /*pool=*/true));
 }
 
 // Without a power of 2 the transform takes more.

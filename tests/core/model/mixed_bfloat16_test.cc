@@ -184,8 +184,9 @@ TEST(MixedBFloat16Test, Training_RoundsAsARoundingLayerBehindEach) {
 TEST(MixedBFloat16Test, Training_ThreeWorkers_HaveTheSameNumbers) {
   std::vector<Trained> all(3);
   RunRanks(3, [&](Collective* collective) {
-    all[collective->rank()] = Train(Pictures, true, 1 + collective->rank() % 2,
-                                    collective->rank() == 2, collective);
+    all[collective->rank()] =
+        Train(Pictures, /*mixed=*/true, 1 + collective->rank() % 2,
+              collective->rank() == 2, collective);
   });
   EXPECT_EQ(all[1].weights, all[0].weights);
   EXPECT_EQ(all[2].weights, all[0].weights);

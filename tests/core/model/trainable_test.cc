@@ -280,11 +280,11 @@ TEST(TrainableTest, Compile_Fails_LeavesWhatIsTrained) {
         ASSERT_OK(model->SetTrainable(model->layer(node).name, trainable));
       }
     };
-    train(false);
+    train(/*trainable=*/false);
     CompileFor(c, nullptr, model.get());
     const size_t bytes = model->BytesNeeded(c.batch);
     const int64_t trained = model->num_trained();
-    train(true);
+    train(/*trainable=*/true);
     CompileOptions options;
     if (lacks_memory) options.memory_limit = bytes;
     model->Compile(lacks_memory ? c.optimizer : Adam(0.01f).ClipNorm(-1),

@@ -169,13 +169,15 @@ TEST(LossesTest, Values_CommonLosses_EqualKeras) {
 TEST(LossesTest, Values_OtherLosses_EqualKeras) {
   const auto value = [](const Case& c) { return PerExample(c, nullptr)[0]; };
   const std::vector<float> z = {-18.6f, 0.51f, 2.94f, -12.8f}, t = {0, 1, 0, 0};
-  EXPECT_NEAR(value({BinaryFocalCrossentropy(false, 0.25f, 2, kFromLogits),
+  EXPECT_NEAR(value({BinaryFocalCrossentropy(/*apply_class_balancing=*/false,
+                                             0.25f, 2, kFromLogits),
                      {4},
                      z,
                      t,
                      {}}),
               0.691, 5e-4);
-  EXPECT_NEAR(value({BinaryFocalCrossentropy(true, 0.25f, 2, kFromLogits),
+  EXPECT_NEAR(value({BinaryFocalCrossentropy(/*apply_class_balancing=*/true,
+                                             0.25f, 2, kFromLogits),
                      {4},
                      z,
                      t,

@@ -332,7 +332,8 @@ TEST(SchedulesTest, Rate_EverySchedule_EqualsKeras) {
   const LearningRate exponential = ExponentialDecay(0.1f, 10, 0.5f);
   EXPECT_FLOAT_EQ(exponential.At(0), 0.1f);
   EXPECT_FLOAT_EQ(exponential.At(5), 0.1f * std::sqrt(0.5f));
-  EXPECT_FLOAT_EQ(ExponentialDecay(0.1f, 10, 0.5f, true).At(19), 0.05f);
+  EXPECT_FLOAT_EQ(ExponentialDecay(0.1f, 10, 0.5f, /*staircase=*/true).At(19),
+                  0.05f);
   const LearningRate cosine = CosineDecay(0.1f, 100, 0.1f);
   EXPECT_FLOAT_EQ(cosine.At(0), 0.1f);
   EXPECT_FLOAT_EQ(cosine.At(50), 0.055f);
@@ -360,7 +361,8 @@ TEST(SchedulesTest, Rate_EverySchedule_EqualsKeras) {
   EXPECT_FLOAT_EQ(cycled.At(10), 0.1f);
   EXPECT_FLOAT_EQ(cycled.At(15), 0.4f * 0.25f + 0.1f);
   EXPECT_FLOAT_EQ(InverseTimeDecay(0.3f, 4, 0.5f).At(2), 0.3f / 1.25f);
-  EXPECT_FLOAT_EQ(InverseTimeDecay(0.3f, 4, 0.5f, true).At(7), 0.2f);
+  EXPECT_FLOAT_EQ(InverseTimeDecay(0.3f, 4, 0.5f, /*staircase=*/true).At(7),
+                  0.2f);
   EXPECT_FLOAT_EQ(InverseTimeDecay(0, 4, 1).Warmup(0.4f, 8).At(6), 0.3f);
   EXPECT_FLOAT_EQ(InverseTimeDecay(0, 4, 1).Warmup(0.4f, 8).At(12), 0.2f);
   EXPECT_FLOAT_EQ(PolynomialDecay(1, 4, 0).Warmup(2, 8).At(10), 1);

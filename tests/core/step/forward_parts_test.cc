@@ -57,10 +57,10 @@ TEST(ForwardPartsTest, Outputs_OfALargeBatch_AreThoseOfEachExample) {
     for (const int64_t batch : {100, 1, 32, 9}) {
       SCOPED_TRACE(batch);
       const std::vector<float> all = InputsOf(0, batch);
-      ASSERT_OK(model->Forward(all.data(), batch, false));
+      ASSERT_OK(model->Forward(all.data(), batch, /*training=*/false));
       for (int64_t i = 0; i < batch; ++i) {
         const std::vector<float> x = InputsOf(i, 1);
-        ASSERT_OK(one->Forward(x.data(), 1, false));
+        ASSERT_OK(one->Forward(x.data(), 1, /*training=*/false));
         for (int k = 0; k < 4; ++k) {
           const int64_t width =
               model->output_shape(model->output_node(k)).elements();
@@ -78,13 +78,13 @@ TEST(ForwardPartsTest, Outputs_AfterAStep_AreThoseOfEachExample) {
   const auto model = ImagesModel(1);
   ASSERT_OK(model->Reserve(32, /*training=*/true));
   const std::vector<float> x = InputsOf(0, 32);
-  ASSERT_OK(model->Forward(x.data(), 32, true));
-  ASSERT_OK(model->Forward(x.data(), 32, false));
+  ASSERT_OK(model->Forward(x.data(), 32, /*training=*/true));
+  ASSERT_OK(model->Forward(x.data(), 32, /*training=*/false));
   const std::vector<float> image(model->output(0),
                                  model->output(0) + 32 * 2 * kPixels);
   for (int64_t i = 0; i < 32; ++i) {
     const std::vector<float> one = InputsOf(i, 1);
-    ASSERT_OK(model->Forward(one.data(), 1, false));
+    ASSERT_OK(model->Forward(one.data(), 1, /*training=*/false));
     ASSERT_TRUE(std::equal(model->output(0), model->output(0) + 2 * kPixels,
                            image.data() + i * 2 * kPixels))
         << i;
@@ -102,11 +102,11 @@ TEST(ForwardPartsTest, Error_InALaterPart_NamesThePlaceInTheBatch) {
   ASSERT_OK(model.status());
   std::vector<float> x(32 * 32 * 32, 1.0f);
   x[20 * 32 * 32 + 5] = 10;
-  const Status status = model.Forward(x.data(), 32, false);
+  const Status status = model.Forward(x.data(), 32, /*training=*/false);
   EXPECT_TRUE(Contains(status.message(), "number 20485 of the batch is 10"))
       << status.message();
   x[20 * 32 * 32 + 5] = 9;
-  EXPECT_OK(model.Forward(x.data(), 32, false));
+  EXPECT_OK(model.Forward(x.data(), 32, /*training=*/false));
 }
 
 }  // namespace

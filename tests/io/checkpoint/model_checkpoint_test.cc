@@ -475,9 +475,9 @@ TEST(ModelCheckpointTest, BestAndBatchCount_Resume_AreRestored) {
     return files;
   };
   TempFolder undisturbed, resumed;
-  ASSERT_OK(run(undisturbed, false));
-  ASSERT_EQ(run(resumed, true).code(), Code::kCancelled);
-  ASSERT_OK(run(resumed, false));
+  ASSERT_OK(run(undisturbed, /*interrupt=*/false));
+  ASSERT_EQ(run(resumed, /*interrupt=*/true).code(), Code::kCancelled);
+  ASSERT_OK(run(resumed, /*interrupt=*/false));
   const auto expected = files_of(undisturbed), actual = files_of(resumed);
   EXPECT_EQ(expected.count("best-4.safetensors"), 0u);
   EXPECT_EQ(expected.count("best-5.safetensors"), 1u);

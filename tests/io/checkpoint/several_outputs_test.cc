@@ -106,9 +106,9 @@ TEST(SeveralOutputsTest, Resume_OtherLossWeights_Warns) {
   const auto names_other_losses = [](const std::string& text) {
     return text.find("saved with other losses: ") != std::string::npos;
   };
-  EXPECT_FALSE(names_other_losses(printed_by(1, true)));
-  EXPECT_FALSE(names_other_losses(printed_by(1, true)));
-  const std::string printed = printed_by(0.25f, true);
+  EXPECT_FALSE(names_other_losses(printed_by(1, /*fails=*/true)));
+  EXPECT_FALSE(names_other_losses(printed_by(1, /*fails=*/true)));
+  const std::string printed = printed_by(0.25f, /*fails=*/true);
   EXPECT_TRUE(names_other_losses(printed)) << printed;
   EXPECT_TRUE(Contains(printed, " times 0.25. Training"));
 }

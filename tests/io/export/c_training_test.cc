@@ -174,7 +174,8 @@ TEST_F(CTrainingTest, FrozenLayers_NamedAsExact_HaveTheTrainersBits) {
     }
     const std::vector<float> in =
         SomeNumbers(static_cast<size_t>(model.input_shape().elements()));
-    if (!model.Forward(in.data(), 1, false).ok()) continue;  // not tokens
+    if (!model.Forward(in.data(), 1, /*training=*/false).ok())
+      continue;  // not tokens
     for (const char* flags : {"-O0", kFast}) {
       SCOPED_TRACE(flags);
       const CLibrary c(folder_, flags);

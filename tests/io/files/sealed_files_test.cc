@@ -279,13 +279,13 @@ TEST_F(SealedFilesTest, Resume_UnusableKeyFile_KeepsTheSealedBackup) {
     fit.callbacks = {BackupAndRestore("d", options)};
     return TinyModel()->Fit(Points(20).Batch(10), fit).status();
   };
-  ASSERT_OK(fit(false, 1));
-  ASSERT_OK(fit(true, 2));
+  ASSERT_OK(fit(/*seal=*/false, 1));
+  ASSERT_OK(fit(/*seal=*/true, 2));
   ASSERT_EQ(chmod(key.c_str(), 0644), 0);
-  EXPECT_EQ(fit(false, 3).code(), Code::kUnimplemented);
+  EXPECT_EQ(fit(/*seal=*/false, 3).code(), Code::kUnimplemented);
   EXPECT_NE(disk_.Content("d/backup-2.safetensors"), nullptr);
   ASSERT_EQ(chmod(key.c_str(), 0600), 0);
-  EXPECT_OK(fit(false, 3));
+  EXPECT_OK(fit(/*seal=*/false, 3));
 }
 
 TEST_F(SealedFilesTest, KeyRotation_TwoKeys_BothOpenAndTheFirstSeals) {

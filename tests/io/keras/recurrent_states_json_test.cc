@@ -167,8 +167,8 @@ TEST(RecurrentStatesJsonTest, Load_BidirectionalEncoder_IsTheBuiltModel) {
     return R"({"class_name": "Functional", "config": {"name": "functional",
         "layers": [{"class_name": "InputLayer", "name": "x", "config": {
             "name": "x", "batch_shape": [null, 5, 3]}, "inbound_nodes": []}, )" +
-           wrapped("encoder", false) + from + "}, " + wrapped("decoder", true) +
-           to +
+           wrapped("encoder", /*sequences=*/false) + from + "}, " +
+           wrapped("decoder", /*sequences=*/true) + to +
            "}], \"input_layers\": [[\"x\", 0, 0]], \"output_layers\": " + end +
            "}}";
   };

@@ -84,11 +84,11 @@ TEST(RowFileTest, Open_AnotherWriterHoldsTheLog_WritesBesideItUntilItIsFree) {
                     beside = folder / "log.worker-0.csv";
   ElasticSolo parts[2];
   RowFile a("some_logger", path), b("some_logger", path);
-  ASSERT_OK(a.Open(parts[0].get(), false));
+  ASSERT_OK(a.Open(parts[0].get(), /*append=*/false));
   for (const char* row : {"head\n", "0,1.5\n", "1,1.25\n"}) a.Write(row);
   CopyState(&a, &b);
   testing::internal::CaptureStderr();
-  ASSERT_OK(b.Open(parts[1].get(), false));
+  ASSERT_OK(b.Open(parts[1].get(), /*append=*/false));
   const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(Contains(printed, "note: some_logger: another process writes " +
                                     path + "; this one writes " + beside));
@@ -102,7 +102,7 @@ TEST(RowFileTest, Open_AnotherWriterHoldsTheLog_WritesBesideItUntilItIsFree) {
   CopyState(&b, &next);
   b.Close();
   testing::internal::CaptureStderr();
-  ASSERT_OK(next.Open(parts[1].get(), false));
+  ASSERT_OK(next.Open(parts[1].get(), /*append=*/false));
   testing::internal::GetCapturedStderr();
   next.Write("4,0.5\n");
   EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n1,1.25\n2,1\n3,0.75\n4,0.5\n");

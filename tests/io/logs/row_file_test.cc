@@ -84,7 +84,7 @@ TEST(RowFileTest, Resume_FileWithoutTheBackupsRow_AllRanksCountWhatIsThere) {
       std::vector<StateSpan> spans;
       file.AppendState(&spans);
       *static_cast<int64_t*>(spans[0].data) = 13;
-      EXPECT_OK(file.Open(collective, false, /*in_memory=*/false));
+      EXPECT_OK(file.Open(collective, /*append=*/false, /*in_memory=*/false));
       file.Write("3,4\n");
       offsets[collective->rank()] = file.offset();
     });
@@ -123,15 +123,15 @@ TEST(RowFileTest, Rollback_LogIsFreeByThen_StaysWithTheFileBeside) {
     ElasticSolo parts[2];
     RowFile a("some_logger", path), b("some_logger", path), state("some", "");
     testing::internal::CaptureStderr();
-    ASSERT_OK(a.Open(parts[0].get(), false));
+    ASSERT_OK(a.Open(parts[0].get(), /*append=*/false));
     for (const char* row : {"head\n", "0,9\n", "1,9\n", "2,9\n"}) a.Write(row);
-    ASSERT_OK(b.Open(parts[1].get(), false));
+    ASSERT_OK(b.Open(parts[1].get(), /*append=*/false));
     for (const char* row : {"head\n", "0,1\n", "1,1\n"}) b.Write(row);
     a.Close();
     CopyState(&b, &state);
     b.Reset(/*after_loss=*/true);
     if (!to_begin) CopyState(&state, &b);
-    ASSERT_OK(b.Open(parts[1].get(), false));
+    ASSERT_OK(b.Open(parts[1].get(), /*append=*/false));
     testing::internal::GetCapturedStderr();
     if (b.offset() == 0) b.Write("head\n");
     b.Write(to_begin ? "0,1\n" : "2,1\n");
@@ -140,7 +140,7 @@ TEST(RowFileTest, Rollback_LogIsFreeByThen_StaysWithTheFileBeside) {
     EXPECT_EQ(ReadWhole(path), "head\n0,9\n1,9\n2,9\n");
     EXPECT_EQ(ReadWhole(folder / "log.worker-0.csv"), beside);
     b.Reset();
-    ASSERT_OK(b.Open(parts[1].get(), false));
+    ASSERT_OK(b.Open(parts[1].get(), /*append=*/false));
     EXPECT_EQ(ReadWhole(path), "");
     EXPECT_EQ(ReadWhole(folder / "log.worker-0.csv"), beside);
   }
@@ -158,17 +158,17 @@ TEST(RowFileTest, Open_FileBesideIsNotEmpty_KeepsItsBytes) {
       ElasticSolo parts[2];
       RowFile a("some_logger", path), b("some_logger", path);
       testing::internal::CaptureStderr();
-      ASSERT_OK(a.Open(parts[0].get(), false));
+      ASSERT_OK(a.Open(parts[0].get(), /*append=*/false));
       for (const char* row : {"head\n", "0,1\n"}) a.Write(row);
       if (takes_over) CopyState(&a, &b);
-      ASSERT_OK(b.Open(parts[1].get(), false));
+      ASSERT_OK(b.Open(parts[1].get(), /*append=*/false));
       const std::string kept = ReadWhole(beside);
       b.Write("1,1\n");
       const std::string whole = old.substr(0, old.rfind('\n') + 1);
       EXPECT_EQ(kept.find(whole.empty() ? old + "\n" : whole), 0u) << kept;
       EXPECT_EQ(ReadWhole(beside), kept + "1,1\n");
       b.Reset(/*after_loss=*/true);  // rolls back to the run's start
-      ASSERT_OK(b.Open(parts[1].get(), false));
+      ASSERT_OK(b.Open(parts[1].get(), /*append=*/false));
       EXPECT_EQ(ReadWhole(beside), takes_over ? kept + "1,1\n" : kept);
       testing::internal::GetCapturedStderr();
     }
@@ -205,8 +205,8 @@ TEST(RowFileTest, Open_LogAndFileBesideItAreHeld_FailsByName) {
   RowFile files[] = {
       {"some_logger", path}, {"some_logger", path}, {"some_logger", path}};
   testing::internal::CaptureStderr();
-  ASSERT_OK(files[0].Open(&solo, false));
-  ASSERT_OK(files[1].Open(&solo, false));
+  ASSERT_OK(files[0].Open(&solo, /*append=*/false));
+  ASSERT_OK(files[1].Open(&solo, /*append=*/false));
   const Status status = files[2].Open(&solo, /*append=*/false);
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(status.code(), Code::kAlreadyExists);
@@ -242,13 +242,13 @@ TEST(RowFileTest, Rollback_ToAStep_CutsBehindItsRow) {
   const std::string path = folder / "log.csv";
   ElasticSolo solo;
   RowFile file("some_logger", path), verified("some_logger", "");
-  ASSERT_OK(file.Open(solo.get(), false));
+  ASSERT_OK(file.Open(solo.get(), /*append=*/false));
   for (const char* row : {"head\n", "0,1.5\n"}) file.Write(row);
   CopyState(&file, &verified);
   for (const char* row : {"1,7\n", "2,7\n"}) file.Write(row);
   file.Reset(/*after_loss=*/true);
   CopyState(&verified, &file);
-  ASSERT_OK(file.Open(solo.get(), false));
+  ASSERT_OK(file.Open(solo.get(), /*append=*/false));
   EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n");
   file.Write("1,1.25\n");
   EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n1,1.25\n");
@@ -263,7 +263,7 @@ TEST(RowFileTest, Rollback_ThenANewerState_RowsInBetweenAreThere) {
     ElasticSolo solo;
     RowFile file("some_logger", path), old("some_logger", ""),
         newer("some_logger", "");
-    ASSERT_OK(file.Open(solo.get(), false));
+    ASSERT_OK(file.Open(solo.get(), /*append=*/false));
     const std::vector<std::string> rows = {"1,7\n", "2,7\n", "3,7\n"};
     for (const char* row : {"head\n", "0,1.5\n"}) file.Write(row);
     CopyState(&file, &old);
@@ -272,11 +272,11 @@ TEST(RowFileTest, Rollback_ThenANewerState_RowsInBetweenAreThere) {
     file.Write("4,7\n");
     file.Reset(/*after_loss=*/true);
     CopyState(&old, &file);
-    ASSERT_OK(file.Open(solo.get(), false));
+    ASSERT_OK(file.Open(solo.get(), /*append=*/false));
     for (int i = 0; i < written_again; ++i) file.Write(rows[i]);
     file.Reset(/*after_loss=*/true);
     CopyState(&newer, &file);
-    ASSERT_OK(file.Open(solo.get(), false));
+    ASSERT_OK(file.Open(solo.get(), /*append=*/false));
     EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n1,7\n2,7\n3,7\n");
     file.Write("4,7\n");
     file.Write("5,7\n");
@@ -291,7 +291,7 @@ TEST(RowFileTest, Resume_RowsBehindTheBackup_AreCutOff) {
   const std::string path = folder / "log.csv";
   ElasticSolo solo;
   RowFile others("some_logger", path), own("some_logger", path);
-  ASSERT_OK(others.Open(solo.get(), false));
+  ASSERT_OK(others.Open(solo.get(), /*append=*/false));
   std::string rows = "head\n";
   others.Write(rows);
   int64_t saved = 0;
@@ -305,7 +305,7 @@ TEST(RowFileTest, Resume_RowsBehindTheBackup_AreCutOff) {
   std::vector<StateSpan> spans;
   own.AppendState(&spans);
   *static_cast<int64_t*>(spans[0].data) = saved;
-  ASSERT_OK(own.Open(solo.get(), false, /*in_memory=*/false));
+  ASSERT_OK(own.Open(solo.get(), /*append=*/false, /*in_memory=*/false));
   own.Close();
   EXPECT_EQ(ReadWhole(path), rows);
 }
@@ -343,12 +343,12 @@ TEST(RowFileTest, ReadHeader_FirstLineIsTooLong_EndsNoElasticJob) {
   ElasticSolo solo;
   RowFile others("some_logger", folder / "other.csv");
   RowFile own("some_logger", path);
-  ASSERT_OK(others.Open(solo.get(), false));
+  ASSERT_OK(others.Open(solo.get(), /*append=*/false));
   for (const char* row : {"head\n", "0,1\n"}) others.Write(row);
   CopyState(&others, &own);
   std::string header = "none read";
   testing::internal::CaptureStderr();
-  ASSERT_OK(own.Open(solo.get(), false));
+  ASSERT_OK(own.Open(solo.get(), /*append=*/false));
   EXPECT_OK(own.ReadHeader(solo.get(), /*in_memory=*/true, &header));
   EXPECT_TRUE(own.is_open());
   own.Write("1,1\n");
@@ -380,16 +380,16 @@ TEST(RowFileTest, Open_LinkToAFile_IsRefused) {
   }
   std::filesystem::create_symlink("loop", folder / "loop");
   RowFile loop("some_logger", folder / "loop");
-  EXPECT_EQ(loop.Open(&solo, false).code(), Code::kInvalidArgument);
+  EXPECT_EQ(loop.Open(&solo, /*append=*/false).code(), Code::kInvalidArgument);
   // A link to a folder, and a link to something that is no file, as
   // /dev/stdout.
   std::filesystem::create_directory(folder / "real");
   std::filesystem::create_directory_symlink(folder / "real", folder / "logs");
   RowFile within("some_logger", folder / "logs/log.csv");
-  EXPECT_OK(within.Open(&solo, false));
+  EXPECT_OK(within.Open(&solo, /*append=*/false));
   std::filesystem::create_symlink("/dev/null", folder / "null");
   RowFile device("some_logger", folder / "null");
-  EXPECT_OK(device.Open(&solo, false));
+  EXPECT_OK(device.Open(&solo, /*append=*/false));
 }
 
 }  // namespace

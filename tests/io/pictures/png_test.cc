@@ -146,7 +146,7 @@ TEST(PngTest, Decode_EveryTypeAndDepth_HasSamplesOfFile) {
                                              choice & 1, choice & 2, &random);
           const std::string file = PngFile(image);
           Picture picture;
-          ASSERT_OK(DecodePng(file, false, &picture));
+          ASSERT_OK(DecodePng(file, /*size_only=*/false, &picture));
           EXPECT_EQ(picture.pixels, Expected(image))
               << type << " " << depth << " " << size[0] << " " << choice;
 #ifdef RINGLET_LIBPNG

@@ -64,8 +64,8 @@ TEST_F(PicturesFoldersTest, Open_ClassThatIsAPath_HasNoPictures) {
        {"..", ".", "../other", ".hid", "a/deep", "a/", "../data/b", "", "/"}) {
     options_.class_names = {"a", "b", "c", name};
     FileList list;
-    ASSERT_OK(
-        ListFiles(kPictureFiles, root_, true, options_.class_names, &list));
+    ASSERT_OK(ListFiles(kPictureFiles, root_, /*labelled=*/true,
+                        options_.class_names, &list));
     EXPECT_EQ(list.paths.size(), 10u) << name;
     EXPECT_EQ(list.classes.size(), 4u);
     for (const int32_t label : list.labels) EXPECT_LT(label, 3) << name;

@@ -202,11 +202,13 @@ TEST_F(SoundChangesTest, Dataset_OpenedForTraining_IsChanged) {
     EXPECT_OK(loader->Next(&batch));
     return std::vector<float>(batch.x, batch.x + 4 * kNoisyLength);
   };
-  const std::vector<float> plain = read(false, true),
-                           changed = read(true, true);
+  const std::vector<float> plain =
+                               read(/*training=*/false, /*background=*/true),
+                           changed =
+                               read(/*training=*/true, /*background=*/true);
   EXPECT_EQ(plain[3], 3.0f / 32768);
   EXPECT_NE(changed, plain);
-  EXPECT_EQ(read(true, false), changed);
+  EXPECT_EQ(read(/*training=*/true, /*background=*/false), changed);
 }
 
 TEST_F(SoundChangesTest, OtherDatasets_OfChangedSound_AreRefused) {

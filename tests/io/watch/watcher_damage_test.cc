@@ -72,7 +72,7 @@ TEST(WatcherDamageTest, Replay_FilesDamagedSinceTheirRound_AreNotCounted) {
   options.replay = 100;
   Durable disk;
   AddFiles(&disk, 0, 16);
-  SimulatedEnvironment environment(&disk, kNever, false);
+  SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   const WatchRound first = environment.last;
   ASSERT_GT(first.fresh.size(), 2u);

@@ -231,19 +231,20 @@ TEST(OnnxSequencesTest, Load_OtherShapesOrPeepholes_AreRefused) {
     model.Compile(SGD(), MeanSquaredError());
     return std::string(LoadWeights(&model, folder / "m", Silent()).message());
   };
-  EXPECT_EQ(error("LSTM", {1, 8, 3}, "forward", false), "");
-  EXPECT_EQ(error("LSTM", {8, 3}, "forward", false), "");
-  EXPECT_TRUE(Contains(error("LSTM", {1, 8, 3}, "bidirectional", false),
-                       "'g/W' of shape (1, 8, 3) is not the weight of LSTM"));
+  EXPECT_EQ(error("LSTM", {1, 8, 3}, "forward", /*peepholes=*/false), "");
+  EXPECT_EQ(error("LSTM", {8, 3}, "forward", /*peepholes=*/false), "");
+  EXPECT_TRUE(
+      Contains(error("LSTM", {1, 8, 3}, "bidirectional", /*peepholes=*/false),
+               "'g/W' of shape (1, 8, 3) is not the weight of LSTM"));
   for (const OnnxInts& w : {OnnxInts{1, 7, 3}, {2, 8, 3}, {24}, {1, 1, 8, 3}}) {
-    EXPECT_TRUE(
-        Contains(error("LSTM", w, "forward", false), "is not the weight of"));
+    EXPECT_TRUE(Contains(error("LSTM", w, "forward", /*peepholes=*/false),
+                         "is not the weight of"));
   }
-  EXPECT_TRUE(Contains(error("GRU", {1, 9, 3}, "forward", false),
+  EXPECT_TRUE(Contains(error("GRU", {1, 9, 3}, "forward", /*peepholes=*/false),
                        "'g/R' of shape (1, 8, 2) is not the weight of GRU"));
-  EXPECT_TRUE(Contains(error("LSTM", {1, 8, 3}, "forward", true),
+  EXPECT_TRUE(Contains(error("LSTM", {1, 8, 3}, "forward", /*peepholes=*/true),
                        "an LSTM with peepholes"));
-  EXPECT_TRUE(Contains(error("RNN", {1, 8, 3}, "forward", false),
+  EXPECT_TRUE(Contains(error("RNN", {1, 8, 3}, "forward", /*peepholes=*/false),
                        "'g/R' of shape (1, 8, 2) is not the weight of RNN"));
 }
 

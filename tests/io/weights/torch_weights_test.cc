@@ -353,10 +353,11 @@ std::unique_ptr<Model> Denses(size_t layers, bool biases) {
 
 TEST_F(TorchTest, PutInOrder_NamesSortedAsText_TakesTheirNumbersOrder) {
   auto model = Denses(3, /*biases=*/false);
-  ASSERT_OK(LoadWeights(
-      model.get(),
-      Filled(folder_, {{"net.0", 0}, {"net.10", 2}, {"net.2", 1}}, false),
-      Torch()));
+  ASSERT_OK(
+      LoadWeights(model.get(),
+                  Filled(folder_, {{"net.0", 0}, {"net.10", 2}, {"net.2", 1}},
+                         /*biases=*/false),
+                  Torch()));
   EXPECT_EQ(WeightsOf(model.get()),
             (std::vector<float>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}));
 }
@@ -371,10 +372,10 @@ TEST_F(TorchTest, PutInOrder_OrderThatNothingTells_Refuses) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_TRUE(Contains(status, message));
   };
-  expect({{"net.in", 0}, {"net.out", 1}}, false,
+  expect({{"net.in", 0}, {"net.out", 1}}, /*biases=*/false,
          "'net.in.weight' and 'net.out.weight' are of one shape, and names "
          "sorted as text do not keep the modules' order");
-  expect({{"net.0", 0}, {"net.10", 1}, {"net.2", 2}}, true,
+  expect({{"net.0", 0}, {"net.10", 1}, {"net.2", 2}}, /*biases=*/true,
          "'net.10.weight' and 'net.2.weight' are of one shape, and their order "
          "in the file is not that of their numbers");
 }

@@ -124,7 +124,7 @@ TEST(SimulatorTest, Trace_SameSeed_IsTheSameByteForByte) {
     const sim::ElasticReport elastic =
         sim::SimulateElastic(seed, /*trace=*/false);
     EXPECT_EQ(elastic.trace_digest,
-              sim::SimulateElastic(seed, false).trace_digest)
+              sim::SimulateElastic(seed, /*trace=*/false).trace_digest)
         << "elastic seed " << seed;
     traces.insert(elastic.trace_digest);
   }

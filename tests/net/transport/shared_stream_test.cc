@@ -118,10 +118,10 @@ TEST_F(SharedStreamTest,
   EXPECT_EQ(b_.shared.size(), 2000u);
   EXPECT_EQ(b_.by_socket, "S");
   // A side that polls is not woken, until it stops polling.
-  EXPECT_FALSE(b_.stream->shared_memory()->Poll(0, false));
+  EXPECT_FALSE(b_.stream->shared_memory()->Poll(0, /*wake=*/false));
   EXPECT_EQ(Write(&a_, text), 1000);
   EXPECT_TRUE(below_a_.sent.empty());
-  EXPECT_TRUE(b_.stream->shared_memory()->Poll(0, true));
+  EXPECT_TRUE(b_.stream->shared_memory()->Poll(0, /*wake=*/true));
   EXPECT_EQ(b_.shared.size(), 3000u);
   EXPECT_EQ(Write(&a_, text), 1000);
   EXPECT_EQ(below_a_.sent.size(), 1u);
