@@ -37,9 +37,9 @@ class ReplicaAssignment {
   // means unknown, and then nothing changes. A step takes as long as its
   // slowest worker. If another assignment shortens it by more than 5 %, this
   // becomes that assignment, and Assign returns true. Among equally fast
-  // assignments it takes the one with more replicas on lower ranks. No rank
-  // gets more than four times an even part, since each rank's report has as
-  // many rows as the largest range.
+  // assignments it takes the assignment with more replicas on lower ranks. No
+  // rank gets more than four times an even part, since each rank's report has
+  // as many rows as the largest range.
   bool Assign(const std::vector<int64_t>& nanos);
 
   std::string ToString() const;  // "3, 4, 1"

@@ -1,4 +1,4 @@
-// Which outputs are rounded to bfloat16 (DTypePolicy).
+// Chooses the outputs that are rounded to bfloat16 (DTypePolicy).
 //
 // The outputs of layers with the policy are rounded, and their gradients too.
 // Not rounded are the outputs of the model, masks, and the inputs of an

@@ -88,9 +88,10 @@ Status AtomicFile::Open(FileSystem* files, const std::string& path,
   return file_->Preallocate(bytes);
 }
 
-// Keeps a temporary file that is locked, since its writer runs. Keeps also one
-// that cannot be opened, as another user's: its writer may run. A temporary
-// file that cannot be removed does no harm: the new one has a different name.
+// Keeps a temporary file that is locked, since its writer runs. Keeps also a
+// file that cannot be opened, as another user's: its writer may run. A
+// temporary file that cannot be removed does no harm: the new one has a
+// different name.
 Status AtomicFile::RemoveLeft() {
   const std::string folder = FolderOf(path_), name = FileNameOf(path_);
   std::vector<std::string> names;

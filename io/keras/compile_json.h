@@ -33,9 +33,9 @@ Status LossFromJson(const std::string& json, Loss* loss);
 // A custom loss or metric is written without its options, and cannot be read.
 std::string ToJson(const Loss& loss);
 
-// "accuracy" and "acc" mean, as in Keras, that one of three accuracies that
-// fits the model. ringlet has no metric like Keras's class Accuracy, which
-// compares values.
+// "accuracy" and "acc" mean, as in Keras, the accuracy (of three) that fits the
+// model. ringlet has no metric like Keras's class Accuracy, which compares
+// values.
 Status MetricFromJson(const std::string& json, Metric* metric);
 std::string ToJson(const Metric& metric);
 

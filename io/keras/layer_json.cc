@@ -398,7 +398,7 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   entry->layer.trainable = trainable.value_or(true);
   fields->OnlyNull({"activity_regularizer"});
   entry->has_dtype = ReadDType(fields, &entry->layer.dtype);
-  // Keras 2 stores the shape of the input in the first layer, and an open one
+  // Keras 2 stores the shape of the input in the first layer, and an open shape
   // in every Embedding.
   if (row.kind != Kind::kInput && fields->MarkOptional("batch_input_shape")) {
     entry->has_input = true;

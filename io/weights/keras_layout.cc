@@ -294,8 +294,8 @@ class KerasWeightFinder {
   }
 
   // Chooses among the candidates of each weight. A tensor with the weight's
-  // whole name (a ":0" does not count) is preferred to one that only ends with
-  // it.
+  // whole name (a ":0" does not count) is preferred to a tensor with a name
+  // that only ends with it.
   Status ChooseCandidates() {
     std::map<const StoredTensor*, size_t> takers;
     for (size_t v = 0; v < variables_.size(); ++v) {

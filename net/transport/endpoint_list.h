@@ -44,7 +44,7 @@ class EndpointList {
   void Clear();
 
   std::vector<Endpoint> endpoints_;
-  size_t next_ = 0;     // the index of the next one to try
+  size_t next_ = 0;     // the index of the next endpoint to try
   std::string failed_;  // the errors since the lookup
   int64_t next_attempt_ = 0;
   int64_t backoff_ = 0;

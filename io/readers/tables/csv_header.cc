@@ -1,8 +1,7 @@
-// Decides whether the first record is a header or a row of values. If only one
-// of the two is possible, it is that. Otherwise the options decide, then the
-// names of the training data, then text in a column that training or the
-// options take as numbers. A decision that may be wrong is printed as a note,
-// with the option that changes it.
+// Decides whether the first record is a header or a row of values. If both are
+// possible, the options decide, then the names of the training data, then text
+// in a column that training or the options take as numbers. A decision that may
+// be wrong is printed as a note, with the option that changes it.
 
 #include "csv_header.h"
 
