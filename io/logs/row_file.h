@@ -123,7 +123,7 @@ class RowFile {
     int64_t file = 0;     // File::Identity of rank 0's file
   };
   Status OpenAsChief(int worker, bool append, bool in_memory,
-                 const std::string& last);
+                     const std::string& last);
   // Cuts the file, and appends the rows of the plan. Keeps the rows that a
   // rollback cuts off (cut_rows_).
   Status Execute(const RowPlan& plan);
