@@ -87,7 +87,7 @@ RESULTS = {
          "  if (p.c.rows == 0 || p.c.cols == 0) return;\n" + SMALL),
 }
 ELASTIC = {
-    "a worker that slept leaves its ring":
+    "a worker that was stalled leaves its ring":
         ("net/membership/failure_detector.cc",
          "  if (late > timeout) return SelfStalled(now);\n", ""),
     "frames of another generation are dropped":

@@ -139,7 +139,7 @@ print(sorted(numpy.load(folder + "/all").files)[-1], z["dense/kernel"].shape)
                        "optimizer/velocity/dense_1/kernel (784, 8)"}));
   }
 
-  // Back again, with the weights and the bits that they had.
+  // The exported weights, loaded again, give the same numbers to the bit.
   ASSERT_EQ(Run({"evaluate", "a", "--data", "run.json", "--json"}), 0);
   const std::string logs = out_;
   ASSERT_EQ(Run({"evaluate", "run.json", "--init", "a.npz", "--json"}), 0)
@@ -169,7 +169,7 @@ print(sorted(numpy.load(folder + "/all").files)[-1], z["dense/kernel"].shape)
   ExpectError({"evaluate", "damaged", "--data", "run.json"}, 1, {"damaged"});
 }
 
-// A result that cannot be written whole costs no earlier one.
+// If a result cannot be written completely, the earlier result stays.
 TEST_F(ProgramTest, Predict_DiskIsFull_EarlierResultIsKept) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
@@ -217,7 +217,7 @@ TEST_F(ProgramTest, SavedModel_WrongUse_ErrorNamesIt) {
   ExpectError({"diff", "m"}, 2, {"A B"});
   ExpectError({"export", "m"}, 2, {"--out is missing"});
   ExpectError({"export", "m", "-o", "m.h5"}, 2, {"'h5'", "npz"});
-  // The model is not lost to its own weights.
+  // An export does not overwrite the model that it reads.
   const std::string model = ReadWhole(folder_ / "m");
   ExpectError({"export", "m", "--format", "npz", "-o", "./m"}, 2,
               {"--out ./m: is the file itself"});

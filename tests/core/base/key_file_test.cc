@@ -15,7 +15,7 @@
 namespace ringlet {
 namespace {
 
-// The bytes 0 to 31, and others, by `base64`.
+// The bytes 0 to 31, and 32 bytes of 255, as the program `base64` writes them.
 constexpr char kText[] = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 constexpr char kOther[] = "//////////////////////////////////////////8=";
 

@@ -127,8 +127,8 @@ std::vector<double> DoubleSamples() {
   return x;
 }
 
-// Equal on machines of either order of bytes; NaNs have bits of their own
-// there.
+// The digest is equal on machines of both byte orders. All NaNs count as one
+// number, since their bits differ between machines.
 template <typename T>
 uint32_t ComputeDigest(std::vector<T> y) {
   for (T& value : y) {

@@ -1,7 +1,8 @@
-// Scenarios of recovery: fits of workers that are threads. Some are lost, cut
-// off or compute wrong numbers at given steps. Each scenario is a table of
-// events (when, which worker, what happens), and of the ends of the workers. A
-// worker that ends without an error has the bits of the undisturbed run.
+// Scenarios of recovery: fits of workers that are threads. Some workers are
+// lost, are cut off or compute wrong numbers at given steps. Each scenario is a
+// table of events (when, which worker, what happens), and of the ends of the
+// workers. A worker that ends without an error has the bits of the undisturbed
+// run.
 
 #include <gtest/gtest.h>
 
@@ -25,29 +26,31 @@ namespace {
 // The events of a worker. `n` is Event::n. Part 0 has all workers that are not
 // cut off.
 enum class What : uint8_t {
-  kBreaks,            // its machine computes wrong
-  kIsMended,          // its machine computes right again
-  kIsLost,            // its process ends in its next collective call but n
-  kIsLostInCheck,     // its process ends in its next replica check
-  kIsLostInTransfer,  // its process ends in its next broadcast of a state
-  kIsLostInView,      // its process ends in call n after each view has formed
-  kMissesCheck,       // the next check's result reaches the other members alone
-  kIsCutOff,          // it is cut off from its part, and reaches part n
-  kIsCutOffInCheck,   // the same as the next replica check begins
-  kReturns,           // at signal n it is cut off, and reaches part 0 again
-  kMeets,             // it gives signal n, and waits for that signal's workers
-  kIsInReach,         // part 0 waits for it; gives signal n
-  kWaits,             // it waits for signal n
-  kSignals,           // it gives signal n
-  kPasses,            // it does nothing, the first time that it makes the step
-  kStarts,            // at signal n a process of this worker starts, in part 0
-  kRestarts,          // a process starts immediately, in part 0; gives signal n
+  kBreaks,            // the worker's machine begins to compute wrong numbers
+  kIsMended,          // the worker's machine computes right numbers again
+  kIsLost,            // the process ends after n more collective calls
+  kIsLostInCheck,     // the process ends in its next replica check
+  kIsLostInTransfer,  // the process ends in its next broadcast of a state
+  kIsLostInView,      // the process ends in call n after each view has formed
+  kMissesCheck,       // only the other members get the next check's result
+  kIsCutOff,          // the worker leaves its part, and reaches only part n
+  kIsCutOffInCheck,   // the same, when the next replica check begins
+  kReturns,           // the worker waits for signal n, and moves to part 0
+  kMeets,             // the worker gives signal n, and waits for its joiners
+  kIsInReach,         // part 0 waits for the worker, which gives signal n
+  kWaits,             // the worker waits for signal n
+  kSignals,           // the worker gives signal n
+  kPasses,            // no event the first time that the worker makes the step
+  kStarts,            // a process of the worker starts in part 0 at signal n
+  kRestarts,          // a process starts immediately in part 0; gives signal n
 };
 
-// When an event happens: before this step of the worker, or one of these.
+// When an event happens: before this step of the worker, or at one of the
+// following times.
 using When = int64_t;
-constexpr When kStart = 0;  // as its process starts
-// As its fit returns for the first or second time, by a loss or at its end.
+constexpr When kStart = 0;  // when the process starts
+// When the fit returns for the first or second time, after a loss or at its
+// end.
 constexpr When kFirstReturn = -1, kSecondReturn = -2;
 
 struct Event {
@@ -82,9 +85,9 @@ Code CodeOf(End end) {
   return Code::kUnimplemented;
 }
 
-// The step from which a worker continues: the smallest step that `worker` makes
-// after it has made the step `after` for the first time is `step`, or the next
-// one, since the members may form a view a step later.
+// The step from which a worker continues. After `worker` has made the step
+// `after` for the first time, the smallest step that it makes is `step`, or the
+// next step, since the members may form a view a step later.
 struct ContinuesFrom {
   int worker = -1;  // -1: not checked
   int64_t after = 0;
@@ -92,8 +95,8 @@ struct ContinuesFrom {
 
   bool IsRight(int64_t from) const { return from == step || from == step + 1; }
 };
-// All workers start in part 0 but those with kStarts as their first event. The
-// events of a worker are in their order; kStarts and kRestarts begin a process.
+// A worker starts in part 0, unless its first event is kStarts. The events of a
+// worker happen in their order; kStarts and kRestarts begin a process.
 struct Scenario {
   std::vector<Event> events;
   std::vector<End> ends;  // by worker
@@ -140,7 +143,7 @@ class ScenarioRunner {
     return mine;
   }
 
-  // All processes of a worker, one after another.
+  // Runs all processes of a worker, one after another.
   void RunWorker(int w) {
     const std::vector<Event> mine = EventsOf(w);
     const auto begins_process = [](const Event& e) {
@@ -232,7 +235,8 @@ class ScenarioRunner {
         return;
     }
   }
-  // All workers of the signal are in the next view of part 0.
+  // Lets all workers of the signal join the next view of part 0, and waits
+  // until one of them does, or all have ended.
   void Receive(int signal) {
     std::vector<int> joiners;
     for (const Event& e : scenario_.events) {
@@ -253,7 +257,8 @@ class ScenarioRunner {
     const End end = scenario_.ends[static_cast<size_t>(w)];
     ExpectEnd(runs_, w, CodeOf(end));
     if (end == kRight) ExpectRight(runs_, {w});
-    // A faulty worker alone saves what no other worker has verified.
+    // A faulty worker that is alone saves a state that no other worker has
+    // verified.
     const std::vector<Event> mine = EventsOf(w);
     const bool breaks =
         std::any_of(mine.begin(), mine.end(),
@@ -323,12 +328,13 @@ TEST(RecoveryScenariosTest, FaultyWorker_LostAsJoinersViewForms_AllRollBack) {
   }
 }
 
-// A huge gradient makes the scales of exact sums coarser. The others stay at
-// the step boundary, and make the step again with that boundary's scales.
+// A huge gradient makes the scales of exact sums coarser. The other workers
+// stay at the step boundary, and make the step again with the scales of that
+// boundary.
 TEST(RecoveryScenariosTest,
      FaultyWorker_LostAfterHugeGradient_ScalesAreRestored) {
   for (const bool checks : {false, true}) {
-    // A step has 19 calls. Without the check a complete one stays.
+    // A step has 19 calls. Without the check a complete step stays.
     for (int call = 0; call < (checks ? 25 : 19); ++call) {
       if (!RunsCase(call)) continue;
       SCOPED_TRACE(call);
@@ -457,7 +463,8 @@ TEST(RecoveryScenariosTest, CutOffWorker_ReturnsAfterFailedCheck_AllAreRight) {
                {kRight, kRight, kRight, kStops}});
 }
 
-// The others have rolled back for worker 0, and make these steps a second time.
+// The other workers have rolled back for worker 0, and make these steps a
+// second time.
 TEST(RecoveryScenariosTest, CutOffWorker_HasMoreStepsThanOthers_IsDonor) {
   RunScenario({{{150, 0, W::kIsCutOff, 1},
                 {190, 0, W::kReturns, 0},
@@ -468,8 +475,8 @@ TEST(RecoveryScenariosTest, CutOffWorker_HasMoreStepsThanOthers_IsDonor) {
                ContinuesFrom{/*worker=*/0, /*after=*/190, /*step=*/190}});
 }
 
-// The others lose the check at step 200, and worker 0 returns. The faulty
-// worker is found, or lost before that.
+// The other workers lose the check at step 200, and worker 0 returns. The
+// faulty worker is found, or lost before that.
 TEST(RecoveryScenariosTest, CutOffWorker_ReturnsAfterLostCheck_AllAreRight) {
   for (int call = 0; call <= 10; ++call) {
     SCOPED_TRACE(call);
@@ -489,7 +496,8 @@ TEST(RecoveryScenariosTest, CutOffWorker_ReturnsAfterLostCheck_AllAreRight) {
 }
 
 // A worker alone verifies nothing, so its state has fewer verified steps than
-// the others'. They have passed the check at step 200, or not yet.
+// the states of the other workers. These have passed the check at step 200, or
+// not yet.
 TEST(RecoveryScenariosTest, CutOffWorker_WrongWhileAlone_TakesOthersState) {
   for (const Event& cut :
        {Event{120, 3, W::kIsCutOff, 1}, Event{99, 3, W::kIsCutOffInCheck, 1}}) {
@@ -518,7 +526,7 @@ TEST(RecoveryScenariosTest, CutOffWorker_WasWithFaultyOne_TakesOthersState) {
                ContinuesFrom{/*worker=*/1, /*after=*/230, /*step=*/230}});
 }
 
-// Two machines were wrong alike, and verified each other.
+// Two machines computed the same wrong numbers, and verified each other.
 TEST(RecoveryScenariosTest, Parts_VerifiedOtherPointsOfOneStep_AllStop) {
   Scenario scenario = {{{230, 0, W::kMeets, 0}},
                        {kStops, kStops, kStops, kStops}};

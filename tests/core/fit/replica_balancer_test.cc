@@ -166,7 +166,7 @@ constexpr int kSteps = 80;
 
 // Trains kSteps steps of 8 replicas on two workers. The second worker takes ten
 // times as long for a replica from step `from` to `to`. Returns how many
-// replicas it computed in each step. *printed gets all messages.
+// replicas it computed in each step. *printed gets all lines of stderr.
 std::vector<int> TrainedInSpell(int64_t from, int64_t to,
                                 std::string* printed) {
   std::vector<int> trained;

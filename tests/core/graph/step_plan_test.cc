@@ -283,7 +283,8 @@ Result Trained(const Case& c, bool recompute) {
   return results[0];
 }
 
-// RINGLET_STEP_PLAN_CASES=n RINGLET_STEP_PLAN_SEED=s runs other ones.
+// RINGLET_STEP_PLAN_CASES=n RINGLET_STEP_PLAN_SEED=s runs n cases from seed s
+// on.
 void ExpectEqualPlans(bool mixed) {
   constexpr int kNever = std::numeric_limits<int>::max();
   const char* const chosen = std::getenv("RINGLET_STEP_PLAN_SEED");

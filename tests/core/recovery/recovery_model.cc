@@ -22,8 +22,8 @@ Mask BitOf(int worker) { return Mask{1} << worker; }
 struct Worker {
   bool alive = true;
   RecoveryState state{/*verifies=*/true};
-  bool wrong = false;        // the state's bits
-  bool wrong_point = false;  // the verified point's
+  bool wrong = false;        // the state has wrong bits
+  bool wrong_point = false;  // the verified point has wrong bits
   bool has_trained = false;
   bool checked = false;  // the members need no check before the next step
   Mask view = 0;         // the members of its last view
@@ -197,8 +197,9 @@ class Search {
     End(job, members);
   }
 
-  // `apply` makes `next` of `job` for the members in `done`. It is done by all;
-  // or one crashes, and any subset of the others has done it.
+  // `apply` makes `next` of `job` for the members in `done`. All members
+  // complete the event; or one crashes, and any subset of the other members has
+  // completed it.
   template <typename Apply>
   void Branch(const JobState& job, const std::vector<int>& members,
               Apply apply) {

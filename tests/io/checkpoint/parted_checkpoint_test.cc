@@ -52,8 +52,9 @@ Weights WeightsNow(Model* model) {
   return out;
 }
 
-// In front of a ModelCheckpoint it adds a score to the logs; behind one it
-// checks the saved file.
+// Without a path it adds a score to the logs, and comes before the
+// ModelCheckpoint. With a path it reads the saved file, and comes after the
+// ModelCheckpoint.
 class Watch final : public Callback {
  public:
   using AtStep = std::function<void(int64_t step)>;
@@ -95,7 +96,8 @@ std::unique_ptr<Sequential> TinyOf(Collective* collective) {
   return TinyModel(Adam(0.01f), /*dropout=*/0.2f, ExactSums(collective, 4));
 }
 
-// Trains with a ModelCheckpoint to `path`. `fails`: the fit ends with an error.
+// Trains with a ModelCheckpoint to `path`. `fails` is true if the fit must end
+// with an error.
 std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
                              const Case& c, Watch::AtStep at_step,
                              int64_t examples = 203, bool fails = false) {
@@ -124,8 +126,8 @@ std::shared_ptr<Watch> TrainAlone(const std::string& path, const Case& c,
   return Train(&collective, path, c, nullptr, examples);
 }
 
-// Cuts the job at step 2, once: worker 0 continues alone, and the others when
-// it has ended.
+// Cuts the job once, at step 2. Worker 0 continues alone. The other worker
+// continues when worker 0 has ended.
 Watch::AtStep Parts(ElasticCollective* collective, ElasticJob* other,
                     const std::atomic<bool>& ended) {
   return [=, &ended, parted = false](int64_t step) mutable {

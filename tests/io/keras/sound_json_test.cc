@@ -61,7 +61,7 @@ TEST(SoundJsonTest, Stft_TrainableOrUnknownWindow_IsRefused) {
       LoadStft(R"("trainable": false, "window": [1, 2])", &model), "window"));
 }
 
-// The flag of the TimeDistributed is not that of the layer.
+// The "trainable" of the TimeDistributed is not the "trainable" of its layer.
 TEST(SoundJsonTest, Stft_InATimeDistributed_IsReadAsItIsWritten) {
   Sequential model(
       {Input({2, 700, 2}), TimeDistributed(STFTSpectrogram()), Flatten()});

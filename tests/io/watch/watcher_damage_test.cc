@@ -103,8 +103,8 @@ TEST(WatcherDamageTest, OpenRound_DiskReadsNothing_Waits) {
 }
 
 // Any part of the files is damaged at any time, with kills: no round stays
-// open, each whole example that stays is trained on, and all damaged ones are
-// noted once by a process.
+// open, each undamaged example is trained on or held out, and a process notes
+// each damaged example once.
 TEST(WatcherDamageTest, RandomDamage_AnyTime_EndsAllRounds) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     std::mt19937_64 random(seed);

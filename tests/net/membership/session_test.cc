@@ -202,7 +202,7 @@ TEST_F(SessionTest, Frame_OfAnotherGeneration_IsDropped) {
   StartBarrier();
   Receive(FrameType::kBarrier, 1, 7);
   EXPECT_EQ(completed_, 0u);
-  Receive(FrameType::kBarrier, 1, 0);  // of none: it is an operation
+  Receive(FrameType::kBarrier, 1, 0);  // generation 0 is of no view
   EXPECT_EQ(completed_, 0u);
   Receive(FrameType::kBarrier, 1, 1);
   EXPECT_EQ(completed_, 1u);

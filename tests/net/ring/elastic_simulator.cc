@@ -19,12 +19,12 @@ namespace {
 
 constexpr int64_t kTimeout = 1000 * kMs;  // T
 constexpr double kStartSeconds = 4;
-// From the last fault until all living workers continue in one view. New
-// processes wait kStartSeconds, or wait to join a view. A silence, and a stall,
-// are noticed after 1.5 T. Then there are goodbyes of T, back-offs of 1 s, and
-// a new view or two.
+// The longest time from the last fault until all running workers are in one
+// view. New processes wait kStartSeconds, or wait to join a view. A silence or
+// a stall is noticed after 1.5 T. Then there are goodbyes of T, back-offs of 1
+// s, and one or two new views.
 constexpr int64_t kBound = 30 * kTimeout;
-constexpr int kSumsAtEnd = 5;  // of a view of all, in which the job ends
+constexpr int kSumsAtEnd = 5;  // the sums of the last view
 
 class SimJob;
 
@@ -50,12 +50,14 @@ class SimWorker final : public SimProcess, public Session::Owner {
   uint32_t view_generation() const {
     return session_ == nullptr ? 0 : session_->view_generation();
   }
-  // Since before that time, and it has not failed.
+  // True if the worker is in a ring since before `time`, and has not failed.
   bool InRingSince(int64_t time) const {
     return alive_ && running_ && !failed_ && !leaving_ && members_.size() > 1 &&
            runs_since_ < time;
   }
-  // In its present view, with these members, and their sums are completed.
+  // True if the worker is in a view with these members, and has completed the
+  // sums of this view. If *generation is 0, it becomes that of the view;
+  // otherwise it must be the view's.
   bool InView(const std::vector<int>& members, uint32_t* generation) const;
 
  private:
@@ -76,12 +78,12 @@ class SimWorker final : public SimProcess, public Session::Owner {
 
   SimJob* const job_;
   bool alive_ = false;
-  uint32_t count_ = 1;  // of the generations to propose
+  uint32_t count_ = 1;  // the count in the next proposed generation
   uint64_t remaining_mask_ = 0;
-  uint32_t last_ = 0;  // generation of a view of this process
+  uint32_t last_ = 0;  // the generation of this process's last view
   bool running_ = false, has_joiner_ = false, leaving_ = false;
   bool failed_ = false, restart_ = false;
-  bool said_why_ = false;  // to the event log
+  bool said_why_ = false;  // an event has the reason of the end
   int64_t runs_since_ = 0;
   std::vector<int> members_;
   uint32_t generation_ = 0;
@@ -99,9 +101,10 @@ class SimJob final : private Faults::Job {
     if (report_.violation.empty()) report_.violation = what;
   }
   void Trace(int worker, const std::string& what) override;
-  // One begins to form a view, or is in one: something is lost just then.
+  // A worker begins to form a view, or has entered a view. A fault may follow
+  // within `within`.
   void Forms(int64_t within);
-  // A worker is in this view.
+  // A worker has entered this view.
   void Runs(int worker, uint32_t generation, const std::vector<int>& members);
   bool JustWoke(int worker) const { return faults_.JustWoke(worker); }
   void Begins(int worker) { faults_.Begins(worker); }
@@ -122,13 +125,13 @@ class SimJob final : private Faults::Job {
   bool Together() const;
 
   Faults faults_;
-  int while_forming_ = 0;  // faults left for when a view forms
+  int while_forming_ = 0;  // faults left for the moments when views form
   std::vector<std::unique_ptr<SimWorker>> workers_;
-  // The views of a generation, as their proposers had them: of two processes of
-  // one worker there may be two.
+  // The views of each generation, from their proposers. Two processes of one
+  // worker may propose two views of one generation.
   std::map<uint32_t, std::set<std::vector<int>>> views_;
-  std::map<uint32_t, std::set<int>>
-      agreed_;  // the workers that have, by generation
+  // The workers that have agreed, by generation.
+  std::map<uint32_t, std::set<int>> agreed_;
 };
 
 // The worker.
@@ -202,7 +205,7 @@ void SimWorker::OnRunning() {
   InSession(0, [this] { StartNext(); });
 }
 
-// The same on every member.
+// The length of an operation's vector, which is the same on every member.
 size_t SimWorker::CountOf(size_t op) const {
   const size_t counts[] = {1, 5, 700, 2049, 6000, 40001};
   return op == 0 ? 0 : counts[(generation_ * 31 + op * op * 7) % 6];
@@ -211,7 +214,7 @@ size_t SimWorker::CountOf(size_t op) const {
 void SimWorker::StartNext() {
   if (session_ == nullptr || failed_ || leaving_) return;
   if (has_joiner_ && completed_ > 0 && network()->Chance(3)) {
-    job_->Trace(rank_, "has visitors");
+    job_->Trace(rank_, "leaves the view for a joiner");
     return Leave();
   }
   const size_t op = started_++;
@@ -266,7 +269,8 @@ void SimWorker::OnFailed(const Status& status) {
       text.find("silent for") != std::string::npos &&
       text.find("reported by") == std::string::npos &&
       text.find(job_->ring_.addresses[rank_]) == std::string::npos) {
-    job_->Violated("one that slept says that another was silent: " + text);
+    job_->Violated(
+        "a worker that was stalled reports another worker as silent: " + text);
   }
   failed_ = true;
   data_.clear();  // not used after this: a sanitizer would show it
@@ -277,7 +281,7 @@ void SimWorker::OnFailed(const Status& status) {
   if (running_ && !restart_) {
     const int rank = status.rank();
     if (rank < 0 || rank >= static_cast<int>(members_.size())) {
-      job_->Violated("lost is rank " + std::to_string(rank) + ": " + text);
+      job_->Violated("the lost rank is " + std::to_string(rank) + ": " + text);
     } else if (text.find(job_->ring_.addresses[members_[rank]]) ==
                std::string::npos) {
       job_->Violated("not the address of rank " + std::to_string(rank) + ": " +
@@ -306,7 +310,7 @@ void SimWorker::Closed() {
                          });
   }
   InSession(network()->Random(kTimeout / 16), [this] {
-    job_->Trace(rank_, "forms anew");
+    job_->Trace(rank_, "forms another view");
     MakeSession();
   });
 }
@@ -384,12 +388,13 @@ void SimJob::Start(int worker) {
   if (!workers_[worker]->alive()) workers_[worker]->StartProcess();
 }
 
-// Call it when the others have, or may have, continued without the worker.
+// A worker that was stalled for more than 1.5 T must not be in its earlier
+// ring: the other workers have, or may have, continued without it.
 void SimJob::Woke(int worker, int64_t since) {
   if (network_.now() - since > kTimeout + kTimeout / 2 &&
       workers_[worker]->InRingSince(since)) {
     Violated("worker " + std::to_string(worker) +
-             " slept, and is in the ring of before");
+             " was stalled, and is still in its earlier ring");
   }
 }
 
@@ -399,7 +404,8 @@ bool SimJob::Together() const {
     if (workers_[w]->alive()) live.push_back(w);
   }
   if (live.empty() || static_cast<int>(live.size()) < ring_.min_workers) {
-    return network_.now() - faults_.over() > 10 * kTimeout;  // nothing is due
+    // Too few workers for a view: the job ends a while after the last fault.
+    return network_.now() - faults_.over() > 10 * kTimeout;
   }
   uint32_t generation = 0;
   return std::all_of(live.begin(), live.end(), [&](int w) {
@@ -409,14 +415,15 @@ bool SimJob::Together() const {
 
 void SimJob::Watch() {
   if (network_.now() - faults_.over() > kBound) {
-    Violated("those that live are not in one view");
+    Violated("the running workers are not in one view");
   }
   network_.At(network_.now() + kTimeout / 8, [this] { Watch(); });
 }
 
 void SimJob::LookAtAll() {
   for (int w = 0; w < size_; ++w) {
-    // For each other worker: one in use, one closing, one half open.
+    // For each other worker one connection in use, one that closes and one half
+    // open.
     if (network_.streams(w) > 3 * size_) {
       Violated("worker " + std::to_string(w) + " has " +
                std::to_string(network_.streams(w)) + " open connections");
@@ -452,7 +459,7 @@ ElasticReport SimJob::Run() {
   report_.virtual_nanos = network_.now();
   report_.faults = faults_.counts();
   report_.trace_digest = network_.trace_digest();
-  workers_.clear();  // their streams go before the network
+  workers_.clear();  // closes their streams before the network ends
   return report_;
 }
 

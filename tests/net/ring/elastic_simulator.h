@@ -22,11 +22,11 @@ struct ElasticReport {
   uint32_t trace_digest = 0;  // see Network
   int size = 0;
   FaultCounts faults;
-  int views = 0;  // of a worker
+  int views = 0;  // that workers have entered, added
   int sums = 0;
-  int partial = 0;  // of those in views of fewer than all
+  int partial = 0;  // the sums in views without all workers
 };
-// `large`: of 17 to 64 workers.
+// `large` means 17 to 64 workers.
 ElasticReport SimulateElastic(uint64_t seed, bool trace, bool large = false);
 
 }  // namespace sim

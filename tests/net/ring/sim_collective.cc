@@ -26,7 +26,7 @@ SimCollective::~SimCollective() { Crash(/*silent=*/false); }
 
 // Called by the simulation.
 
-// From now on its calls return errors, until the program has ended.
+// From now on the program's calls return errors, until the program has ended.
 void SimCollective::Crash(bool silent) {
   if (!alive()) return;
   owner_->Trace(rank_, silent ? "and its host end silently" : "crashes");
@@ -158,7 +158,7 @@ Status SimCollective::Reform() {
     Leave();
     if (killed_) return Error(Code::kInternal, "killed");
     ++count_;
-    owner_->Trace(rank_, "forms anew");
+    owner_->Trace(rank_, "forms another view");
     status = Begin();
   } while (status.code() == Code::kPeerLost &&
            network()->now() - begin < limit);
@@ -175,7 +175,7 @@ std::string SimCollective::address(int rank) const {
   return options_->addresses[members_[rank]];
 }
 
-// A step's computing takes its time.
+// To compute a step takes a random time.
 void SimCollective::SetStep(uint64_t step) {
   if (killed_ || step == step_) return;
   step_ = step;

@@ -107,7 +107,7 @@ class SimCollective final : public SimProcess,
   bool killed_ = false;  // the process was killed
   bool waits_ = false;   // the fiber waits for an event
   bool woken_ = false;   // the fiber will be resumed
-  uint32_t count_ = 1;   // of the generations to propose
+  uint32_t count_ = 1;   // the count in the next proposed generation
   uint64_t remaining_mask_ = 0;
   // The state of the present session.
   std::vector<int> members_;

@@ -21,7 +21,7 @@ class SimDisk final : public SimulatedFileSystem {
   // Sets the process that makes the operations that follow.
   void UsedBy(SimCollective* process) { process_ = process; }
   void SlowUntil(int64_t time) { slow_until_ = std::max(slow_until_, time); }
-  // Call it before the process ends. A write that is under way is done by half,
+  // Call it before the process ends. A write that is under way is half done,
   // and later operations do nothing.
   void Halt() { HaltAfter(0); }
   // Call it after the process has ended. With `power_cut` all bytes that were

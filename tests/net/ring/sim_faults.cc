@@ -56,7 +56,7 @@ void Faults::Isolate(int worker, int64_t within) {
   Count(Fault::kParted);
   OverBy(from + lasts);
   network_.At(from, [this, worker, lasts] {
-    job_.Trace(worker, "is cut off" + For(lasts));
+    job_.Trace(worker, "is isolated" + For(lasts));
     for (int other = 0; other < size_; ++other) {
       if (other == worker) continue;
       network_.Block(worker, other, network_.now() + lasts);
@@ -65,7 +65,7 @@ void Faults::Isolate(int worker, int64_t within) {
   });
 }
 
-// A part of them hears the other no more, or each other.
+// Parts the workers, in both directions or in one.
 void Faults::Part(Fault kind, int64_t lasts) {
   const int bits = std::min(size_, 62);
   const int64_t sides = 1 + network_.Random((int64_t{1} << bits) - 1);
@@ -90,7 +90,7 @@ bool Faults::JustWoke(int worker) const {
 }
 
 void Faults::StandStill(int worker, int64_t lasts) {
-  job_.Trace(worker, "stands still" + For(lasts));
+  job_.Trace(worker, "is stalled" + For(lasts));
   network_.Stall(worker, lasts);
   Stall& stall = stalls_[static_cast<size_t>(worker)];
   if (network_.now() > stall.until) stall.from = network_.now();
@@ -101,7 +101,7 @@ void Faults::StandStill(int worker, int64_t lasts) {
   });
 }
 
-// Ends the worker, which mostly comes back.
+// Ends the worker, which mostly starts again.
 void Faults::End(int worker, bool silent, int64_t lasts) {
   job_.Crash(worker, silent);
   if (!all_return_ && network_.Chance(4)) return;
@@ -149,7 +149,7 @@ void Faults::Draw() {
       return job_.StepClock(a, days * kDay);
     }
     case Fault::kWrongBit:
-      return;  // of a step, not of a time
+      return;  // it begins at a step, not at a time
   }
 }
 

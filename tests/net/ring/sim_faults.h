@@ -18,15 +18,15 @@ namespace sim {
 
 enum class Fault : uint8_t {
   kCrash,         // a process is killed
-  kSilentHost,    // its host too: without a message to the others
+  kSilentHost,    // the process and its host end, without a message
   kCut,           // a connection ends
-  kHalfOpen,      // what is sent one way is lost
-  kParted,        // two parts do not hear each other
-  kPartedOneWay,  // one does not hear the other
-  kSomePairs,     // some pairs do not: hearing is not transitive
-  kStall,         // a process stands still
-  kAllStall,      // all of them do, as on a host that is suspended
-  kPowerCut,      // all end, and their hosts
+  kHalfOpen,      // one direction of a connection loses its bytes
+  kParted,        // two parts of the job do not hear each other
+  kPartedOneWay,  // one part does not hear the other part
+  kSomePairs,     // some pairs of workers do not hear each other
+  kStall,         // a process is stalled
+  kAllStall,      // all processes are stalled, as by a suspended host
+  kPowerCut,      // all processes and their hosts end
   // Only in jobs that save.
   kSlowDisk,
   kClockStep,  // the date is set, not the monotonic clock
@@ -34,7 +34,7 @@ enum class Fault : uint8_t {
 };
 constexpr int kFaultKinds = static_cast<int>(Fault::kWrongBit) + 1;
 
-// How many there were of each kind.
+// The number of faults of each kind.
 struct FaultCounts {
   std::array<int64_t, kFaultKinds> by_kind = {};
   int64_t all() const;
@@ -48,20 +48,21 @@ class Faults {
   class Job {
    public:
     virtual void Crash(int worker, bool silent) = 0;
-    // A new process, where there is none.
+    // Starts a process of the worker, if it has none.
     virtual void Start(int worker) = 0;
     virtual void Trace(int worker, const std::string& what) = 0;
-    // The process was stalled from that time until just now.
+    // Called when the worker's process runs again, with the time at which it
+    // was stalled.
     virtual void Woke(int, int64_t) {}
-    virtual void SlowDisk(int, int64_t) {}  // until then
+    virtual void SlowDisk(int, int64_t) {}  // until this time
     virtual void StepClock(int, int64_t) {}
 
    protected:
     ~Job() = default;
   };
 
-  // `lasting`: what a fault lasts is up to four of these and a quarter.
-  // `saves`: its workers have disks, and look at the date.
+  // A fault of Draw lasts for up to four and a quarter times `lasting`. `saves`
+  // is true if the workers have disks and read the date.
   Faults(Network* network, int size, int64_t lasting, Job* job,
          bool saves = false)
       : network_(*network),
@@ -72,21 +73,22 @@ class Faults {
         stalls_(static_cast<size_t>(size)) {}
 
   void Draw();
-  // Cuts two at random, in so much time or less.
+  // Cuts the link between two random workers, at a moment within `within`.
   void CutWithin(int64_t within);
-  // This one and the others do not hear each other, from within so much time.
+  // From a moment within `within` on, this worker and the other workers do not
+  // hear each other.
   void Isolate(int worker, int64_t within);
-  // True if the process was stalled for longer than `lasting`, until just now,
-  // so that it has not noticed the others' silence.
+  // True if the process has just ended a stall of more than 1.5 times
+  // `lasting`. It must not take this time for a silence of the other workers.
   bool JustWoke(int worker) const;
-  // Its process is a new one, which has not stood still.
+  // The worker has a new process, which was not stalled yet.
   void Begins(int worker) { stalls_[static_cast<size_t>(worker)] = Stall(); }
-  // The faults so far are over by then.
+  // The time at which all faults so far are over.
   int64_t over() const { return over_; }
   void OverBy(int64_t time) { over_ = std::max(over_, time); }
   void Count(Fault kind) { ++counts_.by_kind[static_cast<size_t>(kind)]; }
   const FaultCounts& counts() const { return counts_; }
-  // One in four that end is not started again.
+  // Without this call, one in four processes that end is not started again.
   void SpareNone() { all_return_ = true; }
 
  private:
@@ -100,10 +102,10 @@ class Faults {
   Network& network_;
   const int size_;
   const int64_t lasting_;
-  const int kinds_;  // that are drawn: the first so many
+  const int kinds_;  // Draw chooses from the first `kinds_` kinds
   Job& job_;
   bool all_return_ = false;
-  std::vector<Stall> stalls_;  // by worker: the last one
+  std::vector<Stall> stalls_;  // the last stall of each worker
   int64_t over_ = 0;
   FaultCounts counts_;
 };

@@ -24,12 +24,12 @@ struct Host {
   SimDisk disk;
   SimClock clock;
   std::shared_ptr<OneBitLayer> layer;
-  bool done = false;  // it has trained to the end
-  int due = 0;        // processes that will still begin
-  // Its present process, or the last one.
+  bool done = false;  // the worker has trained to the end
+  int due = 0;        // processes that will start later
+  // The worker's present process, or its last one.
   std::unique_ptr<SimCollective> process;
   bool alive() const { return process != nullptr && process->alive(); }
-  std::vector<int> view;  // the members of its last view
+  std::vector<int> view;  // the members of the worker's last view
   bool HasInView(int worker) const {
     return std::find(view.begin(), view.end(), worker) != view.end();
   }
@@ -39,12 +39,14 @@ struct Host {
 // replaced. In a view of three or more members only this worker is reported as
 // faulty.
 struct Wrong {
-  int worker = -1;  // none
+  int worker = -1;  // -1: no worker is faulty
   int64_t from = 0;
   bool broken = false, was = false;
-  int processes = 0;   // the machine is replaced after so many named processes
-  bool alone = false;  // it has made a step in a view of its own, broken
-  int64_t last = 0, steps = 0;  // it has made in a row, broken
+  // The machine is replaced when this number of its processes were faulty.
+  int processes = 0;
+  bool alone = false;  // the faulty worker has made a step without the others
+  // The last step of the faulty worker, and its number of steps in a row.
+  int64_t last = 0, steps = 0;
 };
 
 }  // namespace sim

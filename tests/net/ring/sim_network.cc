@@ -14,7 +14,7 @@ namespace sim {
 namespace {
 
 constexpr int64_t kNever = INT64_MAX / 4;
-constexpr size_t kCapacity = 150000;  // of a direction, as a kernel's buffers
+constexpr size_t kCapacity = 150000;  // of a direction, like a kernel's buffers
 
 int RankOf(const Endpoint& endpoint) {
   sockaddr_in address;
@@ -63,7 +63,7 @@ class SimStream final : public ByteStream, private DescriptorSocket {
     if (taken > 0) network_->SendBytes(connection_, side_, std::move(bytes));
     if (taken < all) {
       blocked_ = true;
-      // A full one wakes when the other side has read.
+      // A full stream wakes when the other side has read.
       if (connection_->from[side_].in_flight < kCapacity) Wake();
     }
     return static_cast<int64_t>(taken);
@@ -176,7 +176,7 @@ void Network::Run(int rank, uint64_t incarnation, std::function<void()> what) {
      [this, rank, incarnation] { RunDeferred(rank, incarnation); });
 }
 
-// In their order, all that came while the process stood still.
+// Runs all events that came while the process was stalled, in their order.
 void Network::RunDeferred(int rank, uint64_t incarnation) {
   Process& p = processes_[rank];
   while (p.incarnation == incarnation && !p.deferred.empty()) {
@@ -236,7 +236,7 @@ int64_t Network::Arrival(const ConnectionPtr& c, int side) {
   return direction.last_arrival;
 }
 
-// In the process at end `side`, at `when`.
+// Runs `what` at `when`, in the process at end `side`.
 void Network::Deliver(const ConnectionPtr& c, int side, int64_t when,
                       uint64_t incarnation, std::function<void()> what) {
   const int rank = c->rank[side];
@@ -271,7 +271,7 @@ Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
     if (processes_[to].silent) return;
     if (!Listens(to)) return refused();
     c->incarnation[1] = processes_[to].incarnation;
-    // Not as an event after this one: bytes may arrive at this very time.
+    // Run, not a later event: bytes may arrive at the same time.
     Run(to, c->incarnation[1], [this, c, to] {
       if (Listens(to)) {
         processes_[to].listener->Accept(
@@ -300,7 +300,7 @@ void Network::SendBytes(const ConnectionPtr& c, int side,
             std::vector<uint8_t>& unread = c->from[side].unread;
             unread.insert(unread.end(), bytes.begin(), bytes.end());
             if (!Chance(4)) return Read(c, 1 - side);
-            // It is busy, and more may come meanwhile.
+            // The process is busy, and more bytes may arrive before it reads.
             InProcess(c->rank[1 - side], Random(kMs),
                       [this, c, side] { Read(c, 1 - side); });
           });
@@ -348,7 +348,8 @@ bool Network::Cut(int a, int b, bool half_open) {
     if (half_open) {
       c->from[Random(2)].cut = true;
     } else {
-      // By a device in between, as if the other process had ended, or by none.
+      // A device in between ends it, as if the other process had ended, or the
+      // cause is not known.
       const LossCause cause = Chance(2) ? LossCause::kExited : LossCause::kCut;
       for (int side : {0, 1}) SendEnd(c, side, cause);
     }

@@ -1,10 +1,11 @@
 // A network of processes in virtual time, in one thread: the base of
 // simulations of whole jobs.
 //
-// Events happen in the order of their time, and what is random comes from one
-// generator: a seed gives the same history again. Every process has a clock
-// that is off by a constant. Connections keep the order of their bytes, and
-// none among each other; writes are partial, reads come in pieces.
+// Events happen in the order of their times, and all random numbers come from
+// one generator, so a seed gives the same history again. The clock of each
+// process differs from the network's by a constant. A connection keeps the
+// order of its bytes; the bytes of two connections have no order. Writes are
+// partial, and reads come in pieces.
 
 #ifndef RINGLET_TESTS_NET_RING_SIM_NETWORK_H_
 #define RINGLET_TESTS_NET_RING_SIM_NETWORK_H_
@@ -32,17 +33,17 @@ class SimStream;
 // Both directions of one connection.
 struct Connection {
   struct Direction {
-    bool cut = false;          // nothing arrives any more, without a message
-    size_t in_flight = 0;      // taken and not yet read
-    int64_t last_arrival = 0;  // of bytes or their end
+    bool cut = false;          // all later bytes are lost, without a message
+    size_t in_flight = 0;      // bytes that are written and not yet read
+    int64_t last_arrival = 0;  // the last arrival of bytes or of their end
     std::vector<uint8_t> unread;
   };
   int rank[2];                             // the process at each end
-  uint64_t incarnation[2];                 // of that process
-  SimStream* end[2] = {nullptr, nullptr};  // null: closed here
-  Direction from[2];                       // from that end to the other
+  uint64_t incarnation[2];                 // of this process
+  SimStream* end[2] = {nullptr, nullptr};  // null if this end is closed
+  Direction from[2];                       // the bytes of each end
   bool local = false;
-  int descriptor = -1;  // on its way to end 1
+  int descriptor = -1;  // a descriptor that is sent to end 1
   ~Connection() {
     if (descriptor >= 0) close(descriptor);
   }
@@ -71,35 +72,38 @@ class Network {
   }
   bool Chance(int one_in) { return Random(one_in) == 0; }
   void At(int64_t when, std::function<void()> what);
-  // In that process: not if it has ended by then, later if it stands still.
+  // Runs `what` in the process of `rank` after `delay`. Does nothing if the
+  // process has ended by then, and waits while it is stalled.
   void InProcess(int rank, int64_t delay, std::function<void()> what);
-  // Runs the next event; false where none is left.
+  // Runs the next event. False if none is left.
   bool Step();
-  // The digest of all events: their times, their two sides, and each byte sent.
+  // A digest of the time of each event, and of the ranks and bytes of each
+  // transfer.
   uint32_t trace_digest() const { return trace_digest_; }
 
-  // Processes. Kill ends one. Its caller closes the streams: after it, as a
-  // kernel does, or before it, so that other processes get no message.
+  // Processes. Kill ends a process, and its caller then closes the streams, as
+  // a kernel does. If Silence comes first, the other processes get no message.
   uint64_t StartProcess(int rank);
   void Kill(int rank) { ++processes_[rank].incarnation; }
   void Stall(int rank, int64_t nanos);
-  // Its ends of connections that are not closed.
+  // The number of the process's ends of connections that are not closed.
   int streams(int rank) const { return processes_[rank].streams; }
   void Listen(int rank, Listener* listener) {
     processes_[rank].listener = listener;
   }
 
-  // The other end of an endpoint is a rank of SimEndpoint.
+  // `endpoint` is a SimEndpoint, which has the other rank.
   Status Connect(int from, const Endpoint& endpoint, StreamPtr* out);
 
-  // The way between two ranks, in nanoseconds and a random part of them.
+  // The nanoseconds of each transfer: `least`, and a random part of `more`.
   void SetLatency(int64_t least, int64_t more);
-  // Nothing arrives that way, or is connected, until `when`; it comes late.
+  // Bytes and connections from `from` to `to` arrive after `until`, not
+  // earlier.
   void Block(int from, int to, int64_t until);
   // Makes a host silent: the bytes that its process still sends are lost.
   void Silence(int rank, bool silent) { processes_[rank].silent = silent; }
-  // Ends a connection, or one direction of it, between two ranks; false where
-  // there is none.
+  // Ends a connection between two ranks, or one direction of it. False if the
+  // ranks have no connection.
   bool Cut(int a, int b, bool half_open);
 
  private:
@@ -108,7 +112,7 @@ class Network {
     uint64_t incarnation = 0;
     int64_t offset = 0;
     int64_t stalled_until = 0;
-    std::deque<std::function<void()>> deferred;  // until then
+    std::deque<std::function<void()>> deferred;  // until the stall ends
     bool silent = false;
     int streams = 0;
     Listener* listener = nullptr;

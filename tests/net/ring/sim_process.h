@@ -25,18 +25,18 @@ class SimProcess : public Transport, public Network::Listener {
 
   Network* network() const { return network_; }
   int64_t Now() const { return network_->ClockOf(rank_); }
-  // Before session_ is another one.
+  // Call it before session_ becomes another session.
   void NewSession() {
     ++session_number_;
     turn_ = false;
   }
   void EndSession();
-  // Its streams are closed after a `silent` host has gone quiet, else
-  // immediately.
+  // Ends the process and closes its streams. If `silent`, the host becomes
+  // silent before, so the other processes get no message.
   void EndProcess(bool silent);
-  // Not where the session has ended by then.
+  // Runs `what` after `delay`, unless the session has ended by then.
   void InSession(int64_t delay, std::function<void()> what);
-  // The session has left.
+  // Called when the session has left.
   virtual void Closed() = 0;
 
   const int rank_;
@@ -58,7 +58,8 @@ class SimProcess : public Transport, public Network::Listener {
   void Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
   void DrawDelivery(StreamPtr* stream);
   void TickLater(uint64_t timer);
-  // Some cannot, or are of an older version.
+  // True if the process can share memory. Some processes cannot, as in an older
+  // version.
   bool shares() const {
     return (static_cast<uint64_t>(rank_) + seed_) % 4 != 0;
   }
@@ -66,7 +67,7 @@ class SimProcess : public Transport, public Network::Listener {
   Network* const network_;
   const uint64_t seed_;
   const std::shared_ptr<const JobKeys> keys_;
-  uint64_t session_number_ = 0;  // events of an older one are void
+  uint64_t session_number_ = 0;  // events of an older session do nothing
   uint64_t timer_ = 0;
   int64_t every_ = 0;
   bool turn_ = false;

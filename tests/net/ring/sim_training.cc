@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kEpochs = 3;
 
-// A look at it takes as long as the worker is slow: every third takes four
-// times as long as the others.
+// A clock that advances with each call. For every third worker it advances four
+// times as far, as if this worker were slow.
 class Pace final : public Clock {
  public:
   explicit Pace(const Collective* collective)
@@ -45,7 +45,7 @@ CompileOptions Options(const Training& training, Collective* collective,
   return options;
 }
 
-// Each optimizer keeps other state between two steps.
+// Each optimizer keeps a different state between two steps.
 Optimizer OptimizerOf(const Training& training) {
   Optimizer optimizer = Adam(0.01f);
   switch (training.optimizer) {
@@ -106,7 +106,7 @@ class ProgressReporter final : public Callback {
   const Trainee& trainee_;
 };
 
-// Between two steps the program evaluates, and adds with the others.
+// Between steps the program evaluates, and sums a number over the ranks.
 Status TrainInLoop(Model* model, TrainingLoop* loop) {
   EvaluateOptions quiet;
   quiet.verbose = Verbose::kSilent;
@@ -147,13 +147,14 @@ FitOptions FitWith(const Training& training, const Trainee& trainee) {
     BackupAndRestoreOptions backup;
     backup.save_freq = training.save_freq;
     backup.save_before_preemption = false;
-    backup.background = false;  // a thread of its own has no virtual time
+    backup.background = false;  // another thread has no virtual time
     backup.files = trainee.disk;
     backup.clock = trainee.clock;
     fit.callbacks.push_back(BackupAndRestore("backup", backup));
   }
   if (training.callbacks) AddCallbacks(&fit);
-  // Before what compares the workers, and may find that a step was wrong.
+  // Before ModelCheckpoint: a save compares the workers, and may find a wrong
+  // step.
   fit.callbacks.push_back(std::make_shared<ProgressReporter>(trainee));
   if (trainee.disk != nullptr && training.model_freq >= 0) {
     ModelCheckpointOptions saves;

@@ -22,18 +22,18 @@ namespace sim {
 // The settings of all workers, drawn from the seed.
 struct Training {
   int replicas = 5;
-  bool wide =
-      false;  // with a layer that has a kernel large enough to travel alone
-  int64_t local_steps = 0;    // of a round, 0 for sums of every step
+  // The model has a layer with a kernel large enough to be sent alone.
+  bool wide = false;
+  int64_t local_steps = 0;    // of a round; 0: sums in every step
   bool floats = false;        // deltas of 32 bits
-  int participation = 0;      // replicas of a round, 0 for all
-  bool in_loop = false;       // of its own, else in Fit
-  int optimizer = 0;          // which, see OptimizerOf
-  bool repeats = false;       // the data, across epochs
-  bool callbacks = false;     // that have a state, and change the model
-  int64_t model_freq = -1;    // steps, or 0: epochs, of ModelCheckpoint
-  int64_t check_every = 100;  // steps, the workers compare
-  int64_t save_freq = -1;     // of the backups, -1 without backups
+  int participation = 0;      // the replicas of a round; 0: all
+  bool in_loop = false;       // in a TrainingLoop, not in Fit
+  int optimizer = 0;          // see OptimizerOf
+  bool repeats = false;       // the data repeat, across epochs
+  bool callbacks = false;     // some with state that change the model
+  int64_t model_freq = -1;    // save_freq of ModelCheckpoint; -1: none
+  int64_t check_every = 100;  // steps between two replica checks
+  int64_t save_freq = -1;     // of BackupAndRestore; -1: none
 
   // The fields that change the numbers.
   auto Key() const {
@@ -44,16 +44,17 @@ struct Training {
 
 // The arguments of one worker.
 struct Trainee {
-  Collective* collective = nullptr;  // null: alone, undisturbed
+  Collective* collective = nullptr;  // null: trains alone, undisturbed
   FileSystem* disk = nullptr;
   Clock* clock = nullptr;
   std::shared_ptr<OneBitLayer> layer;
-  // A step begins; one has ended, or an epoch: step -1, -2, …; or the whole
-  // training: step 0. The digest is of weights and losses.
+  // `begins` is called before each step. `ends` is called after each step,
+  // after each epoch with step -1, -2, …, and after the training with step 0.
+  // The digest is of weights and losses.
   std::function<void(int64_t step)> begins;
   std::function<void(int64_t step, uint64_t digest)> ends;
   std::function<void(const std::string& from)> resumes;  // from a backup
-  // The others have named one that computes wrong.
+  // Called when this worker learns which other worker is faulty.
   std::function<void()> hears;
 };
 

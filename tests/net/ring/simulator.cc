@@ -19,9 +19,10 @@ namespace {
 
 constexpr int64_t kTimeout = 1000 * kMs;  // T
 constexpr double kStartSeconds = 60;
-// From the last fault until a rank that waits in an operation has an answer. A
-// silence is noticed after T and a tick, a standstill after 1.5 T of every link
-// of a chain. A stalled detector waits longer by as much as it was late.
+// The longest time from the last fault until a rank that waits in an operation
+// has an answer. A silence is noticed after T and a tick, a standstill after
+// 1.5 T for every link of a chain. A detector that was stalled waits longer, by
+// the time of its stall.
 constexpr int64_t kLongestWait = 5 * kTimeout;
 // The longest time from the last fault to the end of the job. It has the time
 // above, a goodbye of T, the pause before a restart, handshakes of 2 s and
@@ -38,8 +39,8 @@ class Worker final : public SimProcess, public Session::Owner {
 
   void StartProcess();
   void Withdraw();
-  // Its streams are closed after `silent` hosts have gone quiet, else
-  // immediately.
+  // Ends the process. If `silent`, its host becomes silent before, so the other
+  // ranks get no message.
   void Crash(bool silent);
   void Abort();
   void Reform();
@@ -47,7 +48,7 @@ class Worker final : public SimProcess, public Session::Owner {
 
   bool alive() const { return alive_; }
   bool finished() const { return finished_; }
-  // It has failed, has ended, or waits for the others.
+  // True if the rank has failed, has ended, or waits for a ring to form.
   bool needs_ring() const {
     return !alive_ || failed() || (session_ != nullptr && !running_);
   }
@@ -67,24 +68,25 @@ class Worker final : public SimProcess, public Session::Owner {
   void MakeSession(double start_seconds = kStartSeconds);
   void Later(int64_t delay, void (Worker::*what)());
   void StartNext();
-  void LookNoMore();
+  void StopPolling();
   void CheckResult(size_t op);
   void Leave();
   void Closed() override;
 
   Job* const job_;
   bool alive_ = false;
-  uint32_t generation_ = 1;       // to propose
-  uint32_t last_generation_ = 0;  // of a ring of this process
+  uint32_t generation_ = 1;       // the next to propose
+  uint32_t last_generation_ = 0;  // of this process's last ring
   bool running_ = false;
   bool finished_ = false;
   bool leaving_ = false;
   bool delivered_ = false;
-  bool said_why_ = false;  // to the event log
+  bool said_why_ = false;  // an event has the reason of the end
   Status failure_;
   size_t started_ = 0;  // operations
   size_t completed_ = 0;
-  int64_t progress_ = 0;  // when something last completed, or began to wait
+  // When an operation last completed, or the rank began to wait.
+  int64_t progress_ = 0;
   std::vector<std::vector<float>> data_;  // by operation
 };
 
@@ -93,11 +95,11 @@ class Job {
   explicit Job(const Options& options);
   Report Run();
 
-  // The state of one thread's calls: the lengths of the vectors, by operation.
-  // The first operation is the barrier at the beginning.
+  // A call that every rank makes, in the order of calls_. The first is the
+  // barrier at the beginning.
   struct Call {
     size_t count;
-    bool wait;  // for it, before the next starts
+    bool wait;  // for this call, before the next starts
     FrameType type = FrameType::kAllReduce;
     int root = 0;
   };
@@ -126,22 +128,24 @@ class Job {
   void Trace(int rank, const std::string& what) const;
   void InjectWhileForming();
   void InjectWhileSending(size_t floats);
-  void Ended();  // a rank has finished, failed, ended or started again
+  // Call it when a rank has finished, failed, ended or started again.
+  void Ended();
 
   const Options options_;
   Network network_;
   RingOptions ring_;
   std::vector<Call> calls_;
   int64_t slowest_caller_ = 0;
-  int64_t slowest_ring_ = 0;  // once around, of all operations under way
+  int64_t slowest_ring_ = 0;  // the longest time of a ring's transfers
   bool reforms_ = false;
-  bool slow_ = false;  // while it forms
+  bool slow_ = false;  // links and callers are slow as the ring forms
   Report report_;
-  std::map<size_t, uint32_t> bits_;  // of an operation's result, wherever
-  int64_t last_fault_ = 0;           // when it was over
-  int culprit_ = -1;                 // the rank that aborts or withdraws
-  int while_forming_ = 0;            // faults left for when a rank is in a ring
-  int while_sending_ = 0;  // faults left for when a long frame is in flight
+  std::map<size_t, uint32_t> bits_;  // of each operation's result
+  int64_t last_fault_ = 0;           // when the last fault was over
+  int ending_rank_ = -1;             // the rank that aborts or withdraws
+  // Faults left for the moments when ranks enter a ring, and while a long
+  // frame is sent.
+  int while_forming_ = 0, while_sending_ = 0;
 
  private:
   void PlanFaults();
@@ -215,7 +219,8 @@ void Worker::Reform() {
   if (session_ != nullptr || !alive_) return;
   ++job_->report_.reforms;
   generation_ = std::max(generation_, last_generation_) + 1;
-  job_->Trace(rank_, "forms anew, proposes " + std::to_string(generation_));
+  job_->Trace(rank_,
+              "forms the ring again, proposes " + std::to_string(generation_));
   MakeSession();
   session_->Begin(Now());
 }
@@ -231,7 +236,7 @@ void Worker::OnRunning() {
   const uint32_t generation = session_->generation();
   job_->Trace(rank_, "is in ring " + std::to_string(generation));
   if (generation <= last_generation_) {
-    job_->Violated("a ring formed anew has no higher generation");
+    job_->Violated("a new ring has no higher generation");
   }
   last_generation_ = generation;
   running_ = true;
@@ -269,11 +274,12 @@ void Worker::StartNext() {
   }
   if (!network()->Chance(3)) return;
   session_->Poll(Now(), /*wake=*/false);
-  Later(network()->Random(kTimeout / 32), &Worker::LookNoMore);
+  Later(network()->Random(kTimeout / 32), &Worker::StopPolling);
 }
 
-// A caller that looked by itself, and was not to be woken, sleeps.
-void Worker::LookNoMore() { session_->Poll(Now(), /*wake=*/true); }
+// The caller polled, and was not to be woken. Now it sleeps, and is to be
+// woken.
+void Worker::StopPolling() { session_->Poll(Now(), /*wake=*/true); }
 
 void Worker::OnCompleted(uint64_t sequence) {
   progress_ = network()->now();
@@ -438,7 +444,7 @@ void Job::Trace(int rank, const std::string& what) const {
               static_cast<double>(network_.now()) / 1e6, rank, what.c_str());
 }
 
-// While one rank needs a ring no rank has finished: all start again.
+// If a rank needs a ring, no rank has finished: all form the ring again.
 void Job::Ended() {
   const bool needed =
       std::any_of(workers_.begin(), workers_.end(),
@@ -477,7 +483,8 @@ void Job::PlanFaults() {
   if (scenario == Scenario::kFaults) while_sending_ = 2;
 }
 
-// Others are not in the ring yet, or have just heard of it.
+// Injects a fault while other ranks are not in the ring yet, or have just
+// learned of it.
 void Job::InjectWhileForming() {
   if (while_forming_ == 0 || !network_.Chance(3)) return;
   --while_forming_;
@@ -500,7 +507,7 @@ void Job::Inject() {
   int64_t lasts = kTimeout / 4 + network_.Random(3 * kTimeout);
   ++report_.faults;
   if (options_.scenario == Scenario::kSlow) {
-    Trace(a, "stands still for a moment");
+    Trace(a, "is stalled for a moment");
     return network_.Stall(a, network_.Random(kTimeout / 5));
   }
   int64_t kind = network_.Random(6);
@@ -516,13 +523,13 @@ void Job::Inject() {
                  std::to_string(b) + (found ? "" : ", not linked"));
     lasts = 0;
   } else if (kind == 4) {
-    Trace(a, "is alone for " + std::to_string(lasts / kMs) + " ms");
+    Trace(a, "is isolated for " + std::to_string(lasts / kMs) + " ms");
     for (int r = 0; r < options_.size; ++r) {
       network_.Block(a, r, network_.now() + lasts);
       network_.Block(r, a, network_.now() + lasts);
     }
   } else {
-    Trace(a, "stands still for " + std::to_string(lasts / kMs) + " ms");
+    Trace(a, "is stalled for " + std::to_string(lasts / kMs) + " ms");
     network_.Stall(a, lasts);
   }
   last_fault_ = std::max(last_fault_, network_.now() + lasts);
@@ -544,12 +551,14 @@ Report Job::Run() {
   }
   const bool one_ends_it = options_.scenario == Scenario::kAbort ||
                            options_.scenario == Scenario::kWithdraw;
-  if (one_ends_it) culprit_ = static_cast<int>(network_.Random(options_.size));
+  if (one_ends_it)
+    ending_rank_ = static_cast<int>(network_.Random(options_.size));
   for (int r = 0; r < options_.size; ++r) {
     Worker* const w = workers_[r].get();
     const bool withdraws =
-        r == culprit_ && options_.scenario == Scenario::kWithdraw;
-    const bool aborts = r == culprit_ && options_.scenario == Scenario::kAbort;
+        r == ending_rank_ && options_.scenario == Scenario::kWithdraw;
+    const bool aborts =
+        r == ending_rank_ && options_.scenario == Scenario::kAbort;
     network_.At(network_.Random(options_.at_once ? 5 * kMs : kTimeout), [=] {
       if (withdraws) return w->Withdraw();
       w->StartProcess();
@@ -565,7 +574,7 @@ Report Job::Run() {
     Violated("nothing happens any more");
   report_.virtual_nanos = network_.now();
   report_.trace_digest = network_.trace_digest();
-  workers_.clear();  // their streams go before the network
+  workers_.clear();  // closes their streams before the network ends
   return report_;
 }
 

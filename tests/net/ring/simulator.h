@@ -26,7 +26,7 @@ enum class Scenario {
   kCalm,      // nothing goes wrong
   kSlow,      // high latency, short stalls, slow callers: no rank is lost
   kFaults,    // cuts, crashes, partitions, stalls; the ring forms again
-  kForming,   // the same, just when the first ranks are in a ring
+  kForming,   // faults when the first ranks are in a ring
   kAbort,     // one rank aborts: all get the reason
   kWithdraw,  // one rank cannot take part: all get the reason
 };
@@ -36,14 +36,14 @@ struct Options {
   uint64_t seed = 0;
   Scenario scenario = Scenario::kCalm;
   int size = 3;
-  bool all_calls = false;  // not only all-reduces
-  bool at_once = false;    // all start within a few milliseconds
-  bool sealed = false;     // by a key, but for local sockets
-  bool trace = false;      // to stdout
+  bool all_calls = false;  // also barriers, gathers and broadcasts
+  bool at_once = false;    // all ranks start within a few milliseconds
+  bool sealed = false;     // with a key, except on local sockets
+  bool trace = false;      // prints the events to stdout
 };
-// All of it drawn from the seed.
+// Draws all options from the seed.
 Options OptionsOfSeed(uint64_t seed);
-// The same in rings where not every pair is linked.
+// The same for 17 to 100 ranks, of which not every pair is linked.
 Options LargeOptionsOfSeed(uint64_t seed);
 
 struct Report {
@@ -51,7 +51,7 @@ struct Report {
   int64_t events = 0;
   int64_t virtual_nanos = 0;
   uint32_t trace_digest = 0;  // see Network
-  int64_t formed_nanos = 0;   // when the last rank was in its last ring
+  int64_t formed_nanos = 0;   // when a rank last entered a ring
   int faults = 0;
   int failures = 0;  // calls that ended with an error, as they should
   int reforms = 0;

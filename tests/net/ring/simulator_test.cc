@@ -55,7 +55,7 @@ TEST(SimulatorTest, Jobs_EverySeed_HaveNoViolation) {
   RunSeeds(sim::OptionsOfSeed, "RINGLET_SIM_SEED", 1);
 }
 
-// 17 to 100 workers, of which not every pair is linked.
+// Jobs of 17 to 100 workers, of which not every pair is linked.
 TEST(SimulatorTest, Jobs_LargeRings_HaveNoViolation) {
   if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_ELASTIC_SEED")) return;
   RunSeeds(sim::LargeOptionsOfSeed, "RINGLET_SIM_LARGE_SEED", 32);
@@ -91,14 +91,15 @@ void RunElasticSeeds(bool large, const char* one, uint64_t part,
       all.faults.Text().c_str());
 }
 
-// The present workers continue. RINGLET_SIM_ELASTIC_SEED runs one.
+// Elastic jobs, in which the present workers continue. RINGLET_SIM_ELASTIC_SEED
+// runs one.
 TEST(SimulatorTest, Jobs_ElasticRings_HaveNoViolation) {
   if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_LARGE_SEED")) return;
   RunElasticSeeds(/*large=*/false, "RINGLET_SIM_ELASTIC_SEED", 2,
                   {1464, 2655971});
 }
 
-// 17 to 64 workers. RINGLET_SIM_LARGE_ELASTIC_SEED runs one.
+// Elastic jobs of 17 to 64 workers. RINGLET_SIM_LARGE_ELASTIC_SEED runs one.
 TEST(SimulatorTest, Jobs_LargeElasticRings_HaveNoViolation) {
   const char* const kOne = "RINGLET_SIM_LARGE_ELASTIC_SEED";
   if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_LARGE_SEED") ||
@@ -108,8 +109,8 @@ TEST(SimulatorTest, Jobs_LargeElasticRings_HaveNoViolation) {
   RunElasticSeeds(/*large=*/true, kOne, 128, {});
 }
 
-// Without it a failing seed could not be run again. Handshakes of sealed
-// jobs draw their keys from the system, so the bytes of these differ.
+// Otherwise a failing seed could not be run again. Handshakes of sealed jobs
+// draw their keys from the system, so the bytes of these differ.
 TEST(SimulatorTest, Trace_SameSeed_IsTheSameByteForByte) {
   std::set<uint32_t> traces;
   for (uint64_t seed = 0; seed < 96; ++seed) {

@@ -69,14 +69,14 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   RingOptions ring_;
   Faults faults_;
   Training training_;
-  int64_t step_nanos_ = 0;  // that it computes at most, besides
+  int64_t step_nanos_ = 0;  // the longest extra computing time of a step
   Wrong wrong_;
-  bool calm_ = false;  // nothing else goes wrong
-  int cuts_off_ = 0;   // of one worker, once one computes wrong
-  int transfers_ = 0;  // that are still to be hurt
+  bool calm_ = false;  // no fault but the faulty worker
+  int cuts_off_ = 0;   // isolations of workers once one is faulty
+  int transfers_ = 0;  // transfers that are still to be disturbed
   Fnv1a trace_hash_;
   TrainingReport report_;
-  bool ending_ = false;  // what happens now is no part of the job
+  bool ending_ = false;  // the job is over: later events do not count
   std::vector<std::unique_ptr<Host>> hosts_;
 };
 
@@ -115,7 +115,7 @@ void Job::DrawTraining() {
   training_.repeats = network_.Chance(2);
   training_.callbacks = network_.Chance(2);
   training_.in_loop = network_.Chance(2);
-  // Else it has mostly ended before its faults begin.
+  // Without this time most jobs end before their faults begin.
   if (!network_.Chance(4)) step_nanos_ = kTimeout * 3 / 5;
   if (network_.Chance(2)) training_.check_every = 2 + network_.Random(6);
   const int64_t frequencies[] = {-1, 0, 1, 2, 5};
@@ -130,7 +130,7 @@ void Job::DrawRounds() {
   if (network_.Chance(2)) {
     training_.participation = 1 + static_cast<int>(network_.Random(4));
   }
-  // Neither goes with an optimizer that restarts in each round.
+  // UseEma and GradientAccumulationSteps do not go with local updates.
   if (training_.optimizer < 3) training_.optimizer = 0;
 }
 
@@ -162,7 +162,7 @@ void Job::OnView(int worker, const std::vector<int>& members) {
 }
 
 // Loses the worker, or a link, while the new view compares or sends the state.
-// Others may be lost too, in the same view and in the next.
+// Other workers may be lost too, in this view and in the next.
 void Job::HurtTransfer(int worker) {
   if (calm_ || transfers_ == 0 || !network_.Chance(3)) return;
   --transfers_;
@@ -187,7 +187,7 @@ void Job::Crash(int worker, bool silent) {
   host.disk.Ended(/*power_cut=*/silent);
 }
 
-// A job that is done is not started again.
+// A worker that is done is not started again.
 void Job::Start(int worker) {
   Host& host = *hosts_[worker];
   if (host.alive() || host.done) return;
@@ -232,14 +232,14 @@ Status Job::Train(SimCollective* collective) {
   return status;
 }
 
-void Job::Hears(int worker) { Trace(worker, "hears who is wrong"); }
+void Job::Hears(int worker) { Trace(worker, "learns which worker is faulty"); }
 
 void Job::Begins(int worker, int64_t step) {
   if (worker != wrong_.worker || wrong_.processes == 0 || step < wrong_.from) {
     return;
   }
   if (!wrong_.broken) {
-    Trace(worker, "computes wrong");
+    Trace(worker, "begins to compute wrong numbers");
     faults_.Count(Fault::kWrongBit);
     faults_.OverBy(network_.now());
     hosts_[worker]->layer->Break();
@@ -261,8 +261,8 @@ void Job::Ends(int worker, int64_t step, uint64_t digest) {
     return;
   }
   // Steps may be wrong until they are verified. A job that ends is right,
-  // unless the faulty worker has trained alone: nothing was compared with its
-  // state, which others may have got from its backup.
+  // unless the faulty worker has trained alone: no check has compared its
+  // state, and other workers may have got it from its backup.
   const bool alone = worker == wrong_.worker && host.view.size() == 1;
   wrong_.alone |= alone && wrong_.was;
   if (step != 0 ? wrong_.was : wrong_.alone) return;
@@ -277,8 +277,7 @@ void Job::CutAsTheyCompare(int64_t step) {
   faults_.CutWithin(network_.Chance(2) ? 2 * kMs : 60 * kMs);
 }
 
-// The worker with wrong numbers continues: the check that was due has not named
-// it.
+// Call it after each step of the faulty worker: no check has found it yet.
 void Job::NotNamed(int64_t step) {
   if (step <= 0) return;
   CutAsTheyCompare(step);
@@ -288,7 +287,7 @@ void Job::NotNamed(int64_t step) {
   if (hosts_[wrong_.worker]->view.size() == 1) wrong_.steps = 0;
   if (wrong_.steps > training_.check_every + training_.local_steps) {
     Violated("worker " + std::to_string(wrong_.worker) +
-             " computes wrong, and nobody says so");
+             " computes wrong numbers, and no check finds it");
   }
 }
 
@@ -301,14 +300,15 @@ void Job::OutOfSync(int worker, const std::string& error) {
   if (worker != wrong_.worker || !wrong_.broken ||
       (!all_stop &&
        error.find("this machine is at fault") == std::string::npos)) {
-    return Violated("worker " + std::to_string(worker) + " is named: " + error);
+    return Violated("worker " + std::to_string(worker) +
+                    " is reported as faulty: " + error);
   }
-  // Before the others have heard it, perhaps.
+  // Perhaps before the other workers have learned it.
   for (int n = calm_ ? 0 : 2; n > 0; --n) faults_.CutWithin(kMs / 10);
   ++report_.named;
   faults_.OverBy(network_.now());
   if (--wrong_.processes > 0) return;
-  Trace(worker, "is exchanged");
+  Trace(worker, "has another machine");
   wrong_.broken = false;
   hosts_[worker]->layer->Mend();
 }
@@ -340,7 +340,7 @@ void Job::Exited(int worker, const Status& status) {
   });
 }
 
-// No worker trains, and none will.
+// True if no worker trains, and none will start.
 bool Job::Over() const {
   return network_.now() > faults_.over() &&
          std::none_of(hosts_.begin(), hosts_.end(), [](const auto& host) {
@@ -364,7 +364,7 @@ TrainingReport Job::Run() {
   while (report_.violation.empty() && !Over() && network_.Step()) {
     ++report_.events;
     if (network_.now() - faults_.over() > kBound) {
-      Violated("those that live have not trained to the end");
+      Violated("the running workers have not trained to the end");
     }
   }
   report_.virtual_nanos = network_.now();
@@ -372,7 +372,7 @@ TrainingReport Job::Run() {
   report_.trace = trace_hash_.value();
   report_.alone = wrong_.alone ? 1 : 0;
   ending_ = true;
-  hosts_.clear();  // their streams go before the network
+  hosts_.clear();  // closes their streams before the network ends
   return report_;
 }
 

@@ -22,11 +22,11 @@ struct TrainingReport {
   int64_t virtual_nanos = 0;
   int workers = 0;
   FaultCounts faults;
-  int views = 0;     // of a worker
-  int steps = 0;     // of all workers, those that were made again too
+  int views = 0;     // that workers have entered, added
+  int steps = 0;     // of all workers, with repeated steps
   int finished = 0;  // workers that have trained to the end
-  int resumed = 0;   // times that a job went on from a backup
-  int named = 0;     // times that a worker was named that computed wrong
+  int resumed = 0;   // times that a worker resumed from a backup
+  int named = 0;     // times that a check found the faulty worker
   int alone = 0;     // 1: the faulty worker has trained alone
 };
 TrainingReport SimulateTraining(uint64_t seed, bool trace);
