@@ -368,7 +368,7 @@ TrainingReport Job::Run() {
     }
   }
   report_.virtual_nanos = network_.now();
-  report_.faults = faults_.is_running();
+  report_.faults = faults_.counts();
   report_.trace = trace_hash_.value();
   report_.alone = wrong_.alone ? 1 : 0;
   ending_ = true;
