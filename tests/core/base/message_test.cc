@@ -11,8 +11,8 @@
 namespace ringlet {
 namespace {
 
-// Sets JOURNAL_STREAM as systemd does for the current stderr. `other`: as for
-// another file.
+// Sets JOURNAL_STREAM as systemd does for the current stderr. If `other`, sets
+// it as for another file.
 class JournalStream {
  public:
   explicit JournalStream(bool other = false) {

@@ -28,7 +28,7 @@ TEST(ReplicaAssignmentTest, Assign_SlowWorker_GetsFewer) {
   EXPECT_EQ(assignment.ToString(), "4, 1, 3");
   EXPECT_EQ(assignment.range(1).first, 4);
   EXPECT_EQ(assignment.range(2).first, 5);
-  // The assignment moves back once worker 1 is as fast as the others.
+  // The assignment moves back once worker 1 is as fast as the other workers.
   EXPECT_TRUE(assignment.Assign({10 * kMs, 10 * kMs, 10 * kMs}));
   EXPECT_EQ(assignment.ToString(), "3, 3, 2");
 }

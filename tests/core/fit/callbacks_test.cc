@@ -171,8 +171,8 @@ TEST(EarlyStoppingTest, RestoreBestWeights_FirstValueNaN_RestoresALaterEpoch) {
   EXPECT_EQ(drive.model()->weights()[0], 1);  // set in epoch number 1
 }
 
-// Adds values to the logs of an epoch. `names`: whether NamesInLogs reports
-// them.
+// Adds values to the logs of an epoch. If `names`, NamesInLogs reports the
+// names of the values.
 class LogAdder final : public Callback {
  public:
   explicit LogAdder(bool names) : names_(names) {}

@@ -24,7 +24,8 @@
 namespace ringlet {
 namespace {
 
-// The setting of a joining worker that differs from the others'.
+// The setting of a joining worker that differs from the setting of the other
+// workers.
 enum class Wrong {
   kRate,
   kReplicas,
@@ -200,8 +201,8 @@ Rejoined RunProgramAndRejoin(Program program, int workers, int victim,
   return count;
 }
 
-// A joining worker begins with the first Fit. If the others are in a later one,
-// they continue without it, and never with its initial weights.
+// A joining worker begins with the first Fit. If the other workers are in a
+// later one, they continue without it, and never with its initial weights.
 TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
   testing::internal::CaptureStderr();
   uint64_t undisturbed[4];
@@ -497,7 +498,8 @@ TEST(ElasticTest, Workers_AllMayDie_NoBitIsWrong) {
     std::mt19937 random(static_cast<unsigned>(cases.number()));
     const int workers = 2 + static_cast<int>(random() % 3);
     ElasticJob job;
-    std::vector<std::pair<unsigned, int>> drawn;  // by worker: seed and deaths
+    // The seed and the number of losses of each worker.
+    std::vector<std::pair<unsigned, int>> drawn;
     for (int w = 0; w < workers; ++w) {
       job.Arrive(w);
       const unsigned seed = static_cast<unsigned>(random());

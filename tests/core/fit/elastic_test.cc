@@ -277,7 +277,7 @@ TEST(ElasticTest, Loss_InACallbackAfterAStep_EndsWithTheSameBits) {
   }
 }
 
-// Meets the others at the end of each step, as ModelCheckpoint does.
+// Meets the other workers at the end of each step, as ModelCheckpoint does.
 class BarrierAtStepEnd final : public Callback {
  public:
   const char* name() const override { return "meets_at_ends"; }
@@ -305,8 +305,8 @@ class StepEndCounter final : public Callback {
 };
 
 // One of three workers ends in any of its calls, also in those of callbacks.
-// The others are behind a step that all have made. The worker ends once, and
-// the run continues.
+// The other workers are behind a step that all have made. The worker ends once,
+// and the run continues.
 TEST(ElasticTest, Loss_InACallbackAtAStepsEnd_CostsNoStep) {
   for (const int64_t local_steps : {0, 2}) {
     for (int last_call = 1; last_call < 200 && !HasFailure(); ++last_call) {
@@ -364,8 +364,8 @@ TEST(ElasticTest, Loss_StateCutOff_CostsOnlyStepsSinceTheLastCheck) {
   }
 }
 
-// The present chief shows the progress; the others print a line at their start
-// and at their end.
+// The present chief shows the progress; the other workers print a line at their
+// start and at their end.
 TEST(ElasticTest, Chief_LowerRankReturns_PrintsTheLinesOfAWorker) {
   ElasticJob job;
   job.Arrive(1);

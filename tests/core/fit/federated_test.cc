@@ -491,7 +491,7 @@ TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
     const Trained trained = TrainOn(own, data, &collective);
     const std::lock_guard<std::mutex> lock(mutex);
     for (const auto& round : trained.rounds) {
-      // A lost worker may have made rounds that the others made again.
+      // A lost worker may have made rounds that the other workers made again.
       if (!trained.status.ok()) continue;
       const auto known = rounds.insert(round).first;
       EXPECT_EQ(known->second, round.second);
@@ -889,7 +889,7 @@ TEST(FederatedTest, Settings_ThatCannotWork_AreRefused) {
   two.local.steps = 2;
   EXPECT_TRUE(
       Contains(TrainOn(two, own, nullptr).status, "start a worker for each"));
-  // A worker that was started without the others.
+  // A worker that was started without the other workers.
   Job alone = two;
   alone.replicas = 1;
   EXPECT_TRUE(Contains(TrainOn(alone, own, nullptr).status,

@@ -373,8 +373,8 @@ TEST(FitTest, Fit_LossNotANumber_WarnsOnceAndAtTheEnd) {
   EXPECT_EQ(printed_by(/*terminates=*/true), "");
 }
 
-// Points from -1 to 1. `states_range`: the source states this, so that no batch
-// is needed to know it.
+// Points from -1 to 1. If `states_range`, the source knows this range, so that
+// no batch is needed to find it.
 class RangedPoints final : public Source {
  public:
   explicit RangedPoints(bool states_range) : states_range_(states_range) {}
@@ -552,7 +552,8 @@ Answers AnswersOf(const Shape& input, const Dataset& batches) {
   return {*logs->Find("loss"), predicted.value()};
 }
 
-// As Keras 3, in Fit, Evaluate and Predict. The values are the same.
+// As in Keras 3, a last axis of 1 may be missing or too many in Fit, Evaluate
+// and Predict. The values are the same.
 TEST(FitTest, Data_LastAxisOfOneMissingOrTooMany_Fits) {
   const SixValues values;
   const Shape without = {2, 3}, with = {2, 3, 1};

@@ -107,9 +107,9 @@ class Job {
     kill(pids_[index], number);
     if (number == SIGKILL) killed_[index] = true;
   }
-  // Starts a lost worker of an elastic job again when the others have continued
-  // without it, and waits until it has made a step. While it waits to join, the
-  // others are let on step by step, up to `most`.
+  // Starts a lost worker of an elastic job again when the other workers have
+  // continued without it, and waits until it has made a step. While it waits to
+  // join, the others are let on step by step, up to `most`.
   void Rejoin(int index, int most) {
     int limit = 5;
     for (const auto& [other, pid] : pids_) {
@@ -129,7 +129,7 @@ class Job {
       Limit(++limit);
       EXPECT_TRUE(Eventually(
           [&] { return HasMade(index, 1) || OthersHaveMade(index, limit); }));
-      // The others dial it a few times a second, whatever a step takes.
+      // The other workers dial it a few times a second, whatever a step takes.
       for (int i = 0; i < 100 && !HasMade(index, 1); ++i) Sleep(0.005);
     }
     EXPECT_TRUE(HasMade(index, 1)) << StderrOf(index);
@@ -152,8 +152,8 @@ class Job {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   // Waits until all have ended, in the way of a supervisor. A worker with exit
-  // code 75 is started again immediately, since the others wait for it. A
-  // worker ends so if another is lost before the fit has begun.
+  // code 75 is started again immediately, since the other workers wait for it.
+  // A worker ends so if another is lost before the fit has begun.
   void ExpectAllEnd(int size) {
     RemoveLimit();
     std::map<int, int> again;
@@ -254,7 +254,8 @@ TEST(JobTest, Loss_WithBackup_SurvivorsWaitAndContinueFromIt) {
   }
 }
 
-// A suspended machine: when it wakes up the others have lost it, and it them.
+// A suspended machine: when it wakes up, it and the other workers have lost
+// each other.
 TEST(JobTest, StoppedWorker_IsContinued_LoadsTheBackup) {
   constexpr int kSize = 3;
   TempFolder undisturbed;
@@ -575,8 +576,8 @@ TEST(ElasticJobTest, Losses_AtRandomSteps_CostNoBit) {
   }
 }
 
-// One rank fails while its process runs to the end of main. The others end too,
-// with that rank and its reason in the message.
+// One rank fails while its process runs to the end of main. The other ranks end
+// too, with that rank and its reason in the message.
 TEST(JobTest, Failure_OnOneRank_EndsAllWithItsRankAndCause) {
   constexpr int kSize = 3;
   const struct {
@@ -645,7 +646,7 @@ TEST(JobTest, Signal_WhileAWorkerIsLost_EndsItsReceiver) {
   Job job(folder, 3, /*backup=*/true, "timeout=20");
   job.WaitForStep(1, 25);
   job.Signal(2, SIGSTOP);
-  job.RemoveLimit();  // to where the others wait for it
+  job.RemoveLimit();  // to where the other workers wait for it
   job.Signal(1, SIGTERM);
   job.Signal(2, SIGKILL);
   EXPECT_EQ(job.End(1), 75) << job.StderrOf(1);

@@ -502,7 +502,7 @@ TEST(MultiWorkerTest, Examples_LabelsSwappedOnOneRank_EndTheFitAndNameIt) {
   }
 }
 
-// Each worker has its own, or reads files that the others do not.
+// Each worker has its own, or reads files that the other workers do not read.
 TEST(MultiWorkerTest, Examples_OfWorkersThatReadOthers_AreNotCompared) {
   enum Kind { kByFile, kOff, kOwn };
   for (const Kind kind : {kByFile, kOff, kOwn}) {

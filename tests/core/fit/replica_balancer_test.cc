@@ -293,8 +293,8 @@ TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
 // How fast a worker computes, and when it is lost.
 struct WorkerScript {
   int millis_per_replica;
-  int64_t lost_at = -1;         // in this step, -1 for never
-  int millis_after_rejoin = 0;  // for a replica
+  int64_t lost_at = -1;         // the step; -1: never
+  int millis_after_rejoin = 0;  // of a replica
 };
 
 // A fit of kReplicas replicas, of which one worker's are counted.
@@ -303,8 +303,8 @@ struct SpeedScene {
   size_t counted;       // the worker
   int64_t count_after;  // this step
   int64_t steps;        // of the fit
-  // The lost worker starts again, and the others wait for it after the step in
-  // which it was lost.
+  // The lost worker starts again, and the other workers wait for it after the
+  // step in which it was lost.
   bool rejoins = false;
   int64_t local_steps = 0;  // of a round, 0 without rounds
 };
@@ -335,7 +335,7 @@ class SpeedJob {
   const WorkerScript& ScriptOf(int w) const {
     return scene_.workers[static_cast<size_t>(w)];
   }
-  // The step after which the others wait for the lost worker.
+  // The step after which the other workers wait for the lost worker.
   int64_t AwaitedAt() const {
     for (const WorkerScript& script : scene_.workers) {
       if (scene_.rejoins && IsLost(script)) return script.lost_at;
@@ -398,8 +398,8 @@ TEST(ReplicaBalancerTest, Assignment_AfterALoss_FollowsTheKnownTimes) {
   EXPECT_LT(SpeedJob(scene).MeanReplicas(), kEvenPart);
 }
 
-// The others have the joiner's earlier times from the first step, so it has few
-// replicas in the five steps until it may be measured.
+// The other workers have the joiner's earlier times from the first step, so it
+// has few replicas in the five steps until it may be measured.
 TEST(ReplicaBalancerTest, Joiner_KnownAsSlow_HasFewReplicas) {
   SpeedScene scene;
   scene.workers = {{2}, {2}, {8, kLostAt, /*millis_after_rejoin=*/8}};

@@ -297,7 +297,7 @@ TEST(ReplicaCheckTest, FaultyWorker_Restarted_ContributesNothing) {
       const Trained run = Train(&collective, {}, layer, [&](FitState& fit) {
         if (fit.model->iterations() >= 30) layer->Break();
       });
-      if (run.status.ok()) return;  // the others had finished
+      if (run.status.ok()) return;  // the other workers had finished
       ++faulty_runs;
       EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
       ExpectSavedIsRight(run, {});

@@ -282,7 +282,7 @@ TEST(TrainingLoopCallsTest, Loop_EndedWithoutRecovers_IsNoError) {
   }
 }
 
-// A rank that leaves without an error ends the others too, with an error.
+// A rank that leaves without an error ends the other ranks too, with an error.
 TEST(TrainingLoopCallsTest, Recovers_OkBeforeTheEnd_IsAnError) {
   Status results[2];
   Ranks([&](Model*, TrainingLoop* loop, int rank) {

@@ -205,7 +205,7 @@ TEST(TrainingLoopTest, Workers_LostInRounds_EndWithTheSameBits) {
   ExpectSameBitsAfterLosses(2);
 }
 
-// The process ends in the middle of an epoch, and another one continues.
+// The process ends in the middle of an epoch, and another process continues.
 TEST(TrainingLoopTest, Loop_ResumedFromABackup_EndsWithTheSameBits) {
   const Trained whole = Looped(Replicas(nullptr));
   for (const int at : {4, 6, 9, 12}) {  // of six steps per epoch

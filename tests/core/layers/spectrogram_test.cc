@@ -216,7 +216,7 @@ TEST(SpectrogramTest, Make_NumbersBeyondTheirFieldsRange_AreRefused) {
   EXPECT_OK(with(MFCC(), &Layer::fft_length, 65536));
 }
 
-// They have no setters, which would be checked.
+// The fields of layers that read sound have no setters, which would be checked.
 TEST(SpectrogramTest, Make_FieldsOfTheOtherLayer_AreRefused) {
   const auto error = [](Layer layer, auto Layer::*member, auto value) {
     layer.*member = value;
@@ -290,7 +290,8 @@ TEST(SpectrogramTest, TableBytes_AnyWrapper_CountsTheTablesOnce) {
   EXPECT_EQ(bytes(Dense(3), {600}), 0u);
 }
 
-// Its Backward writes no gradient, whatever the layer is wrapped in.
+// Backward of a layer that reads sound writes no gradient, whatever the layer
+// is wrapped in.
 TEST(SpectrogramTest, Compile_TrainedLayerBefore_IsRefused) {
   for (const Layer& sound : {Small(MFCC()), Small(MelSpectrogram())}) {
     Sequential nested({Input({600}), sound});

@@ -209,7 +209,7 @@ TEST(LossesTest, Values_OtherLosses_EqualKeras) {
   EXPECT_NEAR(cosine_losses[0], 0, 1e-7);
   EXPECT_NEAR(cosine_losses[1], -1, 1e-6);
   EXPECT_NEAR(cosine_losses[2], 1, 1e-6);
-  EXPECT_EQ(cosine_losses[3], 0);  // of nothing there is no direction
+  EXPECT_EQ(cosine_losses[3], 0);  // a zero vector has no direction
   EXPECT_NEAR(value({LogCosh(), {2}, {1, 0}, {0, 0}, {}}),
               std::log(std::cosh(1)) / 2, 1e-6);
   // Labels 0 and 1 mean -1 and 1.
