@@ -234,7 +234,7 @@ Status Soak(Collective* ring, size_t most, long rounds) {
   return Status();
 }
 
-// `withdrawal` sends the error to the others after it is printed here.
+// `withdrawal` sends the error to the other workers after it is printed here.
 Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
   if (argc < 5) return InvalidArgument("RANK ADDRESSES COUNT ROUNDS");
   std::map<std::string, std::string> keys;

@@ -28,7 +28,7 @@ inline void WriteFuzzed(const void* data, size_t size,
 }
 
 // The codes that a reader may return. The messages begin with `start`: the
-// file, or its folder if the file names others.
+// file, or its folder if the file names other files.
 struct AllowedErrors {
   std::vector<Code> codes;
   const char* start = kPath;

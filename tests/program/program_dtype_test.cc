@@ -10,7 +10,7 @@
 namespace ringlet {
 namespace {
 
-// A small network; `fit`: more fields of "fit".
+// A small network. `fit` has more fields of "fit".
 std::string RunOf(const std::string& fit) {
   const std::string stem =
       EnvironmentOr("RINGLET_SOURCE", ".") + "/data/fashion-mnist-mini/train-";

@@ -181,8 +181,8 @@ TEST_P(OneResultTest, Resume_FewerWorkers_GivesTheSameFile) {
               ReadWhole(folder_ / "cut.csv"));
 }
 
-// With the key that the same RUN.json names: without it the others would not
-// accept it, and all could read it.
+// With the key that the same RUN.json names: without it the other workers would
+// not accept it, and all could read it.
 TEST_F(ProgramTest, Run_WrongInAJobWithAKey_IsReportedToTheOthers) {
 #ifndef RINGLET_SECURE
   GTEST_SKIP() << "a build without libsodium";

@@ -70,9 +70,9 @@ TEST_F(ProgramTest, LaunchRestart_LastSaveFailed_NextStartWritesTheFile) {
   EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
 }
 
-// A worker is stopped, and the others finish without it. In the first job it
-// stays stopped. In the second it runs again, and would wait for workers that
-// have ended.
+// A worker is stopped, and the other workers finish without it. In the first
+// job it stays stopped. In the second it runs again, and would wait for workers
+// that have ended.
 TEST_F(ProgramTest, ElasticJob_WorkerIsStopped_EndsWithoutIt) {
   WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
            R"("steps_per_epoch": 1000}, "callbacks": [],
@@ -369,7 +369,8 @@ TEST_F(ProgramTest, LaunchRestart_WorkerIsKilled_OthersContinue) {
   ASSERT_EQ(Run(waits), 0) << err_;
   std::filesystem::copy(folder_ / "backup", folder_ / "backup1");
   std::string undisturbed;
-  // Back in time, or when the others have ended: none waits so long for it.
+  // The worker is back in time, or when the other workers have ended: none
+  // waits so long for it.
   for (const char* backoff : {"", "0.1", "10000"}) {
     SCOPED_TRACE(backoff);
     std::filesystem::remove_all(std::string(folder_ / "backup"));
@@ -460,7 +461,7 @@ TEST_P(EventsOfLostTest, Report_LostWorker_NamesTheWaits) {
   const std::string events = inspect("--verbose");
   EXPECT_TRUE(Contains(events, "\"event\":\"view\",\"rank\":0,"));
   EXPECT_TRUE(Contains(events, "\"event\":\"loss\",\"lost\":[\"1\"],"));
-  // A file that is empty, cut off or no log hides none of the others.
+  // A file that is empty, cut off or no log hides none of the other files.
   WriteWhole(folder_ / "empty.events", "");
   WriteWhole(folder_ / "torn.events",
              ReadWhole(folder_ / "m.worker-1.events").substr(0, 100));

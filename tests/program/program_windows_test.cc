@@ -173,7 +173,7 @@ TEST_F(ProgramWindowsTest, RunJson_OtherWindows_IsRefused) {
       << err_;
 }
 
-// Its file has the targets: labels would be read by nothing.
+// The file of x has the targets, so labels would not be read.
 TEST_F(ProgramWindowsTest, Model_TargetsOfColumns_RefusesLabels) {
   WriteWhole(folder_ / "d.csv", "a,b,y\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n9,1,0\n");
   Write("x.npy", {5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 1});

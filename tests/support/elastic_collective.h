@@ -21,8 +21,8 @@ constexpr int kNever = 1 << 30;  // no process makes so many calls or steps
 // The running workers, and the present view.
 class ElasticJob {
  public:
-  // `waits`: the job is not elastic. The other workers wait for a worker that
-  // has ended.
+  // If `waits`, the job is not elastic: the other workers wait for a worker
+  // that has ended.
   explicit ElasticJob(bool waits = false) : waits_(waits) {}
   bool waits() const { return waits_; }
 
@@ -147,7 +147,7 @@ class ElasticCollective final : public Collective {
   bool has_joiner() const override { return job_->has_joiner(); }
   int worker() const override { return worker_; }
 
-  // The process ends in the next call after `others` more.
+  // The process ends in the next call after `others` more calls.
   void EndInNextCall(int others = 0) { calls_left_ = 1 + others; }
   // The next call returns kPeerLost, and Reform forms a view with the workers
   // of `job`. `job` may be the present one.

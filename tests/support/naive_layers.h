@@ -22,7 +22,8 @@ using Floats = std::vector<float>;
 struct Geometry {
   int64_t out, before;
 };
-// TensorFlow's rule for one axis. `window`: from its first pixel to its last.
+// TensorFlow's rule for one axis. `window` is the size from its first pixel to
+// its last.
 inline Geometry Axis(int64_t in, int64_t window, int64_t stride,
                      PaddingMode padding) {
   if (padding == kValid) return {(in - window) / stride + 1, 0};

@@ -76,8 +76,8 @@ class GuardedFloats {
 struct OpRun {
   Floats y;
   std::vector<Floats> dx;
-  std::vector<Floats> d_weights;            // of state: not written
-  std::vector<Floats> layer_state_changes;  // of other weights: zeros
+  std::vector<Floats> d_weights;            // not written for layer state
+  std::vector<Floats> layer_state_changes;  // zeros for other weights
   std::vector<int64_t> ready;               // calls of OnGradientsFinal
   Floats taken;  // and given, in the order of the weights
 };
@@ -104,8 +104,8 @@ class OpRunner : private GradientSink {
     return weights;
   }
 
-  // dy empty: forward only. `planned`: the batch that the memory is for; 0:
-  // this one.
+  // If dy is empty, only the forward pass runs. `planned` is the batch that the
+  // memory is for; 0 means `batch`.
   OpRun Run(int64_t batch, const std::vector<Floats>& x,
             const std::vector<Floats>& weights, const Floats& dy,
             int threads = 1, int64_t planned = 0) {

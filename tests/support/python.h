@@ -17,7 +17,7 @@ namespace ringlet {
 
 constexpr const char* kPython = "/usr/bin/python3";
 
-// NumPy's sign of this program's byte order. Python's may be another one: an
+// NumPy's sign of this program's byte order. Python's may be another sign: an
 // emulated program's tests run the machine's own Python.
 constexpr const char* kByteOrder =
     __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? ">" : "<";

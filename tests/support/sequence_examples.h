@@ -39,8 +39,8 @@ class SequenceExamples {
   std::vector<float> x_, y_;
 };
 
-// The number at step `s` of example `i`: from 1 on and below `numbers`, and 0
-// outside of the steps.
+// The number at step `s` of example `i`, from 1 to `numbers` - 1. Outside of
+// the steps it is 0.
 inline int64_t PaddedNumber(int64_t i, int64_t s, int64_t steps,
                             int64_t numbers) {
   if (s < 0 || s >= steps) return 0;

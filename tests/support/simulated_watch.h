@@ -20,7 +20,7 @@
 
 namespace ringlet {
 
-// What is in the folder and on the disk: it outlives a process.
+// The contents of the folder and of the disk, which outlive a process.
 struct Durable {
   std::map<std::string, WatchedFile> files;
   std::set<std::string> damaged;  // names of files that are no whole examples

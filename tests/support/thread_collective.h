@@ -172,7 +172,7 @@ class ThreadCollective final : public Collective {
   int64_t broadcast_ = 0;
   std::deque<std::function<Status()>> started_;  // the oldest first
   Ticket done_ = 0;
-  Status end_;  // of the first that failed
+  Status end_;  // the first error
 };
 
 // Runs `body` as every rank of a job, each on a thread.
@@ -186,7 +186,7 @@ inline void RunRanks(int size,
   });
 }
 
-// What `work` returns on each rank.
+// Returns the result of `work` on each rank.
 template <typename Work>
 auto ResultsOfRanks(int size, const Work& work) {
   std::vector<decltype(work(nullptr))> results(static_cast<size_t>(size));

@@ -241,8 +241,8 @@ TEST(BackupTest, NewChief_BackupOfAnotherOptimizer_IsNotRestored) {
   ExpectMemoryIsTaken(f0.path(), f1.path());
 }
 
-// The new chief's disk has no room, or its file cannot be read. The others have
-// the state.
+// The new chief's disk has no room, or its file cannot be read. The other
+// workers have the state.
 TEST(BackupTest, NewChief_UnusableFolder_TrainingContinuesWithoutBackups) {
   for (const bool damaged : {false, true}) {
     SCOPED_TRACE(damaged);

@@ -25,8 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The chief has a backup of 3, 12 or 17 steps, and joins when the others have
-// made 4.
+// The chief has a backup of 3, 12 or 17 steps, and joins when the other workers
+// have made 4.
 TEST(BackupTest, Join_ChiefWithALaterBackup_ContinuesFromMemory) {
   for (const int64_t saved : {3, 12, 17}) {
     SCOPED_TRACE(saved);

@@ -67,8 +67,9 @@ class StepWatcher final : public Callback {
  public:
   StepWatcher(int64_t at, std::function<void(FitState&)> what)
       : at_(at), what_(std::move(what)) {}
-  static constexpr int64_t kGoesOn = -2;  // as it goes on after a loss
-  static constexpr int64_t kMeets = -3;  // before it meets others, as it begins
+  static constexpr int64_t kGoesOn = -2;  // as the fit continues after a loss
+  // As the fit begins, before it meets the other workers.
+  static constexpr int64_t kMeets = -3;
   const char* name() const override { return "watches"; }
   Status OnTrainBegin(FitState& fit) override {
     if (at_ == kGoesOn && fit.details->after_loss) what_(fit);

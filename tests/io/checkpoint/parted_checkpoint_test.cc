@@ -312,8 +312,8 @@ TEST(PartedCheckpointTest, Join_PathOfAnotherKind_EndsNoWorker) {
   testing::internal::GetCapturedStderr();
 }
 
-// The next chief's disk has a file in the place of the folder. The others
-// continue to train.
+// The next chief's disk has a file in the place of the folder. The other
+// workers continue to train.
 TEST(PartedCheckpointTest, ChiefIsLost_NextChiefsPathIsUnusable_TrainsOn) {
   TempFolder folders[2];
   const std::string paths[] = {folders[0] / "run/m.safetensors",

@@ -43,7 +43,7 @@ class Writer {
     close(ends_[1]);
   }
   ~Writer() { Kill(); }
-  // Waits for another one; false where the writer has ended.
+  // Waits for another file. False if the writer has ended.
   bool SeeOneSaved() {
     return read(ends_[0], &durable_, sizeof(durable_)) == sizeof(durable_);
   }

@@ -314,8 +314,8 @@ TEST_F(TensorBoardTest, Events_RankIsNotTheChief_AreNotWritten) {
   EXPECT_FALSE(std::filesystem::exists(options_.log_dir));
 }
 
-// The earlier chief was lost behind the batch. The others have counted it, and
-// continue.
+// The earlier chief was lost behind the batch. The other workers have counted
+// it, and continue.
 TEST_F(TensorBoardTest, LastBatch_NextChief_RecordsIt) {
   for (const int64_t every : {1, 2, 3}) {
     SCOPED_TRACE(every);

@@ -38,7 +38,8 @@ std::string Little(uint32_t number, int bytes) {
   return text;
 }
 
-// `masks`: behind the header of 40 bytes, as part of one of 56.
+// Makes a BMP file. `masks` are the end of its header, which has 40 bytes
+// without them.
 std::string Bmp(int32_t width, int32_t height, int bits,
                 const std::string& palette, const std::string& pixels,
                 const std::string& masks = "") {

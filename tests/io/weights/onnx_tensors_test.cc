@@ -129,7 +129,7 @@ class Graph {
     PutBytes(&field, kAttribute, attribute);
     return Node("Constant", {}, output, field);
   }
-  // `attribute`: a whole AttributeProto without its name.
+  // `attribute` is a whole AttributeProto without its name.
   Graph& Constant(const std::string& output, const std::string& name,
                   std::string attribute) {
     std::string field;

@@ -433,8 +433,8 @@ TEST(CollectiveScheduleTest, Broadcast_InALargeRing_WaitsForTheLastRank) {
 }
 
 // A worker is killed after it has begun the first operation, and is started
-// again before the others' ring has formed. The frames of its first process are
-// dropped.
+// again before the ring of the other ranks has formed. The frames of its first
+// process are dropped.
 TEST(CollectiveScheduleTest, Frames_OfAReplacedProcess_AreDropped) {
   for (int size = 2; size <= 5; ++size) {
     for (int replaced = 0; replaced < size; ++replaced) {

@@ -280,7 +280,7 @@ TEST(ExchangeTest, PortHeldByAJob_OwnAddressIsDialledToo) {
 TEST(ExchangeTest, HostileConnections_AreBoundedAndHarmless) {
   std::mt19937 draw(5);
   for (int round = 0; round < 20; ++round) {
-    Job job(3);  // one is absent, so that the others wait
+    Job job(3);  // one worker is absent, so that the others wait
     job.Start(job.MakeOptions(0));
     job.Start(job.MakeOptions(1));
     for (int i = 0; i < 40; ++i) {

@@ -250,7 +250,7 @@ TEST(SupervisorTest, EndTogether_FirstEndsWell_FinishesTheWorkOfAll) {
     return supervisor.OnEnded(worker, 128 + SIGKILL).restart_after >= 0;
   };
   EXPECT_TRUE(lose(1));
-  supervisor.OnRestart(1);  // and it waits for the others
+  supervisor.OnRestart(1);  // and it waits for the other workers
   EXPECT_TRUE(lose(2));
   Supervisor::Actions actions = supervisor.OnExit(0, 0);
   EXPECT_EQ(actions.cancelled, std::vector<int>{2});
@@ -283,7 +283,7 @@ TEST(SupervisorTest, Worker_FailsAfterTheWorkIsDone_IsReported) {
   EXPECT_EQ(supervisor.exit_code(), 1);
 }
 
-// The others have ended well, and it has still to put things away.
+// The other workers have ended well, and it must still tidy up.
 TEST(SupervisorTest, Worker_Finishes_HasTimeWithoutGrace) {
   LaunchOptions options = Options(2, /*restart=*/true);
   options.end_together = true;
@@ -294,8 +294,8 @@ TEST(SupervisorTest, Worker_Finishes_HasTimeWithoutGrace) {
   EXPECT_EQ(Supervisor(options).OnSignal(SIGTERM).deadline, 0);
 }
 
-// A worker was stalled while the others finished, and was never restarted. It
-// would wait for them and end with 75, or train the rest alone.
+// A worker was stalled while the other workers finished, and was never
+// restarted. It would wait for them and end with 75, or train the rest alone.
 TEST(SupervisorTest, Worker_DoesNotKnowOfTheEnd_IsStopped) {
   LaunchOptions options = Options(3, /*restart=*/true);
   options.end_together = true;
@@ -318,7 +318,7 @@ TEST(SupervisorTest, Worker_DoesNotKnowOfTheEnd_IsStopped) {
   Supervisor supervisor(options);
   supervisor.OnExit(0, 0);
   supervisor.OnEnded(0, 0);
-  for (const int worker : {1, 2}) {  // it waited for the others in vain
+  for (const int worker : {1, 2}) {  // it waited for the other workers in vain
     supervisor.OnExit(worker, 75);
     supervisor.OnEnded(worker, 75);
   }
@@ -326,8 +326,8 @@ TEST(SupervisorTest, Worker_DoesNotKnowOfTheEnd_IsStopped) {
   EXPECT_EQ(supervisor.exit_code(), 0);
 }
 
-// The others are stopped before one of them continues alone and overwrites the
-// results.
+// The other workers are stopped before one of them continues alone and
+// overwrites the results.
 TEST(SupervisorTest, Worker_LateWithLessToWaitFor_HasAShorterGrace) {
   for (const double late : {0.25, 100.0}) {
     LaunchOptions options = Options(2, /*restart=*/true);
@@ -398,7 +398,8 @@ TEST(SupervisorTest, Worker_ReportedItsEnd_IsLeftAlone) {
   }
 }
 
-// No other worker runs: it is alone in its job, or the others have been lost.
+// No other worker runs: it is alone in its job, or the other workers have been
+// lost.
 TEST(SupervisorTest, Worker_ReportedItsEndAndIsTheLast_HasNoMoreTime) {
   for (const int workers : {1, 2}) {
     LaunchOptions options = Options(workers, /*restart=*/true);

@@ -386,8 +386,8 @@ TEST_F(ElasticSessionTest, LinkEnd_PeerNotInTheViewYet_HasNotEnded) {
   EXPECT_EQ(session_.remaining_workers(), 0u);
 }
 
-// This worker was stalled. The others have continued without it, so a closed
-// connection does not show that a process has ended.
+// This worker was stalled. The other workers have continued without it, so a
+// closed connection does not show that a process has ended.
 TEST_F(ElasticSessionTest, SelfStalled_LinkEnds_RecordsNoEndedProcess) {
   RunWithTwo();
   Pass();

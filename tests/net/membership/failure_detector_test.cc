@@ -193,8 +193,9 @@ TEST_F(FailureDetectorTest, Tick_ChainMakesNoProgress_SuspectsItsEnd) {
   EXPECT_EQ(suspect.cause, LossCause::kStalled);
 }
 
-// Rank 2 has just begun the operation for which this rank and the others have
-// long waited. The last report of rank 3, which waits for this rank, is older.
+// Rank 2 has just begun the operation for which this rank and the other ranks
+// have long waited. The last report of rank 3, which waits for this rank, is
+// older.
 TEST_F(FailureDetectorTest, Tick_PeerHasJustBegun_IsNoStandstillYet) {
   WaitOn(1, 5);
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
@@ -245,7 +246,7 @@ TEST_F(FailureDetectorTest, ConnectionEnd_SelfStalled_SuspectsItself) {
 }
 
 // After a stall while a ring forms: the worker has not read yet the frames that
-// arrived meanwhile, and some of the others may have been stalled too.
+// arrived meanwhile, and some of the other workers may have been stalled too.
 TEST_F(FailureDetectorTest, SelfStalled_Later_DoesNotCountThatTime) {
   bool beat;
   now_ += 3 * kTimeout;
@@ -256,7 +257,7 @@ TEST_F(FailureDetectorTest, SelfStalled_Later_DoesNotCountThatTime) {
   EXPECT_EQ(Pass(2 * kTimeout, 1).worker, 1);
 }
 
-// While this worker was stalled it read no frame of the others.
+// While this worker was stalled it read no frame of the other workers.
 TEST_F(FailureDetectorTest, Progress_OneTickIsLate_IsAsRecentAsBefore) {
   bool beat;
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, -1);

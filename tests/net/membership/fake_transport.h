@@ -66,7 +66,8 @@ inline const std::vector<uint8_t> kComputes = {
 inline const std::vector<uint8_t> kWaitsForWorker1 = {
     static_cast<uint8_t>(FrameType::kHeartbeat), 0, 1, 0};
 
-// The payload of an abort: worker 2 was lost. `ended`: its process has ended.
+// The payload of an abort: worker 2 was lost. `ended` is true if its process
+// has ended.
 inline std::vector<uint8_t> LossOfWorker2(bool ended) {
   AbortNotice notice;
   notice.code = Code::kPeerLost;

@@ -306,7 +306,7 @@ TEST(ViewAgreementTest, View_NotAllAreLinked_LeavesOutAsFewAsPossible) {
   for (int w = 0; w < 5; ++w) EXPECT_TRUE(network.at(w).has_joiner()) << w;
 }
 
-// 0 hears 1 alone, which is not enough; the others are.
+// 0 hears 1 alone, which is not enough; the other workers are enough.
 TEST(ViewAgreementTest, LowerWorker_HearsTooFew_DelaysNoView) {
   ScriptedNetwork network(4, 3);
   network.Link(0, 1);
@@ -515,8 +515,8 @@ TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
   EXPECT_EQ(network.Sees(0), "0");
 }
 
-// A worker with the report that the others have ended does not wait for them,
-// nor for quiet.
+// A worker with the report that the other workers have ended does not wait for
+// them, nor for quiet.
 TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 3; ++w) {
@@ -535,8 +535,8 @@ TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
   for (int w = 0; w < 3; ++w) EXPECT_EQ(network.Sees(w), "0 1 2");
 }
 
-// One worker was expected in vain: the others form the view that they would
-// form without it.
+// One worker was expected in vain: the other workers form the view that they
+// would form without it.
 TEST(ViewAgreementTest, Propose_ExpectedWorkerIsAbsent_SettlesWithoutIt) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 2; ++w) {

@@ -269,7 +269,7 @@ TEST(RelayRingTest, Workers_TwoOfALongList_FormARing) {
     const int r = i == 0 ? 0 : 3;
     RingOptions options = MakeRingOptions(17, r, served.port);
     options.min_workers = 2;
-    options.start_timeout_seconds = 6;  // the time to wait for the others
+    options.start_timeout_seconds = 6;  // how long it waits for the others
     std::unique_ptr<RingCollective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));
     EXPECT_EQ(ring->size(), 2);

@@ -1,5 +1,5 @@
-// A worker restarts while the others compute a step longer than start_timeout.
-// Simulated, in virtual time.
+// A worker restarts while the other workers compute a step that is longer than
+// start_timeout. Simulated, in virtual time.
 
 #include <gtest/gtest.h>
 
@@ -134,7 +134,7 @@ void LoseOneInTheLongStep(Job* job, int lost) {
   }
 }
 
-// No worker makes a step that the others do not make too.
+// No worker makes a step that the other workers do not make too.
 TEST(BusyWorkersTest, ReturningWorker_OthersCompute_WaitsForThem) {
   for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -255,8 +255,8 @@ TEST(ElasticOptionsTest, Open_ElasticAndOtherWorkers_AreRefused) {
   });
 }
 
-// The others compute for longer than start_timeout, and have not noticed the
-// loss. (In virtual time: busy_workers_test.)
+// The other workers compute for longer than start_timeout, and have not noticed
+// the loss. (In virtual time: busy_workers_test.)
 TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
   for (const int lost : {0, 2}) {
     SCOPED_TRACE(lost);
@@ -389,7 +389,7 @@ TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
                       Error(code, "it has no %s", CodeName(code)))
         .reset();
   }
-  // The others dial it, and it refuses them.
+  // The other workers dial it, and it refuses them.
   RingOptions differs = options_of(0);
   differs.bytes_per_pack *= 2;
   std::unique_ptr<Collective> ring;
@@ -399,7 +399,7 @@ TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
   for (Worker& worker : workers) worker.members = 0;
   workers[0].Start(options_of(0));
   for (int w = 0; w < 3; ++w) wait_for_all(w);
-  // With min_workers = 3 no worker can continue without the others.
+  // With min_workers = 3 no worker can continue without the other workers.
   workers[0].all_end = true;
   for (Worker& worker : workers) worker.thread.join();
 }

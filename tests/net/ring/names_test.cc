@@ -89,8 +89,8 @@ TEST(NamesTest, Lookup_NameOfSeveralAddresses_GivesAll) {
                                       "10.0.0.7:7000"}));
 }
 
-// Rank 0 can listen on only one address of its name. The others first try an
-// address without a listener, and reach it by a later one.
+// Rank 0 can listen on only one address of its name. The other ranks first try
+// an address without a listener, and reach it by a later one.
 TEST(NamesTest, Open_NameOfSeveralAddresses_TriesEach) {
   const KnownNamesOnly names(
       {{"first.invalid", {"192.0.2.254", "127.0.0.1"}},

@@ -53,7 +53,7 @@ void ExpectAbortReaches(int size, int failing, const Status& reason,
       });
 }
 
-// `begun`: the number of sums that the ranks have started.
+// *begun counts the sums that the ranks have started.
 Status SumLong(Collective* ring, std::atomic<int>* begun) {
   std::vector<float> v(3000000);
   Status status;

@@ -402,7 +402,7 @@ TEST_F(RingProcessTest, Reform_SecondWorkerKilledMeanwhile_IsSurvived) {
       if (second != first) replace(second);
     } else {
       replace(first);
-      if (seed % 3 == 1) {  // while the others form the ring
+      if (seed % 3 == 1) {  // while the other ranks form the ring
         EXPECT_TRUE(workers_[survivor]->AwaitText("again: "));
       } else {  // once they have
         EXPECT_TRUE(workers_[first]->AwaitUp());
@@ -678,8 +678,8 @@ class TrainTest : public RingProcessTest {
   const std::vector<std::string> addresses_of_ = FreeAddresses(3);
 };
 
-// A rank cannot take part, for any reason, immediately or after the others have
-// waited: all end, with its rank and its reason.
+// A rank cannot take part, for any reason, immediately or after the other ranks
+// have waited: all end, with its rank and its reason.
 TEST_F(TrainTest, Train_OneRankCannotTakePart_EndsAllWithItsReason) {
   WriteWhole(folder_ / "broken.json", "{\"model\": 3");
   WriteWhole(folder_ / "model.json", "{\"model\": {\"class_name\": \"No\"}}");

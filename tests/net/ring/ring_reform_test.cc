@@ -23,8 +23,8 @@
 namespace ringlet {
 namespace {
 
-// Rank 1 of 3 is restarted often, and the others form their ring again each
-// time: after each loss all name the ring.
+// Rank 1 of 3 is restarted often, and the other ranks form their ring again
+// each time: after each loss all name the ring.
 TEST(RingCollectiveTest, Reform_AfterEachLoss_HasANewGeneration) {
   const std::vector<std::string> addresses = FreeAddresses(3);
   constexpr int kRings = 4;

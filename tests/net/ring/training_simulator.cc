@@ -17,9 +17,9 @@ namespace {
 constexpr int64_t kTimeout = 1000 * kMs;  // T
 constexpr double kStartSeconds = 4;
 // The longest time from the last fault until all running workers have trained
-// to the end. A worker that starts after the others' end waits kStartSeconds
-// and trains alone. A step of seven workers over slow links may take 4 T, and a
-// step with a check and a backup 9 T.
+// to the end. A worker that starts after the end of the other workers waits
+// kStartSeconds and trains alone. A step of seven workers over slow links may
+// take 4 T, and a step with a check and a backup 9 T.
 constexpr int64_t kBound = 150 * kTimeout;
 constexpr int kSteps = 18;  // of the whole training
 
