@@ -245,7 +245,7 @@ def check(program, entry, folder):
 
 
 def check_refusal(program, entry, folder):
-    """The text of a layer that is not there must give an error with its name."""
+    """The JSON of a layer that ringlet lacks must give an error with its name."""
     model = keras_writers.lone_layer(entry)
     run = {"model": model, "compile": {"optimizer": "SGD", "loss": "mse"},
            "data": {"train": {"x": "x.npy", "y": "y.npy"}}}

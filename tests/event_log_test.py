@@ -57,7 +57,7 @@ def run(folder, *arguments, **how):
 
 def read(path):
     """The log's events, and the number of lines that are no JSON."""
-    events, torn = [], 0
+    events, damaged = [], 0
     text = path.read_bytes().decode("utf-8")
     for line in text.split("\n"):
         if not line:
@@ -66,12 +66,12 @@ def read(path):
         try:
             events.append(json.loads(line))
         except ValueError:
-            torn += 1
+            damaged += 1
             continue
         assert COMMON <= events[-1].keys() <= FIELDS[events[-1]["event"]], line
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z",
                             events[-1]["time"])
-    return events, torn
+    return events, damaged
 
 
 def named(events, name):
@@ -102,8 +102,8 @@ def test_kills(folder):
         process.kill()
         lines += process.stdout.read()
         process.communicate()
-        events, torn = read(log) if log.exists() else ([], 0)
-        assert torn == 0 or (torn == 1 and
+        events, damaged = read(log) if log.exists() else ([], 0)
+        assert damaged == 0 or (damaged == 1 and
                              not log.read_bytes().endswith(b"\n"))
         printed = EPOCH.findall(lines)
         epochs = named(events, "epoch")
@@ -162,9 +162,9 @@ def test_a_run(folder):
     write_run(folder, 2, 50)
     assert run(folder, "train", "run.json", "--save", "m", "--events",
                "m.events")[0] == 0
-    events, torn = read(folder / "m.events")
+    events, damaged = read(folder / "m.events")
     names = [event["event"] for event in events if event["event"] != "check"]
-    assert torn == 0 and names == ["start", "fit", "epoch", "epoch", "save",
+    assert damaged == 0 and names == ["start", "fit", "epoch", "epoch", "save",
                                    "steps", "end"], names
     (begin, fit, *_, save, steps, end) = [
         event for event in events if event["event"] != "check"]
@@ -188,9 +188,9 @@ def test_a_run(folder):
           named(read(folder / "t.events")[0], "steps"))
     process.terminate()
     process.communicate()
-    events, torn = read(folder / "t.events")
+    events, damaged = read(folder / "t.events")
     assert [event["signal"] for event in named(events, "signal")] == [15]
-    assert events[-1]["exit_code"] == 143 and torn == 0
+    assert events[-1]["exit_code"] == 143 and damaged == 0
     assert "signal 15 came at" in run(folder, "inspect", "t.events")[1]
 
     (folder / "run.json").write_text("{}")

@@ -2,7 +2,7 @@
 
 check(case) gives "" or what disagrees, of the first batch of a case of
 differential.py; unknown(case) what of it is not done here, or "". Needs
-python3-torch. A model is computed anew with PyTorch's own layers and losses,
+python3-torch. A model is computed again with PyTorch's own layers and losses,
 and differentiated by PyTorch. In place of a loss that PyTorch lacks stands the
 mean square of the output.
 """

@@ -35,7 +35,7 @@ def records(data):
         (crc,) = struct.unpack_from("<I", data, at + 8)
         assert crc == masked(data[at:at + 8]), f"length's checksum at {at}"
         body = data[at + 12:at + 12 + length]
-        assert len(body) == length, f"torn record at {at}"
+        assert len(body) == length, f"damaged record at {at}"
         (crc,) = struct.unpack_from("<I", data, at + 12 + length)
         assert crc == masked(body), f"data's checksum at {at}"
         yield body

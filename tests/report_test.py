@@ -234,7 +234,7 @@ def test_worker_that_was_away_lends_no_curves(folder):
 
 
 def test_epochs_of_all_workers_are_joined(folder):
-    """Worker 0 dies early, worker 1 joins late, worker 2 has an older run only."""
+    """Worker 0 ends early, worker 1 joins late, worker 2 has an older run only."""
     losses = {epoch: 9.0 - epoch for epoch in range(8)}
 
     def write(worker, epochs, second, source):

@@ -174,7 +174,7 @@ TEST(CSVLoggerTest, Resume_RowsBehindTheBackup_AreCutOff) {
   ASSERT_EQ(spans.size(), 1u);
   const int64_t saved = *static_cast<int64_t*>(spans[0].data);
   const std::string first = ReadWhole(path);
-  // An epoch later than the backup, torn in its row.
+  // An epoch later than the backup, with a row that is cut off.
   fit.epoch = 1;
   ASSERT_OK(logger->OnEpochEnd(fit, &logs));
   logger.reset();
@@ -582,7 +582,7 @@ TEST(CSVLoggerTest, Row_LossIsNaN_HasNoSign) {
   EXPECT_FALSE(Contains(rows, "-nan"));
 }
 
-// A crash has torn the first line within a quoted name.
+// A crash has cut the first line off within a quoted name.
 TEST(CSVLoggerTest, Append_TornHeaderWithAnOpenQuote_WritesItsOwnHeader) {
   TempFolder folder;
   const std::string path = folder / "log.csv";

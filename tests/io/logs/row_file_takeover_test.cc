@@ -271,7 +271,7 @@ class RandomTakeovers {
     EXPECT_EQ(line, "step,loss");
     int before = -1;
     for (bool first = true; std::getline(lines, line); first = false) {
-      if (lines.eof()) break;  // torn, and its worker never was chief again
+      if (lines.eof()) break;  // cut off, and its worker never was chief again
       const int step = std::stoi(line);
       EXPECT_EQ(line, std::to_string(step) + ",0.5");
       if (append_ && first) before = step - 1;

@@ -44,7 +44,8 @@ class Waiter final : public FramedLink::Owner {
   std::promise<void> connected;
 };
 
-// A socket that listens on the loopback, and one that a link connected to it.
+// A socket that listens on the loopback, and the accepted socket of a link that
+// has connected to it.
 struct LoopbackSockets {
   LoopbackSockets() {
     address.sin_family = AF_INET;
