@@ -244,7 +244,7 @@ Status FeedAll(Input* input, const uint8_t* data, size_t size) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
-  // Mostly float32, as a corpus from before the others has it.
+  // Mostly float32, as in a corpus from before the other types.
   const WireDtype dtype = data[0] < 128   ? WireDtype::kFloat32
                           : data[0] < 192 ? WireDtype::kBfloat16
                                           : WireDtype::kFloat16;

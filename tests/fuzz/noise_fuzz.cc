@@ -15,7 +15,7 @@ using namespace ringlet;
 
 namespace {
 
-// Of this process, in memory if it can be.
+// A folder of this process, in memory if possible.
 struct Folder {
   Folder() {
     std::error_code none;

@@ -337,7 +337,7 @@ TEST_F(ProgramTest, Windows_GroupColumn_IsReadAsItsTable) {
   ASSERT_EQ(Run({"predict", "m", "--data", "run.json", "--part", "train"}), 0)
       << err_;
   EXPECT_EQ(Lines(out_).size(), 3u) << out_;
-  // Its names are kept in no model.
+  // No model keeps the names of the groups.
   std::string csv = "g,a,y\n";
   for (int i = 0; i < 140000; ++i) {
     csv += "person-" + std::to_string(i / 2) + ",1,2\n";

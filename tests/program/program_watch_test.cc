@@ -209,7 +209,7 @@ TEST_F(ProgramWatchTest, File_HalfWritten_IsTakenWhenItIsWhole) {
   StartWatch(Command("m", {}, "1"));
   EXPECT_TRUE(Prints("frames/b/half.pgm"));
   EXPECT_EQ(StateOf("m").round, 1);
-  // Another is removed as soon as it is there.
+  // Another picture is removed as soon as it is there.
   WriteWhole(folder_ / "frames/a/gone.pgm", picture);
   std::filesystem::remove(folder_ / "frames/a/gone.pgm");
   WriteWhole(half, picture);
@@ -270,8 +270,8 @@ TEST_F(ProgramWatchTest, Model_DamagedMeanwhile_IsTriedAgain) {
   EXPECT_EQ(ReadWhole(folder_ / "m.round-x/note"), "mine");
 }
 
-// Its disk may be unmounted for a while. No round begins with the model of
-// RUN.json instead.
+// The model's disk may be unmounted for a while. No round begins with the model
+// of RUN.json instead.
 TEST_F(ProgramWatchTest, Model_MissingMeanwhileOrAtTheStart_IsAwaited) {
   WriteClasses(folder_ / "frames", {"a", "b"}, 4);
   StartWatch(Command("m"));

@@ -1,6 +1,6 @@
 // A file system in memory with the effects of power cuts and broken disks that
 // POSIX allows:
-// - what was written but not synced may be there in part, torn within a
+// - what was written but not synced may be there in part, cut off within a
 //   sector, or as zeros, under a file of any length in between;
 // - changes of a folder that was not synced may be undone, in any order:
 //   creations, renames and removals; a rename may leave both names;
@@ -49,7 +49,7 @@ class SimulatedFileSystem : public FileSystem {
   // The operation that failed last: "sync d/ckpt-1.safetensors".
   const std::string& last_failed() const { return last_failed_; }
 
-  // Ends every process, but not the power: nothing is lost.
+  // Ends every process without a power cut: nothing is lost.
   void Kill() {
     ++generation_;
     locked_.clear();
@@ -182,7 +182,8 @@ class SimulatedFileSystem : public FileSystem {
   }
 
  protected:
-  // Before each operation, which fails where it was halted meanwhile.
+  // Called before each operation. If the disk is halted in this call, the
+  // operation fails.
   virtual void Delay() {}
 
  private:
@@ -192,7 +193,8 @@ class SimulatedFileSystem : public FileSystem {
     bool lost = false;    // a sync failed: data never become durable
   };
   using Names = std::map<std::string, std::shared_ptr<Inode>>;
-  // `path` becomes `inode` (null: goes), and `from`, if any, goes.
+  // `path` becomes `inode`, or is removed if that is null. `from`, if not
+  // empty, is removed.
   struct Change {
     std::string path, from;
     std::shared_ptr<Inode> inode;

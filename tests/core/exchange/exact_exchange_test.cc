@@ -96,7 +96,8 @@ class Worker {
   void Passes(const Step& step) {
     std::mt19937 random(static_cast<uint32_t>(collective_.rank()));
     for (int k = 0; k < count_; ++k) {
-      // From the last replica to the first: their order must not matter either.
+      // From the last replica to the first: the order of the replicas must not
+      // matter either.
       gradients_ = step[static_cast<size_t>(first_ + count_ - 1 - k)];
       exchange_->Begin(k, count_);
       for (int64_t at = layout_.numbers() - kChanges; at > 0;) {

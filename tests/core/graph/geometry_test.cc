@@ -364,7 +364,7 @@ FitCase DrawFit(Draw* draw) {
                      BinaryCrossentropy(), BinaryCrossentropy(kFromLogits),
                      MeanSquaredError(), MeanAbsoluteError(), Huber(0.5f)});
   c.optimizer = DrawOptimizer(draw);
-  // From fewer than a batch to some batches and a short one.
+  // From less than a batch to several batches and a short batch.
   c.examples = draw->In(1, 3 * c.batch + 1);
   if (c.kind == Kind::kWide) {
     c.examples = std::min<int64_t>(c.examples, 600);

@@ -69,7 +69,7 @@ std::vector<Node> AddBidirectional(Layer layer, const std::vector<Node>& inputs,
   return tensors;
 }
 
-// Its outputs are joined here.
+// Adds a Bidirectional without a merge mode, and joins its outputs.
 std::vector<Node> AddUnmerged(Layer layer, const std::vector<Node>& inputs,
                               Functional* model) {
   const int64_t states = layer.kind == Layer::Kind::kLSTM ? 2 : 1;

@@ -364,7 +364,7 @@ TEST(ModelCheckpointTest, Path_UnknownField_IsRefusedBeforeTheFirstStep) {
   }
 }
 
-// Another callback might add it.
+// Another callback might add the field.
 TEST(ModelCheckpointTest, Path_FieldOfAnotherCallback_IsFoundWhenSaving) {
   Trial run;
   EXPECT_OK(

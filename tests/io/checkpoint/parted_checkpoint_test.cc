@@ -350,7 +350,8 @@ TEST(PartedCheckpointTest, Restart_OverAnyOlderFile_FirstSaveReplacesIt) {
   EXPECT_TRUE(next->saved[0] == next->weights[0]);
 }
 
-// Another part may replace the file of ModelCheckpoint after the end.
+// Another part of the job may replace the file of ModelCheckpoint after the
+// end.
 TEST(PartedCheckpointTest, End_ElasticJob_SaveWhenTrainedHasAFileOfItsOwn) {
   for (const bool elastic : {false, true}) {
     SCOPED_TRACE(elastic);

@@ -49,7 +49,8 @@ TEST(SaveWhenTrainedTest, Fit_Completed_SavesTheTrainedModel) {
   EXPECT_EQ(Loaded("m.safetensors", &files), ended.weights);
   EXPECT_EQ(InterruptedOf("m.safetensors", &files), "");
   const std::vector<std::string> before = files.Paths();
-  // A second fit replaces it; a foreign name is refused; none writes nothing.
+  // A second fit replaces the file, a foreign name is refused, and an empty
+  // name writes nothing.
   EXPECT_OK(Fit({SaveWhenTrained("m.safetensors", options)}).status);
   const Ended refused = Fit({SaveWhenTrained("m.keras", options)});
   EXPECT_EQ(refused.status.code(), Code::kInvalidArgument);
@@ -85,7 +86,7 @@ TEST(SaveWhenTrainedTest, Fit_SignalInAnyStep_SavesTheModelOfThatStep) {
       EXPECT_EQ(iterations, 9 * epoch + step + 1);
       EXPECT_EQ(InterruptedOf("m-interrupted.safetensors", &files), place);
       EXPECT_EQ(files.Content("m.safetensors"), nullptr);
-      // The next one does not take its place.
+      // The next interrupted model does not replace this one.
       const std::string first = *files.Content("m-interrupted.safetensors");
       Fit({Raises(signal, 0, 1), SaveWhenTrained("m.safetensors", options)});
       EXPECT_EQ(*files.Content("m-interrupted.safetensors"), first);

@@ -72,7 +72,7 @@ TEST(CFileTest, Buffers_DisjointLifetimes_ShareBytes) {
   EXPECT_TRUE(Contains(TextOf(&shared), "RAM:   896 bytes"));
 }
 
-// The part of an image that is resized, and its border, are no copies.
+// The part of an image that is resized, and its border, are not copied.
 TEST(CFileTest, Buffers_ResizedPart_IsNotCopied) {
   const auto ram = [](const Layer& resizing) {
     Sequential model({Input({40, 60, 1}), resizing, Flatten(), Dense(2)});
@@ -142,7 +142,7 @@ TEST(CFileTest, Export_FileOfTheUserIsThere_IsKept) {
   const Status status = ExportC(&model, folder / "main.c");
   EXPECT_TRUE(Contains(status, "main.c: the model would replace this file"));
   EXPECT_EQ(ReadWhole(folder / "main.c"), own);
-  // Before the calibration, which would fail.
+  // The error comes before the calibration, which would fail.
   ExportCOptions int8;
   int8.calibration = NpyDataset(folder / "missing.npy").Batch(1);
   EXPECT_TRUE(Contains(ExportC(&model, folder / "main.c", int8),

@@ -38,7 +38,7 @@ std::string Line(const std::string& tag, int64_t step, double value) {
   return tag + text;
 }
 
-// The lines with a tag that begins so.
+// The lines that begin with `tag`.
 Lines Tagged(const Lines& lines, const std::string& tag) {
   Lines found;
   for (const std::string& line : lines) {

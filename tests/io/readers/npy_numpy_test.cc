@@ -493,8 +493,8 @@ TEST_F(NpzDataTest, Idx_OfAnNpz_SaysWhereItBelongs) {
 TEST_F(NpzDataTest, Read_DamagedArray_IsRefused) {
   for (const char* name : {"plain.npz", "packed.npz"}) {
     std::string bytes = ReadWhole(files_.Path(name));
-    // Its data, behind the name, a field of 20 bytes and, where it is not
-    // compressed, the NPY header.
+    // The data of the array, behind the name, a field of 20 bytes and, where it
+    // is not compressed, the NPY header.
     const size_t at = bytes.find("half.npy") + 28 + (name[1] == 'l' ? 128 : 40);
     bytes[at] = static_cast<char>(bytes[at] ^ 1);
     const std::string path = files_.Write("damaged.npz", bytes);

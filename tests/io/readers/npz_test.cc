@@ -370,7 +370,7 @@ TEST(NpzTest, Read_EmptyArray_IsWhole) {
   ASSERT_OK(writer.Open(&files, kPath));
   ASSERT_OK(writer.Add("none", DType::kFloat32, {0, 4}, nullptr));
   ASSERT_OK(writer.Finish());
-  // Nothing has an address, and may have none.
+  // An array without elements needs no address.
   NpzReader reader;
   ASSERT_OK(reader.Open(&files, kPath));
   ASSERT_OK(reader.Verify());

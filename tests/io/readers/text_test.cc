@@ -196,8 +196,8 @@ Strings WordsOf(const std::string& text) {
   return words;
 }
 
-// All words of the texts: the most frequent first, and of those that are as
-// frequent the last in the alphabet.
+// All words of the texts, the most frequent first. Words of equal frequency are
+// in reverse alphabetical order.
 Strings ByFrequency(const Strings& texts) {
   std::map<std::string, int> counts;
   for (const std::string& text : texts) {

@@ -213,7 +213,7 @@ TEST(WatcherTest, Scan_FileThatGrows_IsTakenWhenItIsComplete) {
   SimulatedEnvironment environment(&disk, kNever, /*after=*/false);
   EXPECT_OK(RunUntilIdle(options, &disk, &environment));
   const size_t seen = disk.state.seen.size();
-  // It is written a while, and is damaged for a while after that.
+  // The files are written for a while, and are damaged for a while after that.
   AddFile(&disk, "a/x", 5);
   AddFile(&disk, "a/y", 5);
   disk.damaged = {"a/x", "a/y"};
@@ -231,7 +231,7 @@ TEST(WatcherTest, Scan_FileThatGrows_IsTakenWhenItIsComplete) {
   EXPECT_EQ(disk.state.seen.size(), seen + 2);
 }
 
-// Its owner writes it and gives the permission to read it later.
+// The file's owner writes it, and gives the permission to read it later.
 TEST(WatcherTest, Scan_FileWithoutPermission_IsTakenWhenItHasIt) {
   Durable disk;
   AddFiles(&disk, 0, 32);

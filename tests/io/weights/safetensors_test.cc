@@ -75,7 +75,7 @@ struct Disk {
               static_cast<size_t>(writer.file_bytes()));
     return Status();
   }
-  // Opens it and reads every tensor.
+  // Opens the file and reads every tensor.
   Status ReadAll() {
     SafetensorsReader reader;
     RINGLET_RETURN_IF_ERROR(reader.Open(&files, kPath));

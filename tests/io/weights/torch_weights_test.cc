@@ -322,7 +322,7 @@ TEST_F(TorchTest, Load_EqualNormalizationsWithoutWeights_AreRefused) {
   EXPECT_TRUE(Contains(status, "are of one shape"));
 }
 
-// Modules, and the number that fills each one's weights.
+// Modules, and for each the number that fills its weights.
 using Kernels = std::vector<std::pair<std::string, float>>;
 
 // A file of them in this order, all of one shape.

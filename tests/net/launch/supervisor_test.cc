@@ -424,7 +424,8 @@ TEST(SupervisorTest, Worker_ReportedItsEndAndIsTheLast_HasNoMoreTime) {
   }
 }
 
-// A stop of the job stops that worker too; and it is no success if it fails.
+// A stop of the job stops that worker too. If the worker fails, the job is no
+// success.
 TEST(SupervisorTest, Worker_ReportedItsEnd_Counts) {
   LaunchOptions options = Options(2, /*restart=*/true);
   options.end_together = true;

@@ -108,7 +108,8 @@ TEST_F(FailureDetectorTest, Tick_SilentPeerHasGone_SuspectsNone) {
 
 TEST_F(FailureDetectorTest, Tick_AllAreSilent_SuspectsTheLongestSilent) {
   EXPECT_EQ(Pass(kTimeout * 3 / 4, 2).worker, -1);
-  // From here on no rank is heard: rank 2 was silent first, by far.
+  // From here on all ranks are silent; rank 2 was silent long before the
+  // others.
   bool beat;
   for (;;) {
     now_ += members_.tick_nanos();
@@ -449,8 +450,8 @@ TEST_F(LargeRingTest, CircleOfWaits_NoProgress_IsSuspected) {
   EXPECT_FALSE(Pass(20 * kTimeout, [] {}).empty());
 }
 
-// Words of a circle that may never have been there at one time: the oldest of
-// them is from before the last of its waits began.
+// Reports of a circle of waits that may never have existed: the oldest report
+// is from before the last wait began.
 TEST_F(LargeRingTest, CircleOfWaits_OldReport_IsNoStandstill) {
   for (const uint32_t seen_ms : {100u, 400u, 600u, 5000u}) {
     now_ += 10 * kTimeout;

@@ -139,7 +139,7 @@ TEST(MissingPeerReportTest, Refusal_Same_IsReportedOnceAMinute) {
   EXPECT_EQ(report.RefusalLine("10.0.0.9:55000", "another list", kSecond),
             "warning: worker 0 of 2 (10.0.0.0:7000) refused a connection from "
             "10.0.0.9:55000: another list");
-  // From another port, as each try is.
+  // Each try comes from another port.
   for (int64_t now = kSecond; now < 60 * kSecond; now += kSecond) {
     EXPECT_EQ(report.RefusalLine("10.0.0.9:55001", "another list", now), "");
   }

@@ -56,7 +56,7 @@ class SessionTest : public testing::Test, public FakeTransport {
             EncodeIdentity(Other(incarnation)));
   }
 
-  // A frame comes from rank from_.
+  // Receives a frame of rank from_.
   void Receive(FrameType type, uint64_t sequence, uint32_t generation = 1,
                const std::vector<uint8_t>& payload = {}) {
     Receive(&stream_, type, sequence, generation, payload);

@@ -593,7 +593,8 @@ TEST(ViewAgreementTest, Propose_FewerThanMinWorkers_IsNoView) {
   EXPECT_EQ(network.Sees(0), "-");
 }
 
-// Nor does it disturb workers that have formed a view without it.
+// A lingering worker does not disturb workers that have formed a view without
+// it.
 TEST(ViewAgreementTest, Lingering_OthersFormedAView_DisturbsNone) {
   ScriptedNetwork network(3, 1);
   network.LinkAll();

@@ -34,7 +34,8 @@ std::string TextOf(RelayHello::Role role, uint8_t channel) {
   return {reinterpret_cast<char*>(bytes), sizeof(bytes)};
 }
 
-// Once two new clients are joined, all earlier bytes were read.
+// Returns when the relay has joined two new clients: it has then read all
+// earlier bytes.
 void Settle(int port) {
   RelayClient a(port), b(port);
   a.Send(kListens, 255);

@@ -162,7 +162,7 @@ TEST(RelayRingTest, Relay_EndsAndComesBack_IsNamedAndWorkersReform) {
     ASSERT_OK(RingCollective::Open(MakeRingOptions(4, r, port), &rings[r]));
     for (int i = 0; i < 20; ++i) ExpectSum(rings[r].get());
   });
-  // Its end is a loss that names it.
+  // The relay's end is a loss, and the message names the relay.
   std::atomic<int> lost{0}, running{0}, reforming{0};
   std::vector<std::thread> threads;
   for (int r = 0; r < 4; ++r) {

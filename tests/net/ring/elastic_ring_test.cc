@@ -163,7 +163,7 @@ TEST_P(ElasticRingTest, Ring_WorkersAreLost_ContinuesAndAdmitsThemAgain) {
   waitpid(child, nullptr, 0);
   ASSERT_TRUE(WaitForView({0, 2}));
   EXPECT_EQ(workers_[2].size, 2);
-  // It is started again, in this process.
+  // The worker is started again, in this process.
   workers_[1].Start(Of(1));
   ASSERT_TRUE(WaitForView({0, 1, 2}));
   // A busy machine may have lost another in between.

@@ -93,7 +93,7 @@ TEST(RingCollectiveTest, Reform_FailedBefore_MayBeCalledAgain) {
       if (survivor > 0 && !emulated) {
         EXPECT_LE(OpenDescriptorsAndThreads(), held);
       }
-      // It is not a ring of one.
+      // The ring does not continue with one rank.
       EXPECT_EQ(ring->Barrier().code(), Code::kDeadlineExceeded);
       float value = 1;
       EXPECT_EQ(ring->AllReduce(&value, 1).code(), Code::kDeadlineExceeded);

@@ -240,7 +240,7 @@ void Lead(const std::vector<std::string>& from,
   }
 }
 
-// Once so many were led astray.
+// Waits until `count` connections were led to other workers, and ends this.
 void LeadNobodyAfter(int count) {
   OnPath* const on_path = TheOnPath();
   EXPECT_TRUE(Eventually([&] {

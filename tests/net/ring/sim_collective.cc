@@ -175,7 +175,7 @@ std::string SimCollective::address(int rank) const {
   return options_->addresses[members_[rank]];
 }
 
-// To compute a step takes a random time.
+// The computation of a step takes a random time.
 void SimCollective::SetStep(uint64_t step) {
   if (killed_ || step == step_) return;
   step_ = step;

@@ -23,7 +23,7 @@ constexpr double kStartSeconds = 4;
 constexpr int64_t kBound = 150 * kTimeout;
 constexpr int kSteps = 18;  // of the whole training
 
-// Mostly few workers: each is a thread.
+// Mostly few workers, since each is a thread.
 int SizeOf(uint64_t seed) {
   const bool large = seed % 16 == 15;
   return static_cast<int>(large ? 5 + seed / 16 % 12 : 2 + seed % 3);
@@ -303,7 +303,7 @@ void Job::OutOfSync(int worker, const std::string& error) {
     return Violated("worker " + std::to_string(worker) +
                     " is reported as faulty: " + error);
   }
-  // Perhaps before the other workers have learned it.
+  // The cuts may come before the other workers have learned it.
   for (int n = calm_ ? 0 : 2; n > 0; --n) faults_.CutWithin(kMs / 10);
   ++report_.named;
   faults_.OverBy(network_.now());

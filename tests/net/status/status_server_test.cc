@@ -188,7 +188,8 @@ TEST_F(StatusServerTest, Connections_BeyondTheLimit_AreClosed) {
   EXPECT_EQ(Receive(Connect()), "");
   close(a);
   close(b);
-  // Their places are free as soon as the server sees it.
+  // The places of the closed connections are free as soon as the server sees
+  // their end.
   while (Ask("GET / HTTP/1.1\r\n\r\n").empty()) poll(nullptr, 0, 1);
 }
 

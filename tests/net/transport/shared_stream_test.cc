@@ -73,7 +73,7 @@ class SharedStreamTest : public testing::Test {
     if (below_a_.gives >= 0) close(below_a_.gives);
   }
 
-  // A number of the segment becomes another.
+  // Overwrites a number of the segment.
   void Overwrite(off_t place, uint32_t value) {
     ASSERT_EQ(pwrite(below_a_.gives, &value, sizeof(value), place), 4);
   }
