@@ -31,7 +31,7 @@ const std::string& Runner() {
   return path;
 }
 
-// `moment`: "kill=N" or "hold=N" (backup_runner.cc).
+// `moment` is "kill=N" or "hold=N" (backup_runner.cc).
 pid_t Start(const std::string& folder, const std::string& optimizer,
             const std::string& freq, const std::string& moment = "") {
   const pid_t pid = fork();

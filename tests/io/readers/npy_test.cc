@@ -359,7 +359,7 @@ TEST(NpyTest, Field_OfAStructuredArray_HasItsElements) {
   ExpectError(ErrorOf(path), Code::kInvalidArgument, path, "name one, as in");
 }
 
-// numpy writes names in Latin-1 if it can, else in UTF-8 with version 3. A
+// numpy writes names in Latin-1 if it can, otherwise in UTF-8 with version 3. A
 // field may be a text of no length.
 TEST(NpyTest, Field_NameBeyondAscii_IsGivenInUtf8) {
   const DataFiles files;
