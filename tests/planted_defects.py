@@ -273,7 +273,7 @@ DEFECTS = {
           "SoundChangesTest.Change_SameKey_IsTheSameAndOthersDiffer")),
     "masks: a masked step changes the state":
         ("core/layers/recurrent/recurrent.cc",
-         "    if (takes_mask_) CopyMasked(step, examples, s, kept, step.state.data);\n",
+         "      CopyMasked(step, examples, s, scratch.kept, step.state.data);\n",
          "",
          ("core_model", "MasksTest.Padding_OfARecurrentLayer_ChangesNoBit")),
     "time distributed: a layer without a gradient seems to have one":

@@ -1,7 +1,6 @@
-// Gates and states are in the order of Keras's weights. Scratch is laid out
-// three times, in ForwardFloats, BackwardFloats and the functions that use it:
-// they must agree. A step s is a step of the computation. Its row in the data
-// is t, which runs backwards with go_backwards.
+// Gates and states are in the order of Keras's weights. A step s is a step of
+// the computation. Its row in the data is t, which runs backwards with
+// go_backwards.
 
 #include "recurrent.h"
 
@@ -247,21 +246,35 @@ int64_t RecurrentOp::Group() const {
   return std::max<int64_t>(1, kGroupFloats / GateFloats());
 }
 
-// States, extra values and products, masked inputs; the gates if they are not
-// saved.
-int64_t RecurrentOp::ForwardFloats(int64_t examples) const {
-  const int64_t masked = dropout_ > 0 ? steps_ * features_ : 0;
-  const int64_t floats_per_example =
-      (kind_.states + 3) * units_ + KeptFloats() + masked;
-  const int64_t group = std::min(examples, Group());
-  return std::max(examples * floats_per_example,
-                  group * (floats_per_example + GateFloats()));
+RecurrentOp::Scratch RecurrentOp::ScratchOf(Pass pass, int64_t n,
+                                            float* own) const {
+  Scratch scratch = {};
+  const auto take = [&](int64_t floats) {
+    float* const span = own == nullptr ? nullptr : own + scratch.floats;
+    scratch.floats += floats;
+    return span;
+  };
+  scratch.states = take(n * kind_.states * units_);
+  scratch.products = take(2 * n * units_);
+  scratch.kept = take(n * KeptFloats());
+  if (pass == Pass::kBackward) {
+    scratch.row = take((kind_.gates + 2) * units_);
+    return scratch;
+  }
+  scratch.extra = take(n * units_);
+  if (dropout_ > 0) scratch.masked_inputs = take(n * steps_ * features_);
+  if (pass == Pass::kForward) scratch.gates = take(n * GateFloats());
+  return scratch;
 }
 
-// Returns the floats of the gradients of states and of products, and of a row.
+int64_t RecurrentOp::ForwardFloats(int64_t examples) const {
+  return std::max(
+      ScratchOf(Pass::kSavingForward, examples).floats,
+      ScratchOf(Pass::kForward, std::min(examples, Group())).floats);
+}
+
 int64_t RecurrentOp::BackwardFloats(int64_t examples) const {
-  return examples * ((kind_.states + 2) * units_ + KeptFloats()) +
-         (kind_.gates + 2) * units_;
+  return ScratchOf(Pass::kBackward, examples).floats;
 }
 
 uint64_t RecurrentOp::forward_scratch(int64_t batch, int threads) const {
@@ -476,20 +489,16 @@ void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
   if (call.training && MaskFloats() > 0) {
     step.masks = call.scratch + examples.begin * MaskFloats();
   }
-  step.state = {own, units_};
-  step.carry = {own + n * units_, units_};
-  own += n * kind_.states * units_;
-  BeginStates(call, examples, step.state.data);
-  step.extra = {own, units_};
-  step.products = own + n * units_;
-  own += 3 * n * units_;
-  float* const kept = own;  // the states before a step
-  own += n * KeptFloats();
-  float* const spare = own;
-  if (dropout_ > 0) own += n * steps_ * features_;
+  const Scratch scratch =
+      ScratchOf(saves ? Pass::kSavingForward : Pass::kForward, n, own);
+  step.state = {scratch.states, units_};
+  step.carry = {scratch.states + n * units_, units_};
+  BeginStates(call, examples, scratch.states);
+  step.extra = {scratch.extra, units_};
+  step.products = scratch.products;
   float* const gates =
-      saves ? saved.gates + examples.begin * GateFloats() : own;
-  InputProducts(call, examples, step.masks, spare, gates);
+      saves ? saved.gates + examples.begin * GateFloats() : scratch.gates;
+  InputProducts(call, examples, step.masks, scratch.masked_inputs, gates);
   for (int64_t s = 0; s < steps_; ++s) {
     const int64_t t = backwards_ ? steps_ - 1 - s : s;
     step.is_first = s == 0 && !has_initial_states_;
@@ -503,9 +512,11 @@ void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
     }
     if (saves && kind_.has_extra)
       step.extra = {saved.extra + at, StateFloats()};
-    std::copy_n(step.state.data, n * KeptFloats(), kept);
+    std::copy_n(step.state.data, n * KeptFloats(), scratch.kept);
     StepForward(step);
-    if (takes_mask_) CopyMasked(step, examples, s, kept, step.state.data);
+    if (takes_mask_) {
+      CopyMasked(step, examples, s, scratch.kept, step.state.data);
+    }
     if (sequences_ || s + 1 == steps_) WriteOutput(step, examples, s);
   }
   for (int k = 0; returns_state_ && k < kind_.states; ++k) {
@@ -552,9 +563,9 @@ void RecurrentOp::BackwardGroup(const OpCall& call, Range examples,
   if (MaskFloats() > 0) {
     step.masks = call.scratch + examples.begin * MaskFloats();
   }
-  step.d_state = own;
-  step.d_carry = own + n * units_;
-  own += n * kind_.states * units_;
+  const Scratch scratch = ScratchOf(Pass::kBackward, n, own);
+  step.d_state = scratch.states;
+  step.d_carry = scratch.states + n * units_;
   std::fill_n(step.d_state, n * kind_.states * units_, 0.0f);
   for (int k = 0; returns_state_ && k < kind_.states; ++k) {
     for (int64_t i = 0; i < n; ++i) {
@@ -562,9 +573,8 @@ void RecurrentOp::BackwardGroup(const OpCall& call, Range examples,
                   step.d_state + (k * n + i) * units_);
     }
   }
-  step.products = own;
-  float* const kept = own + 2 * n * units_;
-  step.row = kept + n * KeptFloats();
+  step.products = scratch.products;
+  step.row = scratch.row;
   for (int64_t s = steps_ - 1; s >= 0; --s) {
     const int64_t t = backwards_ ? steps_ - 1 - s : s;
     const int64_t at = (examples.begin * steps_ + t) * units_;
@@ -579,10 +589,10 @@ void RecurrentOp::BackwardGroup(const OpCall& call, Range examples,
       AddTo(call.dy + OutputRow(examples.begin + i, s) * units_, units_,
             step.d_state + i * units_);
     }
-    std::copy_n(step.d_state, n * KeptFloats(), kept);
+    std::copy_n(step.d_state, n * KeptFloats(), scratch.kept);
     StepBackward(step);
     if (!takes_mask_) continue;
-    CopyMasked(step, examples, s, kept, step.d_state);
+    CopyMasked(step, examples, s, scratch.kept, step.d_state);
     DropMaskedGates(step, examples, s);
   }
   for (int k = 0; has_initial_states_ && k < kind_.states; ++k) {

@@ -134,6 +134,19 @@ class RecurrentOp : public Op {
   void DrawMasks(const OpCall& call, float* masks) const;
   SavedSpans SpansOf(const OpCall& call) const;
   int64_t Group() const;
+  // The scratch of a thread for n examples; with null `floats` counts it.
+  struct Scratch {
+    float* states;         // in Backward their gradients
+    float* products;       // see RecurrentStep
+    float* kept;           // the states before a step, if there is a mask
+    float* row;            // in Backward; see RecurrentStep
+    float* extra;          // in Forward
+    float* masked_inputs;  // in Forward with dropout
+    float* gates;          // in a Forward that does not save them
+    int64_t floats;
+  };
+  enum class Pass : uint8_t { kForward, kSavingForward, kBackward };
+  Scratch ScratchOf(Pass pass, int64_t n, float* own = nullptr) const;
   int64_t ForwardFloats(int64_t examples) const;
   int64_t BackwardFloats(int64_t examples) const;
   void ForwardGroup(const OpCall& call, Range examples, float* own) const;
