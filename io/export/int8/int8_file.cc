@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 #include <type_traits>
 
+#include "../../../core/base/text.h"
 #include "../../files/atomic_file.h"
 #include "../c/c_helpers.h"
 #include "../c/c_sound.h"
@@ -13,16 +12,6 @@
 
 namespace ringlet {
 namespace {
-
-std::string Text(const char* format, ...) __attribute__((format(printf, 1, 2)));
-std::string Text(const char* format, ...) {
-  char text[1536];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  return text;
-}
 
 template <typename T>
 void AppendArray(const char* type, char name, size_t i,
@@ -35,8 +24,8 @@ void AppendArray(const char* type, char name, size_t i,
       return std::to_string(value);
     }
   };
-  *out +=
-      Text("\nstatic const %s %c%zu[%zu] = {", type, name, i, values.size());
+  *out += FormatText("\nstatic const %s %c%zu[%zu] = {", type, name, i,
+                     values.size());
   for (size_t k = 0; k < values.size(); ++k) {
     *out += k % per_line == 0 ? "\n" : " ";
     *out += text_of(values[k]) + ",";
@@ -45,7 +34,7 @@ void AppendArray(const char* type, char name, size_t i,
 }
 
 std::string RepeatText(int64_t times) {
-  return Text("for (int t = 0; t < %" PRId64 "; ++t) ", times);
+  return FormatText("for (int t = 0; t < %" PRId64 "; ++t) ", times);
 }
 
 }  // namespace
@@ -60,7 +49,7 @@ std::string Int8Model::Comment(const CInterface& c) const {
       "/* A model in int8 for one example at a time, written by "
       "ringlet " RINGLET_VERSION ".\n\n";
   const auto as_int8 = [](const Quantization& q) {
-    return Text("as int8: %.9g (q - %d)", q.scale, q.zero_point);
+    return FormatText("as int8: %.9g (q - %d)", q.scale, q.zero_point);
   };
   const auto numbers = [](const Shape& shape) {
     return std::to_string(shape.elements()) + " numbers, " + shape.ToString() +
@@ -84,7 +73,7 @@ std::string Int8Model::Comment(const CInterface& c) const {
             (PlainOutput(k).end == kLinear ? "" : ", before the softmax") +
             "\n";
   }
-  text += Text(
+  text += FormatText(
       "   flash: %zu bytes of weights, and the code\n"
       "   RAM:   %zu bytes, and in and out\n\n"
       "   CC = arm-none-eabi-gcc\n"
@@ -115,7 +104,8 @@ std::string Int8Model::CallOf(const Step& step) {
 std::string Int8Model::Memory() const {
   std::string text;
   const auto add = [&](const char* type, const char* name, size_t count) {
-    if (count > 0) text += Text("\nstatic %s %s[%zu];", type, name, count);
+    if (count > 0)
+      text += FormatText("\nstatic %s %s[%zu];", type, name, count);
   };
   add("int8_t", "arena", arena_bytes_);
   add("float", "floats", num_floats_);
@@ -134,20 +124,20 @@ std::string Int8Model::Calls() const {
     calls += CallOf(step) + ";\n";
     if (step.numbers.empty()) continue;
     numbers += step.cell_text;
-    numbers += Text("  static const int n%zu[] = {", i);
+    numbers += FormatText("  static const int n%zu[] = {", i);
     for (size_t k = 0; k < step.numbers.size(); ++k) {
       numbers += (k == 0 ? "" : ", ") + std::to_string(step.numbers[k]);
     }
     numbers += "};\n";
   }
   for (int b = 0; b < slots_->num_buffers(); ++b) {
-    const std::string name = Text("b%d", b);
+    const std::string name = FormatText("b%d", b);
     if (calls.find(name + ",") == std::string::npos &&
         calls.find(name + " ") == std::string::npos) {
       continue;
     }
-    buffers += Text("  int8_t* const %s = arena + %zu;\n", name.c_str(),
-                    slots_->offset(b));
+    buffers += FormatText("  int8_t* const %s = arena + %zu;\n", name.c_str(),
+                          slots_->offset(b));
   }
   return Memory() + "\nstatic void run(void) {\n" + numbers + buffers + calls +
          "}\n";
@@ -173,7 +163,7 @@ std::string Int8Model::FrontEnds() const {
       }
       arguments += ", s" + std::to_string(index);
     }
-    text += Text("\nstatic void front_end%d(const float* x) {\n  ", i) +
+    text += FormatText("\nstatic void front_end%d(const float* x) {\n  ", i) +
             call.function + "(" + arguments + ", features + " +
             std::to_string(input(i).elements()) + ");\n}\n";
   }
@@ -195,16 +185,16 @@ std::string Int8Model::StoreText(int input, const char* x,
   const In& in = InputAt(input);
   if (in.factors < 0) {
     return "quantize" + from_to +
-           Text(", %s, %d);", CNumber(FactorTo(input)).c_str(),
-                QuantizationOf(input).zero_point);
+           FormatText(", %s, %d);", CNumber(FactorTo(input)).c_str(),
+                      QuantizationOf(input).zero_point);
   }
   const size_t channels = floats_[static_cast<size_t>(in.factors)].size();
   const std::string first = count == 1 && channels > 1
-                                ? Text(" + i %% %zu", channels)
+                                ? FormatText(" + i %% %zu", channels)
                                 : std::string();
   return "quantize_scaled" + from_to +
-         Text(", %zu, f%d%s, f%d%s);", count == 1 ? 1 : channels, in.factors,
-              first.c_str(), in.shifts, first.c_str());
+         FormatText(", %zu, f%d%s, f%d%s);", count == 1 ? 1 : channels,
+                    in.factors, first.c_str(), in.shifts, first.c_str());
 }
 
 std::string Int8Model::Dequantizations(bool softmax,
@@ -216,15 +206,15 @@ std::string Int8Model::Dequantizations(bool softmax,
     const std::string& name = c.outputs[static_cast<size_t>(k)].name;
     const auto m = static_cast<long long>(output(k).elements()),
                width = static_cast<long long>(output(k).back());
-    text +=
-        Text("  dequantize(arena + %zu, %s, %lld, %s, %d);\n",
-             PlaceInArena(from), name.c_str(), m,
-             CNumber(static_cast<float>(out.scale)).c_str(), out.zero_point);
+    text += FormatText("  dequantize(arena + %zu, %s, %lld, %s, %d);\n",
+                       PlaceInArena(from), name.c_str(), m,
+                       CNumber(static_cast<float>(out.scale)).c_str(),
+                       out.zero_point);
     const Activation end = PlainOutput(k).end;
     if (!softmax && end == kLinear) continue;
-    text +=
-        Text("  %ssoftmax(%s, %lld, %lld);\n", end == kLogSoftmax ? "log_" : "",
-             name.c_str(), m / width, width);
+    text += FormatText("  %ssoftmax(%s, %lld, %lld);\n",
+                       end == kLogSoftmax ? "log_" : "", name.c_str(),
+                       m / width, width);
   }
   return text;
 }
@@ -241,27 +231,27 @@ std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
     const std::string& name = c.inputs[static_cast<size_t>(i)].name;
     const int64_t n = input(i).elements();
     const bool sound = FrontEndOf(i) != nullptr;
-    if (sound) begin += Text("  front_end%d(", i) + name + ");\n";
+    if (sound) begin += FormatText("  front_end%d(", i) + name + ");\n";
     begin += "  " +
              StoreText(i, sound ? "features" : name.c_str(), PlaceOf(i), n) +
              "\n";
-    bytes_in += copy(
-        n,
-        takes_tokens(i)
-            ? Text("tokens[%d + i]", static_cast<int>(InputAt(i).first_token))
-            : Text("arena[%zu + i]", PlaceInArena(i)),
-        name + "[i]");
+    bytes_in += copy(n,
+                     takes_tokens(i)
+                         ? FormatText("tokens[%d + i]",
+                                      static_cast<int>(InputAt(i).first_token))
+                         : FormatText("arena[%zu + i]", PlaceInArena(i)),
+                     name + "[i]");
   }
   for (int k = 0; k < num_outputs(); ++k) {
     bytes_out += copy(output(k).elements(),
                       c.outputs[static_cast<size_t>(k)].name + "[i]",
-                      Text("arena[%zu + i]", PlaceInArena(OutputAt(k))));
+                      FormatText("arena[%zu + i]", PlaceInArena(OutputAt(k))));
   }
   const std::string predict =
       c.scale ? CPredictions(c,
-                             Text("  %s* const to = %s;\n",
-                                  takes_tokens(0) ? "int32_t" : "int8_t",
-                                  PlaceOf(0).c_str()),
+                             FormatText("  %s* const to = %s;\n",
+                                        takes_tokens(0) ? "int32_t" : "int8_t",
+                                        PlaceOf(0).c_str()),
                              StoreText(0, "&x", "to + i", 1), end)
               : "\n" + PredictSignature(c) + " {\n" + begin + end +
                     "  return 0;\n}\n";
