@@ -1,5 +1,6 @@
 #include "text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdarg>
 #include <cstdio>
@@ -35,6 +36,24 @@ std::string BytesText(uint64_t bytes) {
 
 std::string BinaryBytesText(double bytes) {
   return InUnits(bytes, 1024, {"bytes", "KiB", "MiB", "GiB", "TiB"});
+}
+
+bool TakeLine(std::string_view* text, std::string* line, char end) {
+  if (text->empty()) return false;
+  const size_t bytes = std::min(text->find(end), text->size());
+  line->assign(text->substr(0, bytes));
+  text->remove_prefix(std::min(bytes + 1, text->size()));
+  return true;
+}
+
+std::vector<std::string> SplitAt(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(separator, at), text.size());
+    parts.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
 }
 
 std::string LowerAscii(std::string text) {

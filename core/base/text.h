@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ringlet/status.h"
 
@@ -34,6 +35,13 @@ inline std::string WithoutSuffix(const std::string& text,
   return EndsWith(text, suffix) ? text.substr(0, text.size() - suffix.size())
                                 : text;
 }
+
+// Takes the next line off *text; false if *text is empty. The last line may
+// lack its end.
+bool TakeLine(std::string_view* text, std::string* line, char end = '\n');
+
+// The parts of a short text between the separators: one more than these.
+std::vector<std::string> SplitAt(std::string_view text, char separator);
 
 // `text` with its letters of ASCII in lower case.
 std::string LowerAscii(std::string text);

@@ -18,6 +18,7 @@
 #include "ieee_arithmetic.h"
 #include "ringlet/compute.h"
 #include "ringlet/status.h"
+#include "text.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -114,10 +115,8 @@ std::vector<std::string> GroupFolders(const std::string& memberships,
                                       const std::string& controller,
                                       const std::string& root) {
   std::vector<std::string> folders;
-  for (size_t at = 0; at < memberships.size();) {
-    const size_t end = std::min(memberships.find('\n', at), memberships.size());
-    const std::string line = memberships.substr(at, end - at);
-    at = end + 1;
+  std::string_view rest = memberships;
+  for (std::string line; TakeLine(&rest, &line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers =

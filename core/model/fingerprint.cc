@@ -25,29 +25,15 @@ namespace {
 constexpr size_t kMaxText = 1 << 20;
 constexpr char kChecksum[] = "checksum ";
 
-struct Field {
-  std::string name, value;
-};
-
-std::vector<Field> FieldsOf(const std::string& text) {
-  std::vector<Field> fields;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    const size_t tab = std::min(line.find('\t'), line.size());
-    fields.push_back(
-        {line.substr(0, tab), tab < line.size() ? line.substr(tab + 1) : ""});
-    at = end + 1;
-  }
-  return fields;
-}
+using Field = Fingerprint::Field;
 
 // Makes the error for the difference of rank `rank`'s text from the text of
 // `first`. `fingerprint` has the advice.
 Status DifferenceError(const char* subject, const Fingerprint& fingerprint,
                        int first, int rank, const std::string& firsts,
                        const std::string& theirs) {
-  const std::vector<Field> a = FieldsOf(firsts), b = FieldsOf(theirs);
+  const std::vector<Field> a = Fingerprint::FieldsOf(firsts),
+                           b = Fingerprint::FieldsOf(theirs);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     if (i < a.size() && i < b.size() && a[i].name == b[i].name) {
       if (a[i].value == b[i].value) continue;
@@ -99,6 +85,17 @@ size_t ReferenceOf(const std::vector<Sum>& all, const JoiningMembers& joining) {
 }
 
 }  // namespace
+
+std::vector<Field> Fingerprint::FieldsOf(const std::string& text) {
+  std::vector<Field> fields;
+  std::string_view rest = text;
+  for (std::string line; TakeLine(&rest, &line);) {
+    const size_t tab = std::min(line.find('\t'), line.size());
+    fields.push_back(
+        {line.substr(0, tab), tab < line.size() ? line.substr(tab + 1) : ""});
+  }
+  return fields;
+}
 
 void Fingerprint::Add(const std::string& name, const std::string& value) {
   const size_t begin = text_.size();

@@ -46,6 +46,11 @@ class Fingerprint {
 
   // "name\tvalue\n" for every field, in the order of Add.
   const std::string& text() const { return text_; }
+  struct Field {
+    std::string name, value;
+  };
+  // The fields of any text.
+  static std::vector<Field> FieldsOf(const std::string& text);
   // The advice for the field; empty if there is none.
   std::string AdviceOf(const std::string& name) const {
     const auto found = advice_.find(name);

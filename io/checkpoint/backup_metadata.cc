@@ -89,31 +89,17 @@ std::string ChecksumOf(const std::string& text) {
   return HexText(Crc32c(text.data(), text.size()));
 }
 
-std::vector<std::pair<std::string, std::string>> FieldsIn(
-    const std::string& text) {
-  std::vector<std::pair<std::string, std::string>> fields;
-  for (size_t from = 0; from < text.size();) {
-    const size_t end = std::min(text.find('\n', from), text.size());
-    const size_t tab = std::min(text.find('\t', from), end);
-    fields.emplace_back(
-        text.substr(from, tab - from),
-        tab < end ? text.substr(tab + 1, end - tab - 1) : std::string());
-    from = end + 1;
-  }
-  return fields;
-}
-
 // "the optimizer is Adam there and SGD here"; empty if the texts do not show
 // it.
 std::string FirstDifference(const std::string& saved,
                             const std::string& present) {
-  const auto saved_fields = FieldsIn(saved), present_fields = FieldsIn(present);
-  for (size_t i = 0; i < std::min(saved_fields.size(), present_fields.size());
-       ++i) {
-    if (saved_fields[i] == present_fields[i]) continue;
-    if (saved_fields[i].first != present_fields[i].first) break;
-    return Printable(present_fields[i].first + " is " + saved_fields[i].second +
-                     " there and " + present_fields[i].second + " here");
+  const auto before = Fingerprint::FieldsOf(saved),
+             now = Fingerprint::FieldsOf(present);
+  for (size_t i = 0; i < std::min(before.size(), now.size()); ++i) {
+    if (before[i].name != now[i].name) break;
+    if (before[i].value == now[i].value) continue;
+    return Printable(now[i].name + " is " + before[i].value + " there and " +
+                     now[i].value + " here");
   }
   return "";
 }

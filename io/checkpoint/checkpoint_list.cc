@@ -141,10 +141,8 @@ std::string CheckpointState::ToText() const {
 }
 
 bool CheckpointState::Parse(const std::string& text, CheckpointState* state) {
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
+  std::string_view rest = text;
+  for (std::string line; TakeLine(&rest, &line);) {
     const size_t colon = line.find(": ");
     if (colon == std::string::npos) return false;
     const std::string key = line.substr(0, colon);

@@ -54,15 +54,12 @@ std::map<std::string, std::string> ReadIdentities(const Metadata& metadata) {
   std::map<std::string, std::string> identities;
   const auto entry = metadata.find(kCallbacksKey);
   if (entry == metadata.end()) return identities;
-  for (size_t from = 0; from < entry->second.size();) {
-    const size_t end =
-        std::min(entry->second.find('\n', from), entry->second.size());
-    const std::string line = entry->second.substr(from, end - from);
+  std::string_view rest = entry->second;
+  for (std::string line; TakeLine(&rest, &line);) {
     const size_t space = line.find(' ');
     if (space != std::string::npos) {
       identities[line.substr(0, space)] = line.substr(space + 1);
     }
-    from = end + 1;
   }
   return identities;
 }

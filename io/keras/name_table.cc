@@ -2,21 +2,14 @@
 
 #include <algorithm>
 
+#include "../../core/base/text.h"
 #include "keras_json.h"
 #include "keras_names.h"
 
 namespace ringlet {
 
 std::vector<std::string> Words(const char* names) {
-  std::vector<std::string> words(1);
-  for (const char* c = names; *c != '\0'; ++c) {
-    if (*c == ' ') {
-      words.emplace_back();
-    } else {
-      words.back() += *c;
-    }
-  }
-  return words;
+  return SplitAt(names, ' ');
 }
 
 void NameTable::Add(const char* name, const char* aliases) {

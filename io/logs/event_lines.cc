@@ -121,10 +121,8 @@ bool ParseEventLine(const std::string& line, Json* fields, int64_t* wall) {
 EventLogContent ParseEventLog(const std::string& bytes) {
   EventLogContent out;
   bool known = false;
-  for (size_t begin = 0; begin < bytes.size();) {
-    const size_t end = std::min(bytes.find('\n', begin), bytes.size());
-    const std::string text = bytes.substr(begin, end - begin);
-    begin = end + 1;
+  std::string_view rest = bytes;
+  for (std::string text; TakeLine(&rest, &text);) {
     if (text.empty()) continue;
     EventRecord record;
     Json line;

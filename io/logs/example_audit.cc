@@ -33,11 +33,9 @@ Status AuditError(const std::string& what) {
 
 Status ExampleAudit::Add(const std::string& name, const std::string& text) {
   size_t line = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;
-    const std::string row = text.substr(begin, end - begin);
-    begin = end + 1;
+  std::string_view rest = text;
+  rest = rest.substr(0, rest.rfind('\n') + 1);  // whole rows
+  for (std::string row; TakeLine(&rest, &row);) {
     if (++line == 1 && row == kHeader) continue;
     const Status status = line == 1
                               ? Corruption("it has no header \"%s\"", kHeader)
@@ -71,18 +69,15 @@ Status ExampleAudit::TakeRow(const std::string& name, const std::string& line) {
     if (numbers[i] < 0) return Corruption("'%s' is not a number", text.c_str());
   }
   Step step = {numbers[3], numbers[4], numbers[5], {}, name};
-  while (at < line.size()) {
-    const size_t end = std::min(line.find(' ', at), line.size());
-    const bool next = line.compare(at, end - at, "/") == 0;
-    const int64_t id =
-        next ? kNextPass
-             : ParseCount(std::string_view(line).substr(at, end - at));
+  std::string_view rest = std::string_view(line).substr(at);
+  for (std::string example; TakeLine(&rest, &example, ' ');) {
+    const bool next = example == "/";
+    const int64_t id = next ? kNextPass : ParseCount(example);
     if (id < 0 && !next) {
       return Corruption("the example '%s' is not a number",
-                        Printable(line.substr(at, end - at)).c_str());
+                        Printable(example).c_str());
     }
     step.examples.push_back(id);
-    at = end + 1;
   }
   const auto [there, is_new] =
       streams_[fields[2]].insert({{numbers[0], numbers[1]}, step});

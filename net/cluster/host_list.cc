@@ -1,5 +1,7 @@
 #include "resolvers.h"
 
+#include "../../core/base/text.h"
+
 namespace ringlet {
 
 namespace {
@@ -14,12 +16,7 @@ Status ExpandRanges(const std::string& ranges,
                     const std::vector<std::string>& heads,
                     std::vector<std::string>* names) {
   std::vector<std::string> numbers;
-  size_t start = 0;
-  while (start <= ranges.size()) {
-    size_t comma = ranges.find(',', start);
-    if (comma == std::string::npos) comma = ranges.size();
-    const std::string range = ranges.substr(start, comma - start);
-    start = comma + 1;
+  for (const std::string& range : SplitAt(ranges, ',')) {
     const size_t dash = range.find('-');
     const std::string low = range.substr(0, dash);
     const std::string high =

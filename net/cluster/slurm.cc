@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "../../core/base/text.h"
 #include "resolvers.h"
 #include "variables.h"
 
@@ -13,12 +14,7 @@ Status ExpandCounts(const char* name, const std::string& text, int nodes,
   const Status malformed = InvalidArgument(
       "%s is %s, must have the number of tasks of each node, as in 2(x3),1",
       name, Quoted(text).c_str());
-  size_t start = 0;
-  while (start <= text.size()) {
-    size_t comma = text.find(',', start);
-    if (comma == std::string::npos) comma = text.size();
-    std::string count = text.substr(start, comma - start);
-    start = comma + 1;
+  for (std::string& count : SplitAt(text, ',')) {
     int times = 1;
     const size_t open = count.find("(x");
     if (open != std::string::npos) {

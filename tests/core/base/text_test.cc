@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 namespace ringlet {
 namespace {
 
@@ -36,6 +41,37 @@ TEST(TextTest, Bytes_EachSize_HasItsUnit) {
   EXPECT_EQ(BinaryBytesText(1023), "1023 bytes");
   EXPECT_EQ(BinaryBytesText(1536), "1.5 KiB");
   EXPECT_EQ(BinaryBytesText(-1536), "-1536 bytes");
+}
+
+TEST(TextTest, Lines_LastMayLackItsEnd_AreTakenInOrder) {
+  using Parts = std::vector<std::string>;
+  for (const auto& [text, expected] :
+       std::vector<std::pair<std::string, Parts>>{
+           {"", {}},
+           {"\n", {""}},
+           {"a", {"a"}},
+           {"a\n", {"a"}},
+           {"a\n\nb\r\n", {"a", "", "b\r"}},
+           {"a\nb", {"a", "b"}}}) {
+    Parts lines;
+    std::string_view rest = text;
+    for (std::string line; TakeLine(&rest, &line);) lines.push_back(line);
+    EXPECT_EQ(lines, expected);
+    EXPECT_TRUE(rest.empty());
+  }
+  std::string_view rest = "a,b";
+  std::string part;
+  ASSERT_TRUE(TakeLine(&rest, &part, ','));
+  EXPECT_EQ(part, "a");
+  EXPECT_EQ(rest, "b");
+}
+
+TEST(TextTest, SplitAt_AnyText_HasAPartMoreThanSeparators) {
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(SplitAt("", ','), Parts{""});
+  EXPECT_EQ(SplitAt("a", ','), Parts{"a"});
+  EXPECT_EQ(SplitAt("a,,b", ','), (Parts{"a", "", "b"}));
+  EXPECT_EQ(SplitAt(",a,", ','), (Parts{"", "a", ""}));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "export_training.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "core/base/json.h"
@@ -54,9 +53,7 @@ static Status ChooseWeights(const std::string& list, Model* model,
                             std::vector<std::string>* frozen) {
   const std::vector<Variable>& weights = model->variables();
   std::vector<bool> listed(weights.size());
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    const std::string name = list.substr(begin, end - begin);
+  for (const std::string& name : SplitAt(list, ',')) {
     bool known =
         name == "all" || name == "biases" || FindLayer(*model, name) >= 0;
     for (size_t i = 0; i < weights.size(); ++i) {
@@ -69,7 +66,6 @@ static Status ChooseWeights(const std::string& list, Model* model,
           "shows its layers",
           Printable(name).c_str());
     }
-    begin = end + 1;
   }
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!listed[i]) frozen->push_back(weights[i].path);

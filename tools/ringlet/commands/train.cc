@@ -331,9 +331,8 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
 }
 
 Status ReadChanges(const std::string& flag, RunConfig* config) {
-  for (size_t from = 0; from < flag.size();) {
-    const size_t comma = std::min(flag.find(',', from), flag.size());
-    const std::string change = flag.substr(from, comma - from);
+  std::string_view rest = flag;
+  for (std::string change; TakeLine(&rest, &change, ',');) {
     if (change == "optimizer") {
       config->other_optimizer = true;
     } else if (change == "seed") {
@@ -344,7 +343,6 @@ Status ReadChanges(const std::string& flag, RunConfig* config) {
           "comma between them",
           Printable(flag).c_str());
     }
-    from = comma + 1;
   }
   return Status();
 }

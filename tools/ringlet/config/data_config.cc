@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "column_fields.h"
+#include "core/base/text.h"
 #include "io/keras/field_reader.h"
 #include "ringlet/readers.h"
 #include "run_config.h"
@@ -69,13 +70,11 @@ constexpr char kFieldsOfForms[] =
     "directory audio_directory image audio image_size color_mode label_mode "
     "class_names interpolation crop_to_aspect_ratio subset validation_split "
     "seed damaged background_noise background_frequency background_volume "
-    "time_shift_ms ";
+    "time_shift_ms";
 
 void TakeFieldsOfForms(FieldReader* fields) {
-  const std::string keys = kFieldsOfForms;
-  for (size_t at = 0, end; at < keys.size(); at = end + 1) {
-    end = keys.find(' ', at);
-    fields->Take(keys.substr(at, end - at).c_str());
+  for (const std::string& key : SplitAt(kFieldsOfForms, ' ')) {
+    fields->Take(key.c_str());
   }
 }
 

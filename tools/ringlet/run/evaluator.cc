@@ -66,10 +66,9 @@ class Rows {
     if (end < text.size()) {
       RINGLET_RETURN_IF_ERROR(file_.CutTo(static_cast<int64_t>(end)));
     }
-    for (size_t at = 0; at < end;) {
-      const size_t next = text.find('\n', at);
-      RINGLET_RETURN_IF_ERROR(ReadRow(text.substr(at, next - at)));
-      at = next + 1;
+    std::string_view rest = std::string_view(text).substr(0, end);
+    for (std::string row; TakeLine(&rest, &row);) {
+      RINGLET_RETURN_IF_ERROR(ReadRow(row));
     }
     return Status();
   }

@@ -259,10 +259,9 @@ Status ReadHosts(const std::string& text, const std::string& where,
                  std::vector<Address>* hosts) {
   hosts->clear();
   int number = 0;
-  for (size_t at = 0; at < text.size(); ++number) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    at = end + 1;
+  std::string_view rest = text;
+  for (std::string line; TakeLine(&rest, &line);) {
+    ++number;
     line.resize(std::min(line.find('#'), line.size()));
     const size_t first = line.find_first_not_of(" \t\r");
     if (first == std::string::npos) continue;
@@ -271,7 +270,7 @@ Status ReadHosts(const std::string& text, const std::string& where,
     if (!ParseAddress(line, &host).ok()) {
       const Status status = ParseHost(line, &host.host);
       if (!status.ok()) {
-        return status.Annotate("%s: line %d", where.c_str(), number + 1);
+        return status.Annotate("%s: line %d", where.c_str(), number);
       }
       host.port = kFirstPort;
       while (std::find(hosts->begin(), hosts->end(), host) != hosts->end()) {
