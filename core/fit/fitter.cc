@@ -87,34 +87,41 @@ bool Fitter::Recover(Status* status) {
   const bool elastic = model_->collective()->elastic();
   const bool resumes = status->code() == Code::kPeerLost &&
                        (elastic || AnyRestoresAfterLoss(options_.callbacks));
-  // A backup, or a part of one, has overwritten the model, and belongs to no
-  // fit.
-  const bool overwritten = fit_.details->source == RestoreSource::kLoading ||
-                           (fit_.details->source == RestoreSource::kBackup &&
-                            !recovery_.has_state());
-  if (resumes) recovery_.OnLoss(overwritten);
-  // A callback may have compared the replicas and written a file before the
-  // loss. The verified point must not be older than that file.
-  const ReplicaConsistency& consistency = parts_.consistency();
-  if (resumes && !consistency.check_failed() && consistency.PassedCheck()) {
-    recovery_.PassCheck();
-  }
+  if (resumes) KeepStateOfLoss();
   NotifyReturn(*status);
-  if (!resumes && status->code() == Code::kPeerLost) {
-    *status = messages_.PermanentLossError(fit_, *status);
+  if (!resumes) {
+    if (status->code() == Code::kPeerLost) {
+      *status = messages_.PermanentLossError(fit_, *status);
+    }
+    return false;
   }
   // A worker with a request to stop does not wait for a lost one. In an elastic
   // job it takes part in the next view, and then stops and saves.
-  if (!resumes || (fit_.interrupted && !elastic)) return false;
+  if (fit_.interrupted && !elastic) return false;
   // Restores the earlier signal handlers, so that the next signal ends a
   // process that waits.
-  if (!elastic || !fit_.interrupted) signals_.reset();
+  if (!fit_.interrupted) signals_.reset();
   requests_.Keep(fit_);
   messages_.ReportNewView(*status, /*admits_joiner=*/all_ranks_have_error_);
   *status = recovery_.Rejoin(status->rank(), fit_.details->is_joining);
   if (!status->ok()) return false;
   requests_.ViewFormed();
   return true;
+}
+
+void Fitter::KeepStateOfLoss() {
+  // A backup, or a part of one, has overwritten the model, and belongs to no
+  // fit.
+  const RestoreSource source = fit_.details->source;
+  recovery_.OnLoss(
+      source == RestoreSource::kLoading ||
+      (source == RestoreSource::kBackup && !recovery_.has_state()));
+  // A callback may have compared the replicas and written a file before the
+  // loss. The verified point must not be older than that file.
+  const ReplicaConsistency& consistency = parts_.consistency();
+  if (!consistency.check_failed() && consistency.PassedCheck()) {
+    recovery_.PassCheck();
+  }
 }
 
 void Fitter::CloseRun(const Status& status, int64_t epochs) {

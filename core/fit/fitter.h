@@ -59,6 +59,8 @@ class Fitter {
   // True after a loss if the run continues; the workers have then formed a view
   // again. Otherwise *status is the result of the run.
   bool Recover(Status* status);
+  // After a loss: decides which state in memory counts.
+  void KeepStateOfLoss();
   // Ends the run after `epochs` completed epochs: its output and its record.
   void CloseRun(const Status& status, int64_t epochs);
 
