@@ -271,9 +271,7 @@ class EndReporter final : public Callback {
  private:
   Status WriteReport() {
     RINGLET_RETURN_IF_ERROR(PosixFiles()->MakeFolder(FolderOf(path_)));
-    AtomicFile file;
-    RINGLET_RETURN_IF_ERROR(file.Open(PosixFiles(), path_, 0));
-    return file.Commit();
+    return WriteWholeFile(PosixFiles(), path_, "");
   }
 
   const std::string path_;
