@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../../../core/base/check.h"
 #include "../../../core/base/text.h"
 #include "../../../core/layers/layer_kind.h"
 #include "../../../core/layers/layer_loops.h"
