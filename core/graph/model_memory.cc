@@ -287,9 +287,9 @@ void ModelMemory::BindStep(const StepPlan& plan) {
     }
     return spans;
   };
-  unpacked_.clear();
+  pass_outputs_.clear();
   for (size_t k = 0; k < plan.schedule().passes().size(); ++k) {
-    unpacked_.push_back(at(plan.unpacked(k)));
+    pass_outputs_.push_back(at(plan.pass_output(k)));
   }
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);

@@ -154,8 +154,9 @@ class ModelMemory {
   const float* output(size_t k) const {
     return nodes_.empty() ? nullptr : nodes_[graph_.outputs()[k]].y;
   }
-  // Where pass k of the schedule unpacks its node's output.
-  float* unpacked(size_t k) const { return unpacked_[k]; }
+  // Where pass k of the schedule unpacks its node's output, or computes it
+  // again.
+  float* pass_output(size_t k) const { return pass_outputs_[k]; }
   // The schedule of the step's block.
   const StepSchedule& schedule() const { return *schedule_; }
   // See LiveBuffers.
@@ -221,7 +222,7 @@ class ModelMemory {
   std::vector<NodeSpans> nodes_;
   int64_t part_ = 1;
   int64_t first_example_ = 0;
-  std::vector<float*> unpacked_;
+  std::vector<float*> pass_outputs_;
   LiveBuffers live_;
 };
 

@@ -92,7 +92,7 @@ void StepPlan::AddValues(const StepValues& values) {
     }
   }
   for (size_t k = 0; k < schedule_.passes().size(); ++k) {
-    unpacked_.push_back(buffer_of(values.unpacked(k)));
+    pass_outputs_.push_back(buffer_of(values.pass_output(k)));
   }
 }
 

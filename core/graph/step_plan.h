@@ -73,8 +73,9 @@ class StepPlan {
   static uint64_t SharedFloats(const Graph& graph, int node);
 
   const NodeBuffers& node(int i) const { return nodes_[i]; }
-  // The output that pass k of the schedule unpacks; -1 for other passes.
-  int unpacked(size_t k) const { return unpacked_[k]; }
+  // The output that pass k of the schedule unpacks or computes again; -1 for
+  // other passes.
+  int pass_output(size_t k) const { return pass_outputs_[k]; }
   // The placement: sizes and offsets by a buffer's index.
   const LifetimePlan& buffers() const { return buffers_; }
   const std::vector<Use>& uses() const { return uses_; }
@@ -112,7 +113,7 @@ class StepPlan {
   const Options options_;
   const StepSchedule schedule_;
   std::vector<NodeBuffers> nodes_;
-  std::vector<int> unpacked_;
+  std::vector<int> pass_outputs_;
   std::vector<Use> uses_;
   LifetimePlan buffers_;
   uint64_t bytes_ = 0;

@@ -9,7 +9,8 @@ StepSchedule::StepSchedule(const Graph& graph, const std::vector<Kept>& kept)
       recompute_(graph.size(), -1),
       backward_(graph.size(), -1),
       is_packed_(graph.size(), false),
-      last_read_(graph.size(), -1) {
+      last_read_(graph.size(), -1),
+      packs_(std::count(kept.begin(), kept.end(), Kept::kPacked) > 0) {
   for (int i = n_ - 1; i > 0; --i) {
     const GraphNode& node = graph.node(i);
     if (!node.has_backward()) continue;
@@ -20,17 +21,22 @@ StepSchedule::StepSchedule(const Graph& graph, const std::vector<Kept>& kept)
       reads.push_back(graph.node(input).root);
     }
     AddRecomputation(graph, kept, reads);
-    backward_[i] = Append(i, StepPass::Kind::kBackward, reads);
+    backward_[i] = Append(graph, i, StepPass::Kind::kBackward, reads);
   }
 }
 
 // Appends a pass that computes, after the unpacking of packed outputs that it
-// reads.
-int StepSchedule::Append(int node, StepPass::Kind kind,
+// reads. An output that was computed again is packed too, if a pass that does
+// not read it comes between.
+int StepSchedule::Append(const Graph& graph, int node, StepPass::Kind kind,
                          const std::vector<int>& reads) {
   for (const int root : reads) {
-    if (!is_packed_[root]) continue;
-    if (last_read_[root] < computed_) {
+    const bool waited = last_read_[root] < computed_;
+    if (packs_ && waited && recompute_[root] > 0 &&
+        graph.node(root).is_bfloat16) {
+      is_packed_[root] = true;
+    }
+    if (is_packed_[root] && waited) {
       passes_.push_back({root, StepPass::Kind::kUnpack});
     }
     last_read_[root] = computed_ + 1;
@@ -50,7 +56,7 @@ void StepSchedule::AddRecomputation(const Graph& graph,
   while (!needed.empty()) {
     const int root = needed.back();
     needed.pop_back();
-    is_packed_[root] = kept[root] == Kept::kPacked;
+    if (kept[root] == Kept::kPacked) is_packed_[root] = true;
     if (kept[root] != Kept::kDropped || recompute_[root] >= 0) continue;
     recompute_[root] = 0;  // the time is set below
     missing.push_back(root);
@@ -64,7 +70,8 @@ void StepSchedule::AddRecomputation(const Graph& graph,
     for (const int input : graph.node(root).inputs) {
       reads.push_back(graph.node(input).root);
     }
-    recompute_[root] = Append(root, StepPass::Kind::kRecompute, reads);
+    recompute_[root] = Append(graph, root, StepPass::Kind::kRecompute, reads);
+    last_read_[root] = computed_;
   }
 }
 

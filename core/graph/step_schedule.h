@@ -37,7 +37,8 @@ class StepSchedule {
   int forward(int node) const { return node; }
   int loss() const { return n_; }
   int recompute_time(int node) const { return recompute_[node]; }
-  // The output is packed after its forward pass, and read after the loss.
+  // The output is packed after its forward pass, or its repeated one if it has
+  // one, and read after the loss.
   bool is_packed(int node) const { return is_packed_[node]; }
   int backward(int node) const { return backward_[node]; }
   int after() const { return n_ + 1 + static_cast<int>(passes_.size()); }
@@ -53,14 +54,16 @@ class StepSchedule {
  private:
   void AddRecomputation(const Graph& graph, const std::vector<Kept>& kept,
                         std::vector<int> needed);
-  int Append(int node, StepPass::Kind kind, const std::vector<int>& reads);
+  int Append(const Graph& graph, int node, StepPass::Kind kind,
+             const std::vector<int>& reads);
 
   const int n_;
   std::vector<int> recompute_, backward_;
   std::vector<bool> is_packed_;
-  // Of an unpacked output: the value of computed_ after the last pass that
-  // reads it.
+  // The value of computed_ after the last pass that reads an output, or
+  // computes it again.
   std::vector<int> last_read_;
+  const bool packs_;  // some outputs are packed
   int computed_ = 0;  // passes so far, without unpacking
   std::vector<StepPass> passes_;
 };

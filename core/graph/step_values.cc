@@ -19,7 +19,7 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
       values_(4 * static_cast<size_t>(graph.size())),
       extras_(graph.size()),
       reads_(graph.size()),
-      unpacked_(schedule.passes().size(), -1) {
+      pass_outputs_(schedule.passes().size(), -1) {
   for (int i = 0; i < 4 * n_; ++i) {
     values_[i].node = i % n_;
     values_[i].home = i;
@@ -66,16 +66,17 @@ void StepValues::SetLifetimesAfterLoss() {
         break;
       case StepPass::Kind::kRecompute:
         SetRecomputeLifetimes(pass.node, now);
+        pass_outputs_[k] = recomputed(pass.node);
         break;
       case StepPass::Kind::kUnpack:
-        unpacked_[k] = Unpack(pass.node, now);
+        pass_outputs_[k] = Unpack(pass.node, now);
         break;
     }
   }
 }
 
 int StepValues::Unpack(int i, int now) {
-  Use(packed(i), schedule_.forward(i));
+  Use(packed(i), std::max(schedule_.forward(i), schedule_.recompute_time(i)));
   Use(packed(i), now);
   const auto value = static_cast<int>(values_.size());
   values_.push_back({i, now, now, value});

@@ -44,8 +44,9 @@ class StepValues {
     int y_for_backward = -1;
   };
   const Reads& reads(int node) const { return reads_[node]; }
-  // The output that pass k of the schedule unpacks; -1 for other passes.
-  int unpacked(size_t k) const { return unpacked_[k]; }
+  // The output that pass k of the schedule unpacks or computes again; -1 for
+  // other passes.
+  int pass_output(size_t k) const { return pass_outputs_[k]; }
   // The part of input k's gradient that is added to an earlier part; -1 if it
   // is the first, and is written to the gradient itself.
   int extra(int node, size_t k) const {
@@ -68,8 +69,8 @@ class StepValues {
   std::vector<StepValue> values_;
   std::vector<std::vector<int>> extras_;
   std::vector<Reads> reads_;
-  std::vector<int> unpacked_;
-  std::vector<int> present_;  // the output that a pass would read, by root
+  std::vector<int> pass_outputs_;
+  std::vector<int> present_;  // by root: the output that a pass would read
 };
 
 }  // namespace ringlet

@@ -311,8 +311,9 @@ Status Stepper::ForwardNode(int i, int64_t examples) {
   memory_.PoisonAllBut(memory_.schedule().forward(i),
                        std::max<int64_t>(examples, 1));
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
+  const bool packs = trains_ && memory_.schedule().recompute_time(i) < 0;
   StoreBFloat16(i, call.y, graph_.node(i).rounds_output,
-                trains_ ? memory_.node(i).packed : nullptr);
+                packs ? memory_.node(i).packed : nullptr);
   timer_.Report(graph_.node(i).layer.name.c_str(), "forward", begin);
   return Status();
 }

@@ -33,7 +33,7 @@ void Stepper::Unpack(size_t pass) {
   const int i = schedule.passes()[pass].node;
   memory_.PoisonAllBut(schedule.loss() + 1 + static_cast<int>(pass), count_);
   const uint16_t* const from = memory_.node(i).packed;
-  float* const to = memory_.unpacked(pass);
+  float* const to = memory_.pass_output(pass);
   const int64_t n = count_ * graph_.node(i).floats();
   config_.pool->Run([&](int t) {
     const Range part = Split(n, config_.pool->threads(), t, 64);
@@ -50,11 +50,13 @@ Status Stepper::RecomputeForward(int i) {
   OpCall call = MakeCall(i);
   call.training = call.repeats_forward = true;
   call.x = spans.x_for_recompute.data();
-  call.y = spans.y_for_backward;
+  const StepSchedule& schedule = memory_.schedule();
+  const int now = schedule.recompute_time(i);
+  call.y = memory_.pass_output(static_cast<size_t>(now - schedule.loss() - 1));
   call.scratch = spans.recompute_scratch;
-  memory_.PoisonAllBut(memory_.schedule().recompute_time(i), count_);
+  memory_.PoisonAllBut(now, count_);
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
-  StoreBFloat16(i, call.y, graph_.node(i).rounds_output, nullptr);
+  StoreBFloat16(i, call.y, graph_.node(i).rounds_output, spans.packed);
   timer_.Report(graph_.node(i).layer.name.c_str(), "backward", begin);
   return Status();
 }
