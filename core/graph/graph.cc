@@ -187,7 +187,7 @@ Status Graph::CheckNewLayer(const Layer& layer, size_t inputs) const {
   return Status();
 }
 
-// Of a Bidirectional, a state is the inner layer's state, and tensor 0 is the
+// A state of a Bidirectional is the inner layer's state. Its tensor 0 is the
 // input itself, or the output of an inner layer.
 void Graph::TakeState(GraphNode* node) const {
   Layer& layer = node->layer;

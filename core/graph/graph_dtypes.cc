@@ -38,8 +38,8 @@ void Graph::SetDTypePolicy(DTypePolicy policy) {
   for (GraphNode& node : nodes_) SetPolicy(policy, &node.layer);
 }
 
-// By root: the outputs of the model, and what leads to a layer that
-// ReadsExactNumbers.
+// By root: true for outputs of the model and for nodes that lead to a layer
+// that reads exact numbers.
 std::vector<bool> Graph::FindFloat32Outputs() const {
   std::vector<bool> stays(nodes_.size(), false), leads(nodes_.size(), false);
   for (const int output : outputs_) stays[nodes_[output].root] = true;

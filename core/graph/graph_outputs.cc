@@ -61,8 +61,8 @@ Status Graph::CheckWhole() const {
   std::vector<bool> is_read(nodes_.size(), false);
   for (const GraphNode& node : nodes_) {
     for (int input : node.inputs) is_read[input] = true;
-    // Of a Bidirectional of which a state or an output is taken, nothing need
-    // take the merge, the last layer within.
+    // If a state or an output of a Bidirectional is read, its last layer, the
+    // merge, need not be read.
     if (layers_[node.layer_index].layer.kind != Layer::Kind::kRecurrentOutput) {
       continue;
     }

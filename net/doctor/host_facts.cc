@@ -32,7 +32,7 @@ std::string SmallFile(const char* path) {
   return text;
 }
 
-// Of /proc/meminfo, which counts in kibibytes.
+// From /proc/meminfo, which counts in kibibytes.
 uint64_t AvailableMemory() {
   const std::string text = SmallFile("/proc/meminfo");
   constexpr char kName[] = "MemAvailable:";

@@ -43,8 +43,8 @@ int OnnxConverter::Scores() {
   return builder_.Node("Mul", {scores, builder_.Scalar(factor)});
 }
 
-// Of each query and key the sum over their numbers, as a product with the
-// scale.
+// The scores of each query and key: a sum over their numbers, as a product with
+// the scale.
 int OnnxConverter::AddedScores() {
   const int64_t size = x(0).shape.back();
   const std::vector<float> ones(static_cast<size_t>(size), 1.0f);
