@@ -166,7 +166,7 @@ TEST(ElasticTest, Assignment_SlowWorkerInRounds_FollowsSpeeds) {
 
 // All begin with the weights of worker 0. It ends in any call of its Compile
 // and of the first steps, and does not come back. No step was trained, and the
-// others begin with one and the same model.
+// other workers begin with one and the same model.
 TEST(ElasticTest, Compile_FirstWorkerIsLost_OthersBeginWithOneModel) {
   for (const bool own_weights : {false, true}) {
     for (int last_call = 1; last_call < 40 && !HasFailure(); ++last_call) {

@@ -547,7 +547,7 @@ TEST(MultiWorkerTest, Callback_ErrorOfAnyCode_ReachesTheOthers) {
 }
 
 // A rank that cannot read its own data in Evaluate or Predict sends its error
-// to the others.
+// to the other workers.
 TEST(MultiWorkerTest, EvaluateOrPredict_FailsOnOneRank_ReachesTheOthers) {
   for (const bool predicts : {false, true}) {
     RunRanks(3, [&](Collective* collective) {

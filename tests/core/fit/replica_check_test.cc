@@ -1,7 +1,7 @@
 // The replica check, in fits of workers that are threads. The machine of one
 // worker computes wrong. A check finds that rank within 100 steps, and the
-// others continue without it. Nothing that was saved is wrong, and the final
-// bits are those of the undisturbed run.
+// other workers continue without it. Nothing that was saved is wrong, and the
+// final bits are those of the undisturbed run.
 
 #include <gtest/gtest.h>
 
@@ -220,7 +220,7 @@ TEST(ReplicaCheckTest, AnyModel_Checked_HasTheSameBits) {
 }
 
 // All weights of all workers soon are NaN. With these, a faulty worker computes
-// the same as the others.
+// the same as the other workers.
 TEST(ReplicaCheckTest, InfiniteGradient_OnOneRank_IsFound) {
   ExpectFound(Job(3, 1, 20, 30, {}), 1, 20, 0);
 }

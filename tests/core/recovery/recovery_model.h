@@ -5,7 +5,7 @@
 // A model's bits are one flag: whether they hold a wrong contribution. Events
 // come in every order: crashes, restarts, changes of the partition, and one
 // machine that computes wrong from any moment on. A crash may also cut off a
-// step, a transfer or a check, which any subset of the others then has
+// step, a transfer or a check, which any subset of the other workers then has
 // completed.
 
 #ifndef RINGLET_TESTS_CORE_RECOVERY_RECOVERY_MODEL_H_

@@ -310,7 +310,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, LoadedByAJobTest,
                                          Form::kRestore, Form::kLoadWeights));
 
 // A worker is lost in any call of the collective. Any worker may be lost, and
-// the others wait for it or continue.
+// the other workers wait for it or continue.
 TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
   TempFolder folder;
   const std::string path = folder / "m";

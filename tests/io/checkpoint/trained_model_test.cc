@@ -442,7 +442,7 @@ TEST(SaveWhenTrainedTest, Interrupt_SignalToOneRank_AllRanksEndInOneStep) {
       SaveWhenTrainedOptions saving;
       saving.files = &files;
       FitOptions options = Quiet(2);
-      // The others need no path.
+      // The other workers need no path.
       options.callbacks = {
           std::make_shared<FitInterrupter>(rank == stopping_rank),
           SaveWhenTrained(rank == 0 ? "m.safetensors" : "", saving)};
