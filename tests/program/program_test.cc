@@ -477,7 +477,7 @@ TEST_F(ProgramTest, Name_FarFromAll_ListsAllThatAreKnown) {
             "error: unknown command 'test'; known are 'train', 'evaluate', "
             "'predict', 'launch', 'keygen', 'top', 'relay', 'init', 'plan', "
             "'doctor', 'verify', 'audit', 'summary', 'inspect', 'report', "
-            "'diff', 'export' (see 'ringlet --help')\n");
+            "'diff', 'export', 'gather' (see 'ringlet --help')\n");
   EXPECT_EQ(Run({"inspect", "--layers", "x"}), 2);
   EXPECT_EQ(err_,
             "error: unknown flag '--layers'; known are '--help', '--json', "

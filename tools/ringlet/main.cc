@@ -60,6 +60,7 @@ constexpr Command kCommands[] = {
     {"diff", "compare two files", ringlet::DiffCommand},
     {"export", "write a model or weights for other programs",
      ringlet::ExportCommand},
+    {"gather", "average what boards have learnt", ringlet::GatherCommand},
 };
 
 void PrintHelp() {

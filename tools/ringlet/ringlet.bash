@@ -32,6 +32,7 @@ _ringlet() {
               --anomaly --score --quantize --data --train --optimizer
               --learning-rate --batch --init --init-layout --by-name
               --skip-mismatch --help'
+    [gather]='--out --state --examples --help'
   )
   if [ "$COMP_CWORD" = 1 ]; then
     COMPREPLY=($(compgen -W "${!flags[*]} --help --version" -- "$word"))

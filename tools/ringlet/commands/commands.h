@@ -42,6 +42,7 @@ int InspectCommand(const std::vector<std::string>& line);
 int DoctorCommand(const std::vector<std::string>& line);
 int DiffCommand(const std::vector<std::string>& line);
 int ReportCommand(const std::vector<std::string>& line);
+int GatherCommand(const std::vector<std::string>& line);
 int ExportCommand(const std::vector<std::string>& line);
 
 }  // namespace ringlet

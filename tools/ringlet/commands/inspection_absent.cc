@@ -1,4 +1,5 @@
-// Replaces the commands that show files and plans, in a build without them.
+// Replaces gather and the commands that show files and plans, in a build
+// without them.
 
 #include "../command_line.h"
 #include "../report/evaluate_report.h"
@@ -48,6 +49,9 @@ int DiffCommand(const std::vector<std::string>&) {
 }
 int DoctorCommand(const std::vector<std::string>&) {
   return Refuse("ringlet doctor");
+}
+int GatherCommand(const std::vector<std::string>&) {
+  return Refuse("ringlet gather");
 }
 int InspectCommand(const std::vector<std::string>&) {
   return Refuse("ringlet inspect");
