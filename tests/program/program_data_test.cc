@@ -310,7 +310,7 @@ TEST_F(ProgramTest, Windows_ColumnsByNumber_AreThoseOfTheFile) {
     EXPECT_EQ(steps.back(), steps[0]);
   }
   const std::pair<const char*, const char*> wrong[] = {
-      {"0", "no column of x"}, {"3", "3 columns"}, {"1", "fills gaps"}};
+      {"0", "not a column of x"}, {"3", "3 columns"}, {"1", "fills gaps"}};
   for (const auto& [column, message] : wrong) {
     WriteWhole(folder_ / "run.json", WindowsRun(data + column + "]}", 2));
     ExpectError({"train", "run.json"}, 2, {"target_columns", message});

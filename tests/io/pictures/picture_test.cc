@@ -157,7 +157,7 @@ TEST(PictureTest, Decode_OtherChannels_AreConverted) {
 
 TEST(PictureTest, Decode_OtherFormat_ErrorNamesIt) {
   EXPECT_TRUE(Contains(ErrorOf(""), "is empty"));
-  EXPECT_TRUE(Contains(ErrorOf("hello"), "no PNG, JPEG, BMP or PNM"));
+  EXPECT_TRUE(Contains(ErrorOf("hello"), "not a PNG, JPEG, BMP or PNM"));
   EXPECT_TRUE(Contains(ErrorOf("GIF89a"), "is a GIF"));
   EXPECT_TRUE(Contains(ErrorOf("RIFF1234WEBPVP8 "), "is a WebP"));
   const DataFiles files;

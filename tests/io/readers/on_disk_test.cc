@@ -351,7 +351,7 @@ TEST(OnDiskTest, Read_Uint64BeyondInt64_IsAnErrorWhenItIsRead) {
       ASSERT_OK(read);
       EXPECT_EQ(value, i + 1);
     } else {
-      ExpectError(read, Code::kInvalidArgument, x, "a uint64 beyond");
+      ExpectError(read, Code::kInvalidArgument, x, "a uint64 is above");
     }
   }
 }

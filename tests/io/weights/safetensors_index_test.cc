@@ -139,7 +139,7 @@ TEST_F(ShardsTest, Load_DamagedIndexOrShard_NamesShardAndTensor) {
     files_["a.weight"] = outside;
     WriteIndex();
     ExpectError({"tensor 'a.weight' is said to be in '", outside,
-                 "no file of this folder"});
+                 "not a file of this folder"});
   }
   files_["a.weight"] = "model-00003-of-00002.safetensors";
   WriteIndex();
