@@ -354,6 +354,11 @@ DEFECTS = {
          "    w.before[i] = pad - pad / 2;\n    w.after[i] = pad / 2;\n",
          ("io_export",
           "OnnxFileTest.Pads_OfAnEvenKernel_AreMoreBehindThanBefore")),
+    "c: the gradient of LoRA is divided by its scale":
+        ("io/export/c/c_training_texts.cc",
+         "dxa[l] = product(d, b + l * g[1], g[1], 1, 0) * scale;",
+         "dxa[l] = product(d, b + l * g[1], g[1], 1, 0) / scale;",
+         ("io_export", "CTrainingTest.Steps_DrawnModels_HaveTheTrainersBits")),
     # io/logs
     "event file: a full disk drops the events that wait":
         ("io/logs/event_file.cc",
