@@ -23,12 +23,16 @@ inline int32_t MagnitudeAt(const void* x, int64_t i) {
   return LoadAt<int32_t>(x, i) & 0x7fffffff;
 }
 
-// Rounds to nearest, ties to even: floats from 2^23 on have no fractions, so
-// adding 2^23 removes them.
+// Rounds to nearest, ties to even. Without an instruction for it: floats from
+// 2^23 on have no fractions, so adding 2^23 removes them.
 inline int32_t Round(float v) {
+#if defined(RINGLET_AVX2)
+  return static_cast<int32_t>(__builtin_rintf(v));
+#else
   const float two_to_23 = __builtin_copysignf(0x1p23f, v);
   const float rounded = (v + two_to_23) - two_to_23;
   return static_cast<int32_t>(__builtin_fabsf(v) < 0x1p23f ? rounded : v);
+#endif
 }
 
 template <bool add>
