@@ -6,6 +6,7 @@
 // them as they are: its gradient compares a maximum with the numbers from which
 // it was chosen.
 
+#include "../base/check.h"
 #include "../layers/layer_kind.h"
 #include "../layers/layer_table.h"
 #include "graph.h"
@@ -13,15 +14,18 @@
 namespace ringlet {
 namespace {
 
-// True if the layer needs exact numbers as input, or has no gradient.
-bool ReadsExactNumbers(const GraphNode& node) {
-  const Layer* layer = &node.layer;
-  while (layer->layer != nullptr) layer = layer->layer.get();
-  return layer->kind == Layer::Kind::kEmbedding ||
-         layer->kind == Layer::Kind::kMasking ||
-         layer->kind == Layer::Kind::kMask || !node.op->has_gradient();
+Layer::Kind KindApplied(const Layer& layer) {
+  return layer.layer != nullptr ? KindApplied(*layer.layer) : layer.kind;
 }
 
+// True if the layer needs exact numbers as input, or has no gradient.
+bool ReadsExactNumbers(const GraphNode& node) {
+  const Layer::Kind kind = KindApplied(node.layer);
+  return kind == Layer::Kind::kEmbedding || kind == Layer::Kind::kMasking ||
+         kind == Layer::Kind::kMask || !node.op->has_gradient();
+}
+
+// Sets the policy of a layer and of the layers that it applies.
 void SetPolicy(DTypePolicy policy, Layer* layer) {
   if (layer->kind == Layer::Kind::kInput) return;
   layer->dtype = policy;
@@ -29,6 +33,17 @@ void SetPolicy(DTypePolicy policy, Layer* layer) {
   auto applied = std::make_shared<Layer>(*layer->layer);
   SetPolicy(policy, applied.get());
   layer->layer = std::move(applied);
+}
+
+// The op of a recurrent layer depends on the policy, which may have changed.
+void MakeRecurrentOp(const std::vector<GraphNode>& nodes, GraphNode* node) {
+  if (!IsRecurrent(KindApplied(node->layer))) return;
+  Layer layer = node->layer;
+  if (IsMixed(layer)) SetPolicy(DTypePolicy::kMixedBFloat16, &layer);
+  std::vector<Shape> inputs;
+  for (const int input : node->inputs) inputs.push_back(nodes[input].output);
+  RINGLET_CHECK(Op::Make(layer, inputs, &node->op).ok());
+  node->op->set_frozen(!node->layer.trainable);
 }
 
 }  // namespace
@@ -52,6 +67,7 @@ std::vector<bool> Graph::FindFloat32Outputs() const {
 }
 
 void Graph::ChooseBFloat16() {
+  for (GraphNode& node : nodes_) MakeRecurrentOp(nodes_, &node);
   const std::vector<bool> stays = FindFloat32Outputs();
   for (int i = num_inputs_; i < size(); ++i) {
     GraphNode& node = nodes_[i];

@@ -191,7 +191,7 @@ class DigestsTest : public ProgramTest {
 
 TEST_F(DigestsTest, Digest_EveryKernelSetAndThreadCount_EqualsTheTable) {
   const auto table = Table();
-  ASSERT_EQ(table.size(), 21u);
+  ASSERT_EQ(table.size(), 22u);
   const std::vector<std::string> kernel_sets = KernelSets();
   ASSERT_FALSE(kernel_sets.empty());
   const bool emulated = std::getenv("RINGLET_EMULATED") != nullptr;

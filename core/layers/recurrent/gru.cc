@@ -91,10 +91,11 @@ class ResetAfterOp final : public GruOp {
     const ConstMatrix gates = RowMajor(static_cast<const float*>(saved.gates),
                                        Rows(call), kGates * units());
     RecurrentGradient(call, saved.states[0], /*masked=*/false, {0, 2},
-                      gates.Cols(0, 2 * units()));
+                      gates.Cols(0, 2 * units()), saved.adds);
     RecurrentGradient(
         call, saved.states[0], /*masked=*/false, {2, 3},
-        RowMajor(static_cast<const float*>(saved.extra), Rows(call), units()));
+        RowMajor(static_cast<const float*>(saved.extra), Rows(call), units()),
+        saved.adds);
   }
 
   void BiasGradient(const OpCall& call,
@@ -102,7 +103,7 @@ class ResetAfterOp final : public GruOp {
     float* const input_bias = call.d_weights[2];
     float* const state_bias = input_bias + kGates * units();
     std::copy_n(input_bias, 2 * units(), state_bias);
-    std::fill_n(state_bias + 2 * units(), units(), 0.0f);
+    if (!saved.adds) std::fill_n(state_bias + 2 * units(), units(), 0.0f);
     AddColumnSums(saved.extra, Rows(call), units(), state_bias + 2 * units());
   }
 };
@@ -173,9 +174,9 @@ class ResetBeforeOp final : public GruOp {
     const ConstMatrix gates = RowMajor(static_cast<const float*>(saved.gates),
                                        Rows(call), kGates * units());
     RecurrentGradient(call, saved.states[0], /*masked=*/false, {0, 2},
-                      gates.Cols(0, 2 * units()));
+                      gates.Cols(0, 2 * units()), saved.adds);
     RecurrentGradient(call, saved.extra, /*masked=*/true, {2, 3},
-                      gates.Cols(2 * units(), kGates * units()));
+                      gates.Cols(2 * units(), kGates * units()), saved.adds);
   }
 
  private:

@@ -267,9 +267,13 @@ RecurrentOp::Scratch RecurrentOp::ScratchOf(Pass pass, int64_t n,
   return scratch;
 }
 
+int64_t RecurrentOp::SavingFloats(int64_t examples) const {
+  return ScratchOf(Pass::kSavingForward, examples).floats;
+}
+
 int64_t RecurrentOp::ForwardFloats(int64_t examples) const {
   return std::max(
-      ScratchOf(Pass::kSavingForward, examples).floats,
+      SavingFloats(examples),
       ScratchOf(Pass::kForward, std::min(examples, Group())).floats);
 }
 
@@ -280,6 +284,11 @@ int64_t RecurrentOp::BackwardFloats(int64_t examples) const {
 uint64_t RecurrentOp::forward_scratch(int64_t batch, int threads) const {
   return static_cast<uint64_t>(batch * MaskFloats() +
                                threads * ForwardFloats(Share(batch, threads)));
+}
+
+uint64_t RecurrentOp::saving_scratch(int64_t batch, int threads) const {
+  return static_cast<uint64_t>(batch * MaskFloats() +
+                               threads * SavingFloats(Share(batch, threads)));
 }
 
 // After the steps the threads' scratch is free for masked inputs or states of
@@ -318,7 +327,8 @@ const float* RecurrentOp::StateMask(const float* masks, int64_t example,
 
 // Number k of an example's masks is number example * MaskFloats() + k of the
 // step.
-void RecurrentOp::DrawMasks(const OpCall& call, float* masks) const {
+void RecurrentOp::DrawMasks(int64_t first, const OpCall& call,
+                            float* masks) const {
   const int64_t mask_floats = MaskFloats();
   const int64_t inputs =
       dropout_ > 0 ? RoundUpToFour((recurrent_dropout_ > 0 ? kind_.gates : 1) *
@@ -326,9 +336,10 @@ void RecurrentOp::DrawMasks(const OpCall& call, float* masks) const {
                    : 0;
   ForEachIndex(call, call.batch, [&](int64_t example) {
     float* const mask = masks + example * mask_floats;
-    BestRowLoops().uniform(call.seed, call.counter,
-                           static_cast<uint64_t>(example * mask_floats),
-                           mask_floats, mask);
+    BestRowLoops().uniform(
+        call.seed, call.counter,
+        static_cast<uint64_t>((first + example) * mask_floats), mask_floats,
+        mask);
     for (int64_t k = 0; k < mask_floats; ++k) {
       const float rate = k < inputs ? dropout_ : recurrent_dropout_;
       mask[k] = mask[k] >= rate ? 1 / (1 - rate) : 0;
@@ -406,12 +417,13 @@ void RecurrentOp::AddStateGradient(const RecurrentStep& step, StepRows d,
 
 // --- forward -----------------------------------------------------------------
 
-void RecurrentOp::Forward(const OpCall& call) const {
+void RecurrentOp::ForwardFrom(int64_t first, const OpCall& call) const {
   const bool saves = call.training && call.saved != nullptr;
   const bool masks = call.training && MaskFloats() > 0;
-  if (masks) DrawMasks(call, call.scratch);
+  if (masks) DrawMasks(first, call, call.scratch);
   const int threads = call.pool->threads();
-  const int64_t floats = ForwardFloats(Share(call.batch, threads));
+  const int64_t share = Share(call.batch, threads);
+  const int64_t floats = saves ? SavingFloats(share) : ForwardFloats(share);
   call.pool->Run([&](int t) {
     const Range examples = Split(call.batch, threads, t);
     const int64_t group = saves ? examples.size() : Group();
@@ -531,7 +543,12 @@ void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
 // --- backward ----------------------------------------------------------------
 
 void RecurrentOp::Backward(const OpCall& call) const {
-  if (MaskFloats() > 0) DrawMasks(call, call.scratch);
+  BackwardFrom(0, call);
+  if (!frozen()) call.sink->OnGradientsFinal(call.gradient_offset);
+}
+
+void RecurrentOp::BackwardFrom(int64_t first, const OpCall& call) const {
+  if (MaskFloats() > 0) DrawMasks(first, call, call.scratch);
   const int threads = call.pool->threads();
   const int64_t floats = BackwardFloats(Share(call.batch, threads));
   float* const spare = call.scratch + call.batch * MaskFloats();
@@ -539,18 +556,17 @@ void RecurrentOp::Backward(const OpCall& call) const {
     const Range examples = Split(call.batch, threads, t);
     if (!examples.empty()) BackwardGroup(call, examples, spare + t * floats);
   });
-  const SavedSpans saved = SpansOf(call);
+  SavedSpans saved = SpansOf(call);
+  saved.adds = first > 0;
   if (call.dx[0] != nullptr) InputGradient(call, spare, saved.gates);
   if (frozen()) return;
-  KernelGradient(call, spare, saved.gates);
+  KernelGradient(call, spare, saved);
   RecurrentGradients(call, saved);
-  if (bias_) {
-    const int64_t width = kind_.gates * units_;
-    std::fill_n(call.d_weights[2], width, 0.0f);
-    AddColumnSums(saved.gates, Rows(call), width, call.d_weights[2]);
-    BiasGradient(call, saved);
-  }
-  call.sink->OnGradientsFinal(call.gradient_offset);
+  if (!bias_) return;
+  const int64_t width = kind_.gates * units_;
+  if (!saved.adds) std::fill_n(call.d_weights[2], width, 0.0f);
+  AddColumnSums(saved.gates, Rows(call), width, call.d_weights[2]);
+  BiasGradient(call, saved);
 }
 
 void RecurrentOp::BackwardGroup(const OpCall& call, Range examples,
@@ -623,7 +639,8 @@ void RecurrentOp::InputGradient(const OpCall& call, float* spare,
 }
 
 void RecurrentOp::KernelGradient(const OpCall& call, float* spare,
-                                 const float* d) const {
+                                 const SavedSpans& saved) const {
+  const float* const d = saved.gates;
   const int64_t rows = Rows(call), width = kind_.gates * units_;
   const float* const masks = MaskFloats() > 0 ? call.scratch : nullptr;
   const bool drops = InputMask(masks, 0, 0) != nullptr;
@@ -637,8 +654,7 @@ void RecurrentOp::KernelGradient(const OpCall& call, float* spare,
     Gemm(RowMajor(drops ? static_cast<const float*>(spare) : call.x[0], rows,
                   features_)
              .Transposed(),
-         RowMajor(d, rows, width).Cols(p * part, (p + 1) * part),
-         /*add=*/false,
+         RowMajor(d, rows, width).Cols(p * part, (p + 1) * part), saved.adds,
          RowMajor(call.d_weights[0], features_, width)
              .Cols(p * part, (p + 1) * part),
          call.pool);
@@ -649,12 +665,13 @@ void RecurrentOp::RecurrentGradients(const OpCall& call,
                                      const SavedSpans& saved) const {
   RecurrentGradient(call, saved.states[0], /*masked=*/false, {0, kind_.gates},
                     RowMajor(static_cast<const float*>(saved.gates), Rows(call),
-                             kind_.gates * units_));
+                             kind_.gates * units_),
+                    saved.adds);
 }
 
 void RecurrentOp::RecurrentGradient(const OpCall& call, const float* states,
-                                    bool masked, Range gates,
-                                    ConstMatrix d) const {
+                                    bool masked, Range gates, ConstMatrix d,
+                                    bool adds) const {
   const int64_t rows = Rows(call);
   const float* const masks = MaskFloats() > 0 ? call.scratch : nullptr;
   float* const spare = call.scratch + call.batch * MaskFloats();
@@ -670,7 +687,7 @@ void RecurrentOp::RecurrentGradient(const OpCall& call, const float* states,
     Gemm(RowMajor(drops ? static_cast<const float*>(spare) : states, rows,
                   units_)
              .Transposed(),
-         d.Cols(p * part, (p + 1) * part), /*add=*/false,
+         d.Cols(p * part, (p + 1) * part), adds,
          all.Cols(p * part, (p + 1) * part), call.pool);
   }
 }
@@ -700,7 +717,12 @@ Status MakeRecurrent(const Layer& layer, const std::vector<Shape>& inputs,
   } else {
     op->reset(new SimpleRnnOp(layer, x));
   }
-  return static_cast<RecurrentOp*>(op->get())->SetInputs(inputs);
+  RINGLET_RETURN_IF_ERROR(
+      static_cast<RecurrentOp*>(op->get())->SetInputs(inputs));
+  if (layer.dtype == DTypePolicy::kMixedBFloat16) {
+    *op = PackSaved(std::move(*op), inputs);
+  }
+  return Status();
 }
 
 Status MakeRecurrentOutput(const Layer& layer, const std::vector<Shape>& inputs,

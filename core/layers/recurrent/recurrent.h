@@ -19,6 +19,7 @@
 #define RINGLET_CORE_LAYERS_RECURRENT_RECURRENT_H_
 
 #include <memory>
+#include <vector>
 
 #include "../../compute/gemm.h"
 #include "../op.h"
@@ -57,6 +58,7 @@ struct SavedSpans {
   float* gates;
   float* states[2];  // the states before each step
   float* extra;
+  bool adds = false;  // the gradients of weights are added to others
 };
 
 class RecurrentOp : public Op {
@@ -68,8 +70,15 @@ class RecurrentOp : public Op {
   uint64_t forward_scratch(int64_t batch, int threads) const override;
   uint64_t backward_scratch(int64_t batch, int threads) const override;
   int64_t multiply_adds() const override;
-  void Forward(const OpCall& call) const override;
+  void Forward(const OpCall& call) const override { ForwardFrom(0, call); }
   void Backward(const OpCall& call) const override;
+  // Passes over some of a step's examples, of which the first has this number.
+  // BackwardFrom does not call the sink. Unless `first` is 0, it adds the
+  // gradients of weights to those of the examples before.
+  void ForwardFrom(int64_t first, const OpCall& call) const;
+  void BackwardFrom(int64_t first, const OpCall& call) const;
+  // The forward_scratch of a pass that saves.
+  uint64_t saving_scratch(int64_t batch, int threads) const;
   // The inputs from the second on are the states before the first step, and the
   // mask.
   Status SetInputs(const std::vector<Shape>& inputs);
@@ -112,7 +121,7 @@ class RecurrentOp : public Op {
   // Computes the gradient of R for some gates: states^T d, over all steps. If
   // `masked`, `states` include the masks.
   void RecurrentGradient(const OpCall& call, const float* states, bool masked,
-                         Range gates, ConstMatrix d) const;
+                         Range gates, ConstMatrix d, bool adds) const;
 
   const Activation activation_, recurrent_activation_;
 
@@ -131,7 +140,7 @@ class RecurrentOp : public Op {
   int64_t MaskFloats() const;
   const float* InputMask(const float* masks, int64_t example,
                          int64_t gate) const;
-  void DrawMasks(const OpCall& call, float* masks) const;
+  void DrawMasks(int64_t first, const OpCall& call, float* masks) const;
   SavedSpans SpansOf(const OpCall& call) const;
   int64_t Group() const;
   // The scratch of a thread for n examples; with null `floats` counts it.
@@ -147,13 +156,15 @@ class RecurrentOp : public Op {
   };
   enum class Pass : uint8_t { kForward, kSavingForward, kBackward };
   Scratch ScratchOf(Pass pass, int64_t n, float* own = nullptr) const;
+  int64_t SavingFloats(int64_t examples) const;
   int64_t ForwardFloats(int64_t examples) const;
   int64_t BackwardFloats(int64_t examples) const;
   void ForwardGroup(const OpCall& call, Range examples, float* own) const;
   void InputProducts(const OpCall& call, Range examples, const float* masks,
                      float* spare, float* gates) const;
   void BackwardGroup(const OpCall& call, Range examples, float* own) const;
-  void KernelGradient(const OpCall& call, float* spare, const float* d) const;
+  void KernelGradient(const OpCall& call, float* spare,
+                      const SavedSpans& saved) const;
   void InputGradient(const OpCall& call, float* spare, const float* d) const;
   void MaskRows(const OpCall& call, const float* masks, const float* from,
                 int64_t gate, bool is_state, float* to) const;
@@ -175,6 +186,9 @@ void GateGradient(Activation activation, const float* y, int64_t width,
 // The ops of lstm.cc and gru.cc. MakeRecurrent has checked the layer.
 std::unique_ptr<Op> MakeLSTM(const Layer& layer, const Shape& x);
 std::unique_ptr<Op> MakeGRU(const Layer& layer, const Shape& x);
+// The op of a layer with mixed_bfloat16 (packed_recurrent.cc).
+std::unique_ptr<Op> PackSaved(std::unique_ptr<Op> recurrent,
+                              const std::vector<Shape>& inputs);
 
 }  // namespace ringlet
 
