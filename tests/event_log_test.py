@@ -123,6 +123,14 @@ def workers_of(launcher):
             == "train"]
 
 
+def is_stopped(process):
+    """A thread that waits for a processor stops when it gets one."""
+    tasks = pathlib.Path(f"/proc/{process}/task").iterdir()
+    states = [(task / "stat").read_text().rsplit(")", 1)[1].split()[0]
+              for task in tasks]
+    return set(states) == {"T"}
+
+
 def test_stalled_job(folder):
     """The logs of a stalled job that is killed name the awaited worker."""
     write_run(folder, 10, 1000000, {"timeout": 60})
@@ -139,9 +147,11 @@ def test_stalled_job(folder):
     finally:
         # All stop before the first is killed, so none records another's loss.
         workers = workers_of(process.pid)
-        for number in (signal.SIGSTOP, signal.SIGKILL):
-            for worker in workers:
-                os.kill(worker, number)
+        for worker in workers:
+            os.kill(worker, signal.SIGSTOP)
+        until(lambda: all(map(is_stopped, workers)))
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
         process.communicate()
     waits = [named(read(logs[n])[0], "wait")[-1] for n in (0, 2)]
     assert "1" in [wait["for"] for wait in waits]
