@@ -198,8 +198,9 @@ TEST(MixedBFloat16Test, Training_ThreeWorkers_HaveTheSameNumbers) {
   for (const MakeFunction make : {Pictures, Steps}) {
     std::vector<Trained> all(3);
     RunRanks(3, [&](Collective* collective) {
-      all[collective->rank()] = Train(make, true, 1 + collective->rank() % 2,
-                                      collective->rank() == 2, collective);
+      all[collective->rank()] =
+          Train(make, /*mixed=*/true, 1 + collective->rank() % 2,
+                collective->rank() == 2, collective);
     });
     EXPECT_EQ(all[1].weights, all[0].weights);
     EXPECT_EQ(all[2].weights, all[0].weights);
@@ -207,10 +208,10 @@ TEST(MixedBFloat16Test, Training_ThreeWorkers_HaveTheSameNumbers) {
 }
 
 TEST(MixedBFloat16Test, Recurrent_AnyThreads_HaveTheSameNumbersInLessMemory) {
-  const Trained expected = Train(Steps, true, 1, false);
+  const Trained expected = Train(Steps, /*mixed=*/true, 1, /*recompute=*/false);
   ASSERT_TRUE(std::isfinite(expected.losses.back()));
-  ExpectSame(Train(Steps, true, 2, true), expected);
-  const Trained float32 = Train(Steps, false, 1, false);
+  ExpectSame(Train(Steps, /*mixed=*/true, 2, /*recompute=*/true), expected);
+  const Trained float32 = Train(Steps, /*mixed=*/false, 1, /*recompute=*/false);
   const auto saved = [](const Trained& of) { return of.plan.scratch; };
   EXPECT_LT(saved(expected), saved(float32) * 6 / 10);
 }
