@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "../../core/base/text.h"
 #include "event_words.h"
@@ -125,19 +126,23 @@ std::string WorkerText(const EventLogContent& log) {
     out += "  " + EndText(processes[i]) + "\n";
   }
   if (processes.empty()) out = "  no events\n";
-  std::map<int, const EventRecord*> refusals;  // the newest of each worker
+  // The newest refusal of each worker, in each direction.
+  std::map<std::pair<bool, int>, const EventRecord*> refusals;
   for (const EventRecord& record : log.records) {
-    if (record.is("refused")) refusals[record.peer] = &record;
+    const bool by = record.is("refused_by");
+    if (by || record.is("refused")) refusals[{by, record.peer}] = &record;
   }
   size_t lines = 0;
-  for (const auto& [peer, record] : refusals) {
+  for (const auto& [key, record] : refusals) {
     if (++lines > kMaxRefusals) {
       out += "  more workers were refused\n";
       break;
     }
+    const auto [by, peer] = key;
     const std::string name = peer < 0 ? "a connection" : WorkerName(peer);
-    out += FormatText("  %s  refused %s: %s\n", TimeText(record->wall).c_str(),
-                      name.c_str(), record->text.c_str());
+    out += "  " + TimeText(record->wall) + "  " +
+           (by ? name + " refused this worker" : "refused " + name) + ": " +
+           record->text + "\n";
   }
   if (log.damaged > 0) {
     out += "  " + std::to_string(log.damaged) + " damaged lines are skipped\n";

@@ -124,8 +124,10 @@ Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
     strangers_->ProbeRefused(link, why);
     return Status();
   }
-  if (!state_->starting() || link->stream().is_local()) return why;
+  if (link->stream().is_local()) return why;
   const int peer = link->peer;
+  events_->RecordRefusedBy(peer, text.c_str(), now);
+  if (!state_->starting()) return why;
   // Later this worker holds a trained state, and waits for another in the
   // peer's place.
   if (RefusalCodeOf(header) == 0 || !state_->forms_first_ring()) {

@@ -31,6 +31,12 @@ void SessionEvents::RecordRefused(int worker, const std::string& from,
            .Text("reason", reason));
 }
 
+void SessionEvents::RecordRefusedBy(int worker, const char* reason,
+                                    int64_t now) {
+  if (!refusals_.Admit("by " + std::to_string(worker) + reason, now)) return;
+  Send(Event("refused_by").Worker("of", worker).Text("reason", reason));
+}
+
 void SessionEvents::RecordAbort(const char* reason) {
   if (!recorded_end_) Send(Event("abort").Text("reason", reason));
 }

@@ -38,6 +38,9 @@ class SessionEvents {
   // has given, or -1.
   void RecordRefused(int worker, const std::string& from, const char* reason,
                      int64_t now);
+  // Records that `worker` refused this worker's connection, within the same
+  // limits.
+  void RecordRefusedBy(int worker, const char* reason, int64_t now);
   // Records that this worker gives up.
   void RecordAbort(const char* reason);
   // Records the cause of the session's end: a loss that this worker has

@@ -241,7 +241,9 @@ TEST_F(EventReportTest, Refused_SeveralTimes_TheLastOfEachWorkerIsNamed) {
     Record(0, Event("refused").Worker("refused", 2).Text("reason", reason));
     Record(0, Event("refused").Text("reason", "not a key"));
   }
+  Record(0, Event("refused_by").Worker("of", 2).Text("reason", "its options"));
   ExpectReport("  refused a connection: not a key\n");
+  ExpectReport("  worker 2 refused this worker: its options\n");
   ExpectReport("  refused worker 2: other options\n");
   EXPECT_FALSE(Contains(ReportText(), "earlier"));
 }

@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
 #include "core/base/byte_order.h"
+#include "core/base/events.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"
 
@@ -369,6 +371,21 @@ TEST(ElasticOptionsTest, Withdrawal_OthersRun_TheyReportItsReason) {
   }
 }
 
+// Counts the events of workers that worker 0 has refused.
+class RefusalCounter final : public EventSink {
+ public:
+  RefusalCounter() { g_events = this; }
+  ~RefusalCounter() { g_events = nullptr; }
+  void Write(const char* fields, size_t bytes) override {
+    constexpr std::string_view kRefused =
+        "\"event\":\"refused_by\",\"of\":\"0\"";
+    if (std::string_view(fields, bytes).substr(0, kRefused.size()) == kRefused)
+      ++by_worker_0;
+  }
+
+  std::atomic<int> by_worker_0{0};
+};
+
 // The withdrawal does not end the wait of workers that need this worker.
 TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
   const std::vector<std::string> addresses = FreeAddresses(3);
@@ -390,12 +407,14 @@ TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
         .reset();
   }
   // The other workers dial it, and it refuses them.
+  RefusalCounter refusals;
   RingOptions differs = options_of(0);
   differs.bytes_per_pack *= 2;
   std::unique_ptr<Collective> ring;
   EXPECT_EQ(RingCollective::Open(differs, &ring).code(),
             Code::kInvalidArgument);
   ring.reset();
+  EXPECT_TRUE(Eventually([&] { return refusals.by_worker_0 > 0; }));
   for (Worker& worker : workers) worker.members = 0;
   workers[0].Start(options_of(0));
   for (int w = 0; w < 3; ++w) wait_for_all(w);
