@@ -170,6 +170,8 @@ constexpr OptimizerClass kOptimizers[] = {
     {"Lion", "lion Custom>Lion", [] { return Lion(); }, kLionFields, LionSlots,
      PrepareBetas, UpdateLion},
 };
+static_assert(std::size(kOptimizers) ==
+              static_cast<size_t>(Optimizer::Kind::kLion) + 1);
 
 }  // namespace
 

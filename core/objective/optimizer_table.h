@@ -1,10 +1,10 @@
 // The table of optimizers: one row for each class, with all facts about it.
 //
 // To add an optimizer, add its Kind, its factory and the members that it needs
-// to optimizers.h, its formula to optimizer_formulas.cc and its row to
-// optimizer_table.cc. JSON in both directions, docs/reference.md, the
-// fingerprint that ranks compare and the checks of its settings follow from the
-// row.
+// to optimizers.h and optimizers.cc, its formula to optimizer_formulas.cc, the
+// formula's declaration to this header, and its row to optimizer_table.cc. JSON
+// in both directions, docs/reference.md, the fingerprint that ranks compare and
+// the checks of its settings follow from the row.
 
 #ifndef RINGLET_CORE_OBJECTIVE_OPTIMIZER_TABLE_H_
 #define RINGLET_CORE_OBJECTIVE_OPTIMIZER_TABLE_H_
