@@ -206,7 +206,7 @@ Status CheckClassWeight(const ClassWeights& weights, const Loss& loss,
   for (const auto& [number, weight] : weights) {
     if (std::isfinite(weight)) continue;
     return InvalidArgument(
-        "class_weight: that of class %lld is not a finite number",
+        "class_weight: the weight of class %lld is not a finite number",
         static_cast<long long>(number));
   }
   const int64_t targets = loss.targets(output);

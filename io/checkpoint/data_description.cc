@@ -253,7 +253,7 @@ Status ReadColumn(const Json& json, TableEncoding* encoding) {
   if (!json["column"].ToInt64(&place) || place < 0 || place >= kMaxNames ||
       encoding->columns.count(place) > 0) {
     return InvalidArgument(
-        "a column of encoding has no column number, or that of another one");
+        "a column of encoding has no column number, or another column's");
   }
   TableEncoding::Column column;
   RINGLET_RETURN_IF_ERROR(

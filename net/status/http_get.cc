@@ -83,7 +83,7 @@ class HttpConnection {
     pollfd wait = {fd_, events, 0};
     const int milliseconds = static_cast<int>(SecondsLeft() * 1000) + 1;
     if (SecondsLeft() > 0 && poll(&wait, 1, milliseconds) != 0) {
-      return Status();  // EINTR too: the call after it says EAGAIN
+      return Status();  // after EINTR the next call returns EAGAIN
     }
     return Error(Code::kDeadlineExceeded, "no answer in time");
   }
@@ -97,7 +97,7 @@ Status SplitAnswer(const std::string& answer, std::string* body) {
   const size_t head = answer.find("\r\n\r\n");
   const size_t line = answer.find("\r\n");
   if (head == std::string::npos || !StartsWith(answer, "HTTP/1.")) {
-    return Corruption("the answer is not one of HTTP");
+    return Corruption("the answer is not HTTP");
   }
   if (answer.substr(8, 5) == " 200 ") {
     *body = answer.substr(head + 4);

@@ -107,7 +107,7 @@ Status DecodeHeader(const uint8_t* in, FrameHeader* header) {
                  in[4], kWireVersion);
   }
   if (LoadLittle<uint32_t>(in + 52) != Crc32c(in, 52)) {
-    return Corruption("the checksum of a frame's header does not fit");
+    return Corruption("the checksum of a frame's header is wrong");
   }
   if (!IsKnown(in[5])) return Corruption("unknown frame type %d", in[5]);
   FrameHeader h;

@@ -163,7 +163,7 @@ void FrameReader::Take(const uint8_t* data, size_t bytes) {
 Status FrameReader::EndFrame() {
   in_payload_ = false;
   if (crc_ != header_.payload_crc) {
-    return Corruption("the checksum of a %s frame's payload does not fit",
+    return Corruption("the checksum of a %s frame's payload is wrong",
                       FrameTypeName(header_.type));
   }
   return sink_->OnFrame(header_, receive_target_.mode == ReceiveTarget::kBuffer

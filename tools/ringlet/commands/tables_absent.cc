@@ -13,7 +13,7 @@ int InitCommand(const std::vector<std::string>&) {
   return ExitCode(LeftOut("ringlet init", "tables"));
 }
 int PredictLines(const std::string&, const ModelAndDataFlags&) {
-  return ExitCode(LeftOut("--stdin", "tables"));
+  return ExitCode(LeftOut("--csv -", "tables"));
 }
 Status SummarizeTable(const std::string& path, TableSummary*) {
   return LeftOut(path, "tables");

@@ -262,7 +262,7 @@ void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
   for (const auto& [key, is_same] : same) {
     if (!IsGiven(json[key]) || is_same) continue;
     fields->Fail(InvalidArgument(
-        "data.validation.%s: is another than that of data.train, which has the "
+        "data.validation.%s: differs from data.train's, which has the "
         "same text; leave it out",
         key));
   }

@@ -149,7 +149,7 @@ Status OpenVocabulary(const std::string& csv, const TextConfig& config,
       config.training.csv.empty()) {
     return InvalidArgument(
         "vocabulary: the model keeps only a digest of it; give --data RUN.json "
-        "with that of the training");
+        "with the vocabulary of the training");
   }
   if (config.vocabulary.empty() && !config.trained &&
       csv == config.training.csv && config.column == config.training.column) {

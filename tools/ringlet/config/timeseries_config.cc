@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxRows = int64_t{1} << 30;
 
-// Groups are compared as text. A number is from an array.
+// Groups are compared as text, also the numbers of an array.
 void ReadGroupNames(FieldReader* fields, std::vector<std::string>* names) {
   const char kTakes[] = "a list of groups' names or numbers";
   fields->List("validation_groups", 1, kTakes, [&](const Json& item) {
@@ -91,8 +91,8 @@ Status CheckWindows(const TimeseriesConfig& train,
   for (const auto& field : fields) {
     if (field.is_same) continue;
     return InvalidArgument(
-        "data.validation.%s: is not that of data.train; "
-        "give the same, also if it is absent there",
+        "data.validation.%s: differs from data.train's; "
+        "give both the same value, or leave both out",
         field.key);
   }
   return Status();
@@ -107,7 +107,7 @@ Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table) {
     return Status();
   }
   return InvalidArgument(
-      "data.train.missing: \"mean\" is that of all rows, but %s leaves rows "
+      "data.train.missing: \"mean\" uses all rows, but %s leaves rows "
       "out of the training; give a number",
       key);
 }

@@ -54,7 +54,7 @@ class Rows {
   explicit Rows(std::string path)
       : path_(std::move(path)), file_("evaluator", PosixFiles()) {}
 
-  // Reads the rows of an earlier process and cuts a torn one.
+  // Reads the rows of an earlier process, and removes an incomplete last row.
   Status Open() {
     RINGLET_RETURN_IF_ERROR(file_.Open(path_));
     if (file_.Size() > kMaxRowBytes) {
@@ -263,7 +263,7 @@ class EndReporter final : public Callback {
     if (!status.ok() || !fit.chief) return;
     const Status written = WriteReport();
     if (!written.ok()) {
-      Notice("warning: the evaluator is not told of the end of the run: %s",
+      Notice("warning: cannot report the end of the run to the evaluator: %s",
              written.message());
     }
   }
