@@ -181,7 +181,8 @@ class Source {
   virtual Status Read(const int64_t* index, int count, void* x, void* y) = 0;
 
   // Changes x for training, such as by noise, after Read for the batch at `at`.
-  // It depends on the source, `at` and the index only. Called as Read.
+  // The change depends only on the source, `at` and the index. Augment is
+  // called as Read is.
   virtual Status Augment(const DataPosition& /*at*/, const int64_t* /*index*/,
                          int /*count*/, void* /*x*/) {
     return Status();

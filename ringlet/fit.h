@@ -324,8 +324,8 @@ class TrainingLoop {
   bool HasEpoch() const;
   bool HasStep() const;
   // Trains all replicas of this worker, or a round of local updates. If a
-  // callback stops the run, or a worker waits to join, it makes no step and
-  // returns OK, and HasStep() is false.
+  // callback stops the run, or a worker waits to join, Step trains nothing and
+  // returns OK. HasStep() is then false.
   Status Step();
   // Call it before another use of the model between steps, as Evaluate.
   void CloseData();

@@ -151,10 +151,10 @@ enum class FlipMode : uint8_t {
 // abcd|abcd|abcd, fill_value, or aaaa|abcd|dddd.
 enum class FillMode : uint8_t { kReflect, kWrap, kConstant, kNearest };
 
-// The numbers of an STFTSpectrogram: of the transform r + i m of a frame
-// log(max(sqrt(p), 1e-7)) with p = max(r^2 + m^2, 1e-7); sqrt(p); r^2 + m^2,
-// which is doubled between the first and the last frequency; r; m; the angle;
-// all r and then all m.
+// The numbers of an STFTSpectrogram. r + i m is the transform of a frame, and p
+// = max(r^2 + m^2, 1e-7). In order: log(max(sqrt(p), 1e-7)); sqrt(p); r^2 +
+// m^2, doubled between the first and the last frequency; r; m; the angle; all r
+// and then all m.
 enum class SpectrogramMode : uint8_t {
   kLog,
   kMagnitude,
@@ -165,7 +165,7 @@ enum class SpectrogramMode : uint8_t {
   kStft
 };
 // An STFTSpectrogram's window, and its divisor: the root of the sum of squares,
-// or its sum. Without a window there are ones and no divisor.
+// or its sum. WindowFunction::kNone is a window of ones without a divisor.
 enum class WindowFunction : uint8_t { kHann, kHamming, kNone };
 enum class WindowScaling : uint8_t { kDensity, kSpectrum, kNone };
 
@@ -615,7 +615,8 @@ Layer RandomTranslation(const FloatRange& height_factor,
                         const FloatRange& width_factor);
 // Rotates counterclockwise by a fraction of a full turn.
 Layer RandomRotation(const FloatRange& factor);
-// Makes the image smaller by a fraction of its size, or larger below 0.
+// Makes the image smaller by a fraction of its size. A negative fraction makes
+// it larger.
 Layer RandomZoom(const FloatRange& height_factor,
                  const FloatRange& width_factor = FloatRange());
 // (x - mean) c + mean for each channel, clipped to the value range, with a c
@@ -637,10 +638,12 @@ Layer Resizing(int64_t height, int64_t width);
 // momentum moving + (1 - momentum) batch. Evaluation and prediction use
 // moving_mean and moving_variance, and so does a frozen layer.
 Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
-// The same with each example's mean and variance, over the last axis or Axes.
+// As BatchNormalization, with each example's own mean and variance, over the
+// last axis or Axes.
 Layer LayerNormalization(float epsilon = 1e-3f);
-// The same for each example and each of `groups` groups of neighbouring
-// channels; -1 makes each channel one (instance normalization).
+// As BatchNormalization, with the mean and variance of each example and each of
+// `groups` groups of neighbouring channels; -1 makes each channel one (instance
+// normalization).
 Layer GroupNormalization(int64_t groups = 32, float epsilon = 1e-3f);
 // x / sqrt(sum of x^2), over the last axis or Axes.
 Layer UnitNormalization();

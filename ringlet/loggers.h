@@ -117,8 +117,8 @@ class Trace final : public StepObserver {
 
 struct ProfilerOptions {
   std::string path = "trace.json";
-  // Counts from 1 in this fit. The first step also allocates memory. With
-  // local updates the first round from this step on.
+  // Counts from 1 in this fit. The first step also allocates memory. With local
+  // updates tracing begins with the first round from this step on.
   int64_t first_step = 2;
   int64_t steps = 10;
   size_t max_events = 65536;

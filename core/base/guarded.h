@@ -1,8 +1,8 @@
 // Calls user code, which may throw: an exception becomes a Status.
 //
 // The library is built without exceptions, so none may pass through its
-// functions. Only guarded.cc, which makes all these calls, is built with them.
-// It knows no more of the user's classes than the public headers.
+// functions. Only guarded.cc, which makes all these calls, is built with
+// exceptions. It knows the user's classes only by the public headers.
 
 #ifndef RINGLET_CORE_BASE_GUARDED_H_
 #define RINGLET_CORE_BASE_GUARDED_H_

@@ -79,7 +79,7 @@ class ExactExchange final : public RankExchange {
   std::vector<int64_t> begins_;     // where the started buckets begin
   int32_t flags_[kFlags] = {};
   bool only_measures_ = false;    // the pass gives only exponents
-  bool adds_to_earlier_ = false;  // the pass adds to earlier ones of the step
+  bool adds_to_earlier_ = false;  // the pass adds to earlier passes
   // True in the last pass of this worker in the step.
   bool is_last_pass_ = false;
   bool is_complete_ = false;    // all numbers of the last pass are ready
@@ -124,7 +124,7 @@ void ExactExchange::OnGradientsFinal(int64_t ready) {
   is_complete_ = is_last_pass_ && converted_from_ == 0;
 }
 
-// Converts the numbers from `begin` to the converted ones.
+// Converts the numbers from `begin` to converted_from_.
 void ExactExchange::ConvertFrom(int64_t begin) {
   const GridMode mode = in_place()         ? GridMode::kInPlace
                         : adds_to_earlier_ ? GridMode::kAdd

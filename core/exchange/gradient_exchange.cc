@@ -125,7 +125,7 @@ class StepExchange final : public RankExchange {
     added_ = begin;
   }
 
-  // Starts the sum of the numbers from `begin` to the started ones.
+  // Starts the sum of the numbers from `begin` to started_.
   void Start(int64_t begin) {
     Collective::Ticket ticket = 0;
     const Status status = collective_.StartAllReduce(

@@ -84,7 +84,8 @@ void Graph::ChooseBFloat16() {
   ChooseRoundedGradients();
 }
 
-// A gradient of one part that was selected from another's is not rounded.
+// If an output has one reader, and the reader selects its gradient from another
+// gradient, the gradient is not rounded.
 void Graph::ChooseRoundedGradients() {
   std::vector<int> num_readers(nodes_.size(), 0), reader(nodes_.size(), -1);
   for (int i = num_inputs_; i < size(); ++i) {

@@ -102,7 +102,7 @@ class ReplicaConsistency {
   int64_t state_incarnation_ = 0;  // drawn in the first Join of an elastic job
   std::vector<Member> members_;
   bool check_failed_ = false;
-  Passed passed_ = {-1, 0};  // what passed the last CrossCheck
+  Passed passed_ = {-1, 0};  // the result of the last passed CrossCheck
 };
 
 }  // namespace ringlet

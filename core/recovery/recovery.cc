@@ -45,7 +45,7 @@ OnViewAction Recovery::RollBack() {
   std::array<int64_t, kMaxElasticWorkers> incarnations = {};
   for (const Member& member : model_parts_.consistency().members()) {
     const auto w = static_cast<size_t>(member.worker);
-    // The job is not elastic.
+    // Only a job that is not elastic has such numbers.
     if (member.worker < 0 || w >= incarnations.size()) continue;
     incarnations[w] = member.state_incarnation;
     members |= uint64_t{1} << w;
@@ -183,7 +183,7 @@ Status Recovery::Rejoin(int lost_rank, bool joins) {
     // A joining worker that has not begun joins again.
     const Status rejoined = model_parts_.Rejoin(/*incumbent=*/begun_ || !joins,
                                                 /*has_state=*/begun_);
-    if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
+    if (rejoined.code() == Code::kDeadlineExceeded) {  // a worker is missing
       return PeerLost(lost_rank, "%s", rejoined.message());
     }
     if (rejoined.code() != Code::kPeerLost) return rejoined;

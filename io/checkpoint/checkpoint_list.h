@@ -35,8 +35,9 @@ Status ListCheckpoints(FileSystem* files, const std::string& directory,
                        const std::string& name, CheckpointListing* listing);
 
 struct NewestCheckpoint {
-  int64_t number = 0;                               // zero if there is none
-  std::vector<std::pair<int64_t, Status>> damaged;  // the newer ones
+  int64_t number = 0;  // zero if there is none
+  // Newer files, each with its error.
+  std::vector<std::pair<int64_t, Status>> damaged;
 };
 // Finds the newest checkpoint of `listing` that verifies. kCorruption if there
 // are files and none verifies; the message has the error of the newest. An

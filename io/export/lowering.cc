@@ -204,7 +204,7 @@ constexpr Is kOfAnyShape[] = {Is::kDense,   Is::kActivation, Is::kReLU,
 
 bool LoweringBuilder::IsRead(int node) const {
   for (int reader = node + 1; reader < model_.num_nodes(); ++reader) {
-    // Its mask is of the statistics of training.
+    // A BatchNormalization needs the mask only for the statistics of training.
     if (model_.layer(reader).kind == Is::kBatchNormalization) continue;
     const std::vector<int>& inputs = model_.inputs(reader);
     if (std::find(inputs.begin(), inputs.end(), node) != inputs.end()) {

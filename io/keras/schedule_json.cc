@@ -77,7 +77,7 @@ struct OwnField {
   const char* key;
   float LearningRate::*number;
   Interval range;
-  bool LearningRate::*flag = nullptr;  // in place of a number
+  bool LearningRate::*flag = nullptr;  // or this bool in place of `number`
 };
 using Schedule = LearningRate::Kind;
 constexpr OwnField kOwnFields[] = {

@@ -57,7 +57,7 @@ class CSVLoggerCallback final : public RowLogger {
         file_.ReadHeader(collective, fit.details->in_memory(), &header_));
     if (header_.empty()) return Status();
     std::vector<std::string> fields;
-    // A torn first line: this process writes its header below it.
+    // If the first line is cut off, this process writes its header below it.
     const Status read = RecordReader::SplitLine(header_, separator_, &fields);
     if (!read.ok()) {
       if (fit.chief) {

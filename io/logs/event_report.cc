@@ -57,7 +57,8 @@ struct Activity {
   bool in_step = false;  // it was not completed
   bool fits = false;     // training has begun
   const EventRecord* waits = nullptr;
-  const EventRecord* ended = nullptr;  // what ended its view; it has no other
+  // The end of its last view; null if a later view has begun.
+  const EventRecord* ended = nullptr;
 };
 
 // Returns the worker's position and, with `with_activity`, its activity.

@@ -1,7 +1,7 @@
 // A row needs no record of the training: it is computed from the position of
-// its step, by the functions that read the batch (Dataset::Plan, ExampleAt).
-// The state keeps the last position alone, and StateLoaded checks it, since it
-// comes from a file.
+// its step, by the functions that read the batch (DatasetParts::Plan,
+// ExampleAt). The state keeps the last position alone, and StateLoaded checks
+// it, since it comes from a file.
 
 #include <algorithm>
 #include <string>

@@ -49,7 +49,7 @@ class RowFile {
   // The file is treated as follows:
   //   - No state was restored: it is emptied.
   //   - The same with `append`: rows follow its end, in a new line if its last
-  //     row is torn.
+  //     row is incomplete.
   //   - It has the last row of the restored state: it is cut after this row.
   //     The next Open writes the rows that were cut off again, if its state has
   //     the last of them: another worker's state may be newer than the

@@ -29,8 +29,8 @@ class LogBytes {
   ~LogBytes() = default;
 };
 
-// What a run knows of its log. In an elastic job `offset` and `run_start` may
-// be from the file of another chief, on another disk.
+// The state of a run's log, as the run knows it. In an elastic job `offset` and
+// `run_start` may be from the file of another chief, on another disk.
 struct LogState {
   bool append = false;      // rows of other runs stay
   bool in_memory = false;   // the state is from memory, not from a backup

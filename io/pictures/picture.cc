@@ -96,7 +96,7 @@ Status ReadPictureSize(const std::string& path, Picture* picture) {
   std::string bytes;
   RINGLET_RETURN_IF_ERROR(ReadUpTo(file.get(), 0, kHeadBytes, &bytes));
   Status status = DecodePictureSize(bytes, picture);
-  if (!status.ok() && bytes.size() == kHeadBytes) {  // of large metadata
+  if (!status.ok() && bytes.size() == kHeadBytes) {  // metadata may be larger
     RINGLET_RETURN_IF_ERROR(
         ReadWholeFile(PosixFiles(), path, kMaxPictureBytes, &bytes));
     status = DecodePictureSize(bytes, picture);

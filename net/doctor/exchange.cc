@@ -467,7 +467,8 @@ void DoctorExchange::OnDown(FramedLink* link, LossCause cause,
     return Finish(worker);
   }
   if (closed && dial.connected) {
-    // A doctor with a key closes too. It will dial this worker, and so say so.
+    // A doctor with a key also closes the connection. It dials this worker,
+    // which then knows that it is a doctor.
     if (!options_.sealed && options_.listens) {
       lingers_until_ = std::max(lingers_until_, now_ + kLingerNanos);
     }

@@ -18,9 +18,9 @@
 
 namespace ringlet {
 
-// While it exists, orphans among this process's descendants become its
-// children. Children from before are not touched, nor are processes that stay
-// in its session. A process has at most one at a time.
+// While an Orphans exists, orphans among this process's descendants become this
+// process's children. Children from before are not touched, nor are processes
+// that stay in its session. A process has at most one at a time.
 class Orphans {
  public:
   Orphans();

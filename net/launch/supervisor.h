@@ -22,7 +22,7 @@ class Supervisor {
     // call OnRestart.
     double restart_after = -1;
     std::vector<int> cancelled;  // restarts that are cancelled
-    int signal = 0;              // sent to every process but the spared ones
+    int signal = 0;              // sent to every process but those of `spared`
     std::vector<int> spared;     // workers that get no signal
     // Replaces the last deadline. Not negative: call OnDeadline after this many
     // seconds.
@@ -34,8 +34,8 @@ class Supervisor {
   // Every worker is about to be started, in order.
   explicit Supervisor(const LaunchOptions& options);
 
-  // Call it if at the first start this worker cannot be started, so that the
-  // later ones are not started. -1 if no worker is.
+  // Call it if `worker` cannot be started at the first start: no later worker
+  // is started. With -1 no worker is started.
   Actions OnCannotStart(int worker);
   // Call it when the process of `worker` has exited after `ran_seconds`; output
   // may follow.

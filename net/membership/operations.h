@@ -86,7 +86,7 @@ class Operations final : private CollectiveSchedule::Wire {
   void Send(int rank, const FrameHeader& header, const uint8_t* payload,
             bool borrowed) override;
 
-  const int worker_;  // this one
+  const int worker_;  // this worker's number
   const SessionState* const state_;
   const RingMembers* const members_;
   Transport* const transport_;

@@ -11,7 +11,7 @@ constexpr int kMaxInformedWorkers = 64;
 
 }  // namespace
 
-// This worker withdraws.
+// The functions of a worker that withdraws.
 
 void Withdrawals::Begin(const Status& reason) {
   reason_ = reason;

@@ -17,7 +17,8 @@ constexpr char kThroughRelay[] = "through the relay at %s";
 
 }  // namespace
 
-// Its stream may end, or be passed to the owner, within its own event.
+// One connection that waits at the relay. The stream may end, or be passed to
+// the owner, within its own event.
 class RelayWaits::Wait final : public ByteStream::Owner {
  public:
   Wait(RelayWaits* relay_waits, const RelayHello& relay_hello)

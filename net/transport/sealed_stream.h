@@ -136,7 +136,7 @@ class SealedStream final : public LayeredStream {
   size_t in_end_ = 0;
   size_t out_begin_ = 0;
   size_t out_end_ = 0;
-  uint8_t handshake_bytes_[kHelloBytes];  // received ones
+  uint8_t handshake_bytes_[kHelloBytes];  // what was received of the handshake
 };
 
 }  // namespace ringlet

@@ -156,7 +156,8 @@ Status MakeResizing(const Layer& layer, const std::vector<Shape>& inputs,
         "only one of crop_to_aspect_ratio and pad_to_aspect_ratio may be true");
   }
   const ImageBox box = BoxOf(layer, x);
-  if (std::max(box.height, box.width) > kMaxLayerSize) {  // of the products
+  // This limit keeps products in int64.
+  if (std::max(box.height, box.width) > kMaxLayerSize) {
     return InvalidArgument(
         "pad_to_aspect_ratio makes an image of (%lld, %lld) of %s, which is "
         "too large",

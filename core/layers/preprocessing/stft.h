@@ -12,7 +12,7 @@
 
 namespace ringlet {
 
-// Its window is scaled.
+// The window is scaled by its divisor (WindowScaling).
 struct StftPlan : FramePlan {
   int64_t channels = 1;
   SpectrogramMode mode = SpectrogramMode::kLog;

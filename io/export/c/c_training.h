@@ -23,8 +23,8 @@ struct CTraining {
               const std::vector<std::string>& frozen);
 
   int64_t numbers() const { return OffsetOf(nullptr); }
-  // The place of a weight in the trained ones; -1 if it is not trained. Of
-  // null, the place behind them.
+  // Returns the offset of a weight among the trained weights; -1 if it is not
+  // trained. For null, returns the number of all trained numbers.
   int64_t OffsetOf(const Variable* weight) const;
   bool IsTrained(const Variable* weight) const {
     return weight != nullptr && OffsetOf(weight) >= 0;

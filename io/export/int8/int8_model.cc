@@ -22,7 +22,7 @@ namespace {
 
 using Kind = Primitive::Kind;
 
-// Its reciprocal is a float32.
+// The least scale. A float32 can hold its reciprocal.
 constexpr double kLeastScale = 1e-30;
 
 // True for the primitive of a layer that computes each number alone.

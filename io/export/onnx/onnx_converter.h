@@ -147,7 +147,7 @@ class OnnxConverter {
   OnnxBuilder builder_;
   Lowering lowering_;
   std::vector<OnnxValue> values_;    // the primitives' values
-  std::vector<MaskedSteps> masked_;  // of recurrences, by primitive
+  std::vector<MaskedSteps> masked_;  // masks of recurrences, by primitive
   std::vector<AddedWeight> weights_;
   // A setting that ONNX's operators lack: "the activation 'elu'".
   std::string unsupported_;

@@ -40,7 +40,7 @@ constexpr double kMostExamples = 1 << 24;
 struct BoardState {
   double examples = 1;
   std::vector<std::string> names;
-  std::vector<float> weights;  // of all names
+  std::vector<float> weights;  // the weights of all `names`
 };
 
 const Variable* Find(const Model& model, const std::string& name) {

@@ -41,7 +41,8 @@ Examples: ringlet predict model.safetensors --x x.npy --out y.npy
           sensor | ringlet predict model.safetensors --csv - --no-header
 )";
 
-// The path of each picture's file, and a comma; empty for other examples.
+// Returns the path of the example's file and a comma; empty if the example has
+// no file of its own.
 std::string FileField(const Dataset& data, int64_t example) {
   const std::string path = data.source()->ExamplePath(
       data.parts().first + example * data.parts().stride);

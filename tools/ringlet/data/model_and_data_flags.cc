@@ -419,7 +419,7 @@ Status ModelAndDataFlags::OpenNormal(const std::string& model_path,
   }
   if (!file.empty()) {
     *path = file;
-    choice.split = 0;  // all of it
+    choice.split = 0;  // takes the whole file
   }
   RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, data));
   if (const DataDescription* trained_on = model.data_description()) {

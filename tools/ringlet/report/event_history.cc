@@ -496,7 +496,7 @@ bool ReadFirstEventTime(const std::string& path, double* time) {
   std::string line;
   bool has_line = false;
   if (!reader.Open(path).ok()) return false;
-  // The first line may be the torn line of a rotated file.
+  // The first line of a rotated file may be incomplete.
   for (int i = 0; i < 3; ++i) {
     Json json;
     if (!reader.Next(&line, &has_line).ok() || !has_line) return false;

@@ -97,7 +97,7 @@ std::string MarksKey(const std::vector<ChartMark>& marks) {
   return out.empty() ? "" : "<p class=\"dim\">" + out + "</p>\n";
 }
 
-// Longer without a line of its steps than this, a worker made none.
+// A longer time without a line of steps counts as a pause of the worker.
 constexpr double kPause = 35;  // seconds
 
 // The curve with seconds since the job's begin as x, and a gap in each pause.

@@ -243,7 +243,7 @@ int64_t ValidationBatch(const FitConfig& fit) {
 }  // namespace
 
 FileSystem* CommandFileSystem() {
-  // It is never destroyed.
+  // The object is never destroyed.
   static const auto* const disk =
       new std::shared_ptr<FileSystem>(SealedFiles("", /*seal=*/false));
   return disk->get();

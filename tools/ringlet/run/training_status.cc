@@ -204,7 +204,7 @@ struct TrainingStatus {
   ProgressFile file;
   // The time of the newest line of the file.
   int64_t last_write = 0;
-  LiveProgress written;                  // that line
+  LiveProgress written;                  // the newest line's content
   std::unique_ptr<StatusServer> server;  // ends before what it reads
 };
 
