@@ -29,7 +29,7 @@ void* Take(size_t bytes) {
   const std::thread::id self = std::this_thread::get_id();
   parser = self;
   usleep(200);
-  // A thread that came meanwhile parses at the same time.
+  // If another thread has allocated meanwhile, both parse at the same time.
   overlaps += parser.load() != self;
   ++allocations;
   return std::malloc(bytes);

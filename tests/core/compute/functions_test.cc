@@ -31,8 +31,8 @@ constexpr double kMax = std::numeric_limits<double>::infinity();
 struct FloatFunction {
   const char* name;
   double (*exact)(double x);
-  double error;     // in units of the last place, of all floats
-  uint32_t digest;  // of what all machines compute for Samples()
+  double error;     // the largest for any float, in units of the last place
+  uint32_t digest;  // a digest of the results for Samples(), on all machines
 };
 
 double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }

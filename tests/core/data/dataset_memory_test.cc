@@ -180,7 +180,7 @@ class Loaded {
     options.y = y_.data();
     opened = DatasetLoader::Open(options, &loader);
   }
-  // The labels of the next batch.
+  // Returns the labels of the next batch, after checking its x.
   Indices Next() {
     const Status status = loader->Next(&batch);
     EXPECT_OK(status);

@@ -360,7 +360,7 @@ TEST(AutoShardTest, Source_FilesOutOfOrder_IsRefused) {
   EXPECT_EQ(Files({5, -2, 9}).Batch(1).status().code(), Code::kInvalidArgument);
 }
 
-// Also if the number of ranks changes in the middle of a pass.
+// The number of ranks may change in the middle of a pass.
 TEST(DatasetTest, Plan_WorldChangesInAPass_UsesEachExampleOnce) {
   for (int64_t n : {1, 2, 3, 5, 64, 101, 1000}) {
     for (int64_t batch : {1, 4, 7, 64}) {

@@ -120,7 +120,7 @@ class Worker {
   const Numbers& sums() const { return gradients_; }
 
   std::vector<uint8_t> scales;
-  int repeats = 0;  // of all passes
+  int repeats = 0;  // the times that all passes were repeated
 
  private:
   Collective& collective_;

@@ -75,7 +75,7 @@ class StepLengthRecorder final : public Callback {
 struct Trained {
   Status status;
   std::vector<float> weights;
-  int64_t steps = 0;  // of a round
+  int64_t steps = 0;  // the steps of a round
 };
 
 Trained Train(int64_t local_steps, Collective* collective,

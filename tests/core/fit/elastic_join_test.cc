@@ -444,7 +444,7 @@ TEST(ElasticTest, Joiner_DonorLostAfterTheTransfer_HasTheWholeState) {
           std::make_shared<AtSteps>(std::map<int64_t, std::function<void()>>{
               {5, lets_join}, {9, is_lost}})};
       Train(Exact(&collective), options);
-      may_join = third_may_join = true;  // also if it failed
+      may_join = third_may_join = true;  // also after a failed fit
     };
     RunThreads(3, [&](int w) {
       if (w == 0) return train_donor();

@@ -32,8 +32,8 @@ namespace {
 void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
                int64_t local_steps, int* losses, int* views) {
   std::mt19937 random(seed);
-  // A fit makes at most so many collective calls. kMinLosses checks that
-  // enough processes end before their fit does.
+  // A fit makes at most `calls` collective calls. kMinLosses checks that enough
+  // processes end before their fit does.
   const unsigned calls = local_steps == 0 ? 400 : 80;
   for (;;) {
     const int last_call =
@@ -49,7 +49,8 @@ void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
     ASSERT_OK(run.status);
     const ElasticRun& undisturbed = Undisturbed(local_steps);
     EXPECT_EQ(run.digest, undisturbed.digest) << "worker " << worker;
-    if (!run.losses.empty()) {  // or it came when all was done
+    // The losses are empty if this process joined after the last epoch.
+    if (!run.losses.empty()) {
       EXPECT_EQ(run.losses.back(), undisturbed.losses.back());
     }
     return;
@@ -72,7 +73,7 @@ void ExpectSameBitsAfterLosses(int64_t local_steps) {
     std::vector<int> losses_of(static_cast<size_t>(workers)),
         views_of(losses_of);
     std::vector<std::thread> threads;
-    for (int w = 0; w < workers; ++w) job.Arrive(w);  // none begins alone
+    for (int w = 0; w < workers; ++w) job.Arrive(w);  // no worker begins alone
     for (int w = 0; w < workers; ++w) {
       const unsigned own = random();
       // Worker `survivor` never ends: a joining worker takes the state from it.

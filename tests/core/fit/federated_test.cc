@@ -132,8 +132,7 @@ Trained TrainOn(const Job& job, const Dataset& data, Collective* collective,
   trained.weights = WeightsOf(model.get());
   for (const Logs& logs : history->logs) {
     const double loss = *logs.Find("loss");
-    trained.losses.push_back(std::isnan(loss) ? -1
-                                              : loss);  // without an example
+    trained.losses.push_back(std::isnan(loss) ? -1 : loss);  // no example
   }
   return trained;
 }

@@ -396,7 +396,7 @@ class RangedPoints final : public Source {
   const bool states_range_;
 };
 
-// The text that one model writes to stderr in so many fits.
+// Returns the text that one model writes to stderr in `fits` fits.
 std::string ToldInFits(int fits, bool states_range, const Scale& scale) {
   auto model = TinyModel(SGD(0.f));
   testing::internal::CaptureStderr();

@@ -153,7 +153,7 @@ std::vector<Job> Runs() {
   runs[2].local.nesterov = false;
   runs[2].replicas = 1;
   runs[3].replicas = 3;
-  runs[4].batch = 3;  // of which a replica has nothing
+  runs[4].batch = 3;  // one replica has no example of it
   runs[4].examples = 31;
   runs[5].optimizer = SGD(0.05f, 0.9f).GlobalClipNorm(0.3f);
   runs[6].policy = AutoShardPolicy::kOff;

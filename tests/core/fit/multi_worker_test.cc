@@ -28,7 +28,7 @@ namespace {
 
 struct Outcome {
   Status status;
-  std::vector<double> losses;  // of each step, as the whole job sees it
+  std::vector<double> losses;  // the losses of the steps, over the whole job
   std::vector<float> weights;
   std::vector<float> predictions;
   std::vector<double> epochs, validation;
@@ -593,7 +593,7 @@ TEST(MultiWorkerTest, Predict_OwnExamples_GivesEachWorkerItsOwnOutputs) {
       const auto outputs = model->Predict(data.Batch(6));
       ASSERT_OK(outputs.status());
 
-      auto alone = TinyModel();  // with the initial weights of the chief
+      auto alone = TinyModel();  // has the chief's initial weights
       const auto expected = alone->Predict(points.Batch(sizes[rank]));
       ASSERT_OK(expected);
       std::vector<float> a = outputs.value(), b = expected.value();

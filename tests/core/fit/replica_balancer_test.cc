@@ -84,7 +84,7 @@ TEST(ReplicaBalancerTest, Times_ReplicasWithoutExamples_AreNotMeasured) {
 }
 
 // The last batch of nine examples gives each replica of worker 0 two examples,
-// and the one of worker 1 one.
+// and the replica of worker 1 one example.
 TEST(ReplicaBalancerTest, Assignment_ShortLastBatch_Stays) {
   RunTwoWorkers(kNever, [&](int, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(4);
@@ -294,22 +294,22 @@ TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
 struct WorkerScript {
   int millis_per_replica;
   int64_t lost_at = -1;         // the step; -1: never
-  int millis_after_rejoin = 0;  // of a replica
+  int millis_after_rejoin = 0;  // the time of a replica
 };
 
 // A fit of kReplicas replicas, of which one worker's are counted.
 struct SpeedScene {
   std::vector<WorkerScript> workers;
-  size_t counted;       // the worker
-  int64_t count_after;  // this step
-  int64_t steps;        // of the fit
+  size_t counted;       // the worker with the counted replicas
+  int64_t count_after;  // the step after which they are counted
+  int64_t steps;        // the steps of the fit
   // The lost worker starts again, and the other workers wait for it after the
   // step in which it was lost.
   bool rejoins = false;
-  int64_t local_steps = 0;  // of a round, 0 without rounds
+  int64_t local_steps = 0;  // the steps of a round; 0 without rounds
 };
 
-constexpr int kReplicas = 12;  // of three workers
+constexpr int kReplicas = 12;  // divided among three workers
 constexpr double kEvenPart = kReplicas / 3.0;
 constexpr double kSlowPart = 3;  // a worker known as slow has fewer
 

@@ -305,7 +305,7 @@ TEST(ReplicaCheckTest, FaultyWorker_Restarted_ContributesNothing) {
   };
   RunThreads(3, [&](int w) { w == 2 ? train_faulty() : train_right(w); });
   EXPECT_GE(faulty_runs, 2);
-  EXPECT_EQ(rollbacks, 1);  // by its first process alone
+  EXPECT_EQ(rollbacks, 1);  // only the first faulty process cost a rollback
   ExpectRight(runs, {0, 1});
 }
 

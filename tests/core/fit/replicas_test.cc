@@ -145,7 +145,7 @@ void ExpectSameOnMoreWorkers(Job job, const Outcome& one) {
 std::vector<Job> Jobs() {
   std::vector<Job> jobs(11);
   jobs[1].batch = 15;
-  jobs[2].batch = 5;  // of which some replicas have nothing
+  jobs[2].batch = 5;  // some replicas have no example of it
   jobs[3].optimizer = SGD(0.1f, 0.9f).GlobalClipNorm(0.5f);
   jobs[4].optimizer = Adam(0.01f).GradientAccumulationSteps(3);
   jobs[4].prefetch = false;

@@ -70,7 +70,7 @@ Outcome TrainOn(int workers, const Job& job) {
 // A shape of a run.
 struct RunShape {
   const char* name;
-  int64_t steps;  // of a round
+  int64_t steps;  // the steps of a round
   void (*set)(Job*);
 };
 constexpr RunShape kRunShapes[] = {
@@ -258,8 +258,8 @@ TEST(ScatteredRoundsTest, Backup_OfOtherRounds_IsRefused) {
   }
 }
 
-// A round that was under way where a fit was stopped is not that of a later
-// Compile, of whatever way of training.
+// A round that was under way as a fit stopped does not continue after a later
+// Compile, with or without rounds.
 TEST(ScatteredRoundsTest, Compile_RoundUnderWay_ForgetsIt) {
   for (const int64_t steps : {0, 2}) {
     SCOPED_TRACE(steps);

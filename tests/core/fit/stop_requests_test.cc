@@ -32,7 +32,7 @@ enum class What { kStops, kInterrupts, kSetsSignal, kRaises, kCount };
 struct Request {
   Where where = Where::kBatchEnd;
   What what = What::kStops;
-  int64_t from = 0;  // the model's steps before which it is not made
+  int64_t from = 0;  // the request is made after so many steps at the earliest
 };
 
 // Makes its request once, if it has one, and records the step.
@@ -77,7 +77,7 @@ class StopRequester final : public Callback {
     return Status();
   }
 
-  int64_t made_at() const { return made_at_; }  // -1: it was not
+  int64_t made_at() const { return made_at_; }  // -1 if no request was made
   // Called after each step.
   const std::vector<std::vector<float>>& trained() const { return trained_; }
 
@@ -161,7 +161,7 @@ Request Draw(std::mt19937* random, What end) {
 // step, at most one step after the request. The bits are those of a run that
 // continues.
 TEST(StopRequestsTest, Request_AnyKindOnAnyRanks_AllLeaveAfterTheSameStep) {
-  testing::internal::CaptureStderr();  // of data that run out, and of signals
+  testing::internal::CaptureStderr();  // notes of ended data and of signals
   Ended undisturbed[2][2];
   for (const bool validates : {false, true}) {
     for (const bool short_data : {false, true}) {
@@ -286,7 +286,7 @@ TEST(StopRequestsTest, Signal_InvalidNumber_StopsTheFitNotTheProcess) {
   }
 }
 
-// A request goes with what a step sends anyway.
+// A request travels in data that every step sends.
 TEST(StopRequestsTest, Step_NoRequest_SendsNothingMore) {
   const auto calls = [](int64_t steps) {
     int64_t made = 0;

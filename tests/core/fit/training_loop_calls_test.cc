@@ -33,7 +33,7 @@ TEST(TrainingLoopCallsTest, Calls_OutOfOrder_AreErrors) {
   EXPECT_EQ(loop.EndEpoch().code(), Code::kInvalidArgument);
   EXPECT_EQ(loop.End().code(), Code::kInvalidArgument);
   ASSERT_OK(loop.Begin());
-  EXPECT_EQ(loop.EndEpoch().code(), Code::kInvalidArgument);  // it has steps
+  EXPECT_EQ(loop.EndEpoch().code(), Code::kInvalidArgument);  // steps are left
   // A model is in one loop at a time.
   EXPECT_EQ(model->Fit(Data(), Quiet(1)).status().code(),
             Code::kInvalidArgument);
@@ -117,7 +117,7 @@ class RandomCaller {
 
   bool ended() const { return ended_; }             // End succeeded
   bool recovered() const { return recovered_; }     // Recover was called
-  const Status& status() const { return status_; }  // of Recover
+  const Status& status() const { return status_; }  // Recover's result
   // The number of calls that returned the error of an event.
   int failed_calls() const { return failed_calls_; }
 
@@ -125,7 +125,7 @@ class RandomCaller {
   struct Row {
     unsigned weight;
     bool (*is_legal)(RandomCaller*);
-    unsigned illegal_odds;  // an illegal call is made once in so many
+    unsigned illegal_odds;  // one illegal call is made in this many cases
     Status (*call)(RandomCaller*);
   };
   static constexpr unsigned kWeights = 16;  // the sum
@@ -271,7 +271,7 @@ Status TrainOnce(TrainingLoop* loop) {
   return loop->End();
 }
 
-// A loop that ends without a call of Recover has ended all the same.
+// After a successful End a loop needs no call of Recover.
 TEST(TrainingLoopCallsTest, Loop_EndedWithoutRecovers_IsNoError) {
   for (const Status& status : Ranks([](Model*, TrainingLoop*loop, int rank) {
          Status trained = TrainOnce(loop);

@@ -133,7 +133,7 @@ void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
                int64_t local_steps, const Trained& undisturbed, int* losses) {
   std::mt19937 random(seed);
   for (;;) {
-    const unsigned calls = local_steps == 0 ? 400 : 120;  // of a run, at most
+    const unsigned calls = local_steps == 0 ? 400 : 120;  // the most of a run
     const int last_call =
         restarts-- > 0 ? 1 + static_cast<int>(random() % calls) : kNever;
     job->Arrive(worker);
@@ -180,7 +180,7 @@ void ExpectSameBitsAfterLosses(int64_t local_steps) {
     ElasticJob job;
     std::vector<int> losses_of(static_cast<size_t>(workers));
     std::vector<std::thread> threads;
-    for (int w = 0; w < workers; ++w) job.Arrive(w);  // none begins alone
+    for (int w = 0; w < workers; ++w) job.Arrive(w);  // no worker begins alone
     for (int w = 0; w < workers; ++w) {
       const unsigned own = random();
       // Worker `survivor` never ends: a joining worker takes the state from it.
@@ -208,7 +208,7 @@ TEST(TrainingLoopTest, Workers_LostInRounds_EndWithTheSameBits) {
 // The process ends in the middle of an epoch, and another process continues.
 TEST(TrainingLoopTest, Loop_ResumedFromABackup_EndsWithTheSameBits) {
   const Trained whole = Looped(Replicas(nullptr));
-  for (const int at : {4, 6, 9, 12}) {  // of six steps per epoch
+  for (const int at : {4, 6, 9, 12}) {  // an epoch has six steps
     SCOPED_TRACE(at);
     TempFolder folder;
     FitOptions options = Options();

@@ -244,7 +244,7 @@ TEST(SampleTest, MnistBackup_SignalAtEitherFrequency_ContinuesExactly) {
   ASSERT_EQ(ran.code, 0) << ran.text;
   struct Case {
     const char* frequency;
-    const char* backup;  // of the second epoch
+    const char* backup;  // a backup of the second epoch
   };
   for (const Case& c :
        {Case{"", "backup-1.safetensors"}, Case{" 7", "backup-[12][1-9].*s"}}) {

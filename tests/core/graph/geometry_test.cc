@@ -269,8 +269,8 @@ struct FitCase {
   int64_t batch = 1, examples = 1;
   int64_t validation_batch = 1, validation_examples = 0;  // 0: none
   bool split = false;       // the validation examples are the end of `examples`
-  int64_t later_batch = 1;  // of Evaluate and Predict
-  int64_t reserve = 0;      // before Fit, 0 for none
+  int64_t later_batch = 1;  // the batch of Evaluate and Predict
+  int64_t reserve = 0;      // the batch of a Reserve before Fit; 0: none
   int64_t epochs = 1;
   // In the order of the examples; shuffled; shuffled, batches across the border
   // of two passes; shuffled, every worker all of them.

@@ -259,7 +259,7 @@ TEST(LayersTest, Dense_GradientOverItsInput_EqualsTheSeparateOne) {
     for (int64_t units : {1, 5, 16}) {
       for (int64_t inputs : {1, 3, 4, 50, 1003}) {
         Sequential fused({Input({2}), Dense(inputs, activation), Dense(units)});
-        Functional apart;  // the sum with a copy forbids it
+        Functional apart;  // x has a second reader, so nothing is fused
         auto x = apart.Add(Dense(inputs, activation), {apart.Add(Input({2}))});
         auto y = apart.Add(Dense(units), {x});
         auto none = apart.Add(Dropout(0), {x});

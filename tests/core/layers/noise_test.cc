@@ -155,7 +155,7 @@ TEST(NoiseTest, SpatialDropout1D_Sequence_DropsWholeChannels) {
 TEST(NoiseTest, MeanAndVariance_EachLayer_EqualTheDefinition) {
   struct Case {
     Layer layer;
-    double mean, variance;  // of a standard normal input
+    double mean, variance;  // of the output for a standard normal input
   };
   const Case cases[] = {{AlphaDropout(0.2f), 0, 1},
                         {GaussianNoise(1), 0, 2},

@@ -31,7 +31,7 @@ void ExpectClose(const Floats& actual, const Doubles& expected, double tol,
 // Weights are gamma, beta, moving mean and variance.
 struct NaiveBatchNormalization {
   Doubles y, dx, d_gamma, d_beta, mean, variance;
-  double terms = 0;  // the largest that dx is a difference of
+  double terms = 0;  // the largest number in the differences that give dx
 
   NaiveBatchNormalization(int64_t width, double epsilon, const Floats& x,
                           const std::vector<Floats>& w, const Floats& dy,

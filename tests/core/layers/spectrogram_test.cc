@@ -174,7 +174,8 @@ TEST(SpectrogramTest, Make_WrongFields_AreRefused) {
   EXPECT_TRUE(Contains(error(layer, {16000}), "num_mel_bins"));
 }
 
-// As a field of JSON is: a saved model can be loaded.
+// A number that a field of JSON refuses is refused here too, so a saved model
+// can be loaded.
 TEST(SpectrogramTest, Make_NumbersBeyondTheirFieldsRange_AreRefused) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const struct {
@@ -264,7 +265,7 @@ TEST(SpectrogramTest, Compile_SamplingRatesOfOneSound_MustBeEqual) {
   EXPECT_OK(compile(8000, /*two_inputs=*/false, /*pool=*/true));
 }
 
-// Without a power of 2 the transform takes more.
+// If its length is not a power of 2, a transform takes more multiply-adds.
 TEST(SpectrogramTest, MultiplyAdds_AnyLength_CountsAllFrames) {
   Layer layer = Small(MFCC());
   const auto cost = [&](int64_t samples) {

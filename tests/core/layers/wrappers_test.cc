@@ -55,8 +55,8 @@ TEST(TimeDistributedTest, Layer_OfEachStep_ComputesTheBatchOfAllSteps) {
   EXPECT_EQ(view.op().output(), (Shape{4, 6}));
 }
 
-// Without a gradient of its input a layer says so, also within a wrapper:
-// else dx is what was in memory.
+// A layer without a gradient of its input says so, also within a wrapper.
+// Otherwise dx would keep the earlier content of its memory.
 TEST(TimeDistributedTest, AnyLayer_WritesGradientOfInputOrHasNone) {
   int layers = 0;
   for (const LayerClass& row : AllLayers()) {

@@ -39,7 +39,7 @@ struct Texts {
       y.push_back(std::sin(static_cast<float>(i)));
     }
   }
-  // As examples, or as sentences of examples.
+  // Returns the data as examples, or as sentences of examples.
   Dataset All(int64_t sentences = 1) const {
     const Shape shape = sentences == 1 ? Shape{steps} : Shape{sentences, steps};
     return Dataset(MemorySource({DType::kFloat32, shape}, x.data(),

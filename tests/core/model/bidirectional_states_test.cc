@@ -206,7 +206,7 @@ TEST(BidirectionalStatesTest, Fit_OfStatesAlone_TrainsBothLayers) {
     const std::vector<float> after = WeightsOf(&model);
     const size_t of_a_layer = (kFeatures + kUnits + 1) * 4 * kUnits;
     for (size_t i = 0; i < 2 * of_a_layer; i += of_a_layer) {
-      EXPECT_NE(before[i], after[i]);  // of each kernel
+      EXPECT_NE(before[i], after[i]);  // the first number of each kernel
     }
   }
 }

@@ -54,7 +54,7 @@ class Maker {
     return mixed_ ? node : AddRounding(node);
   }
   int CallAgain(int node, const std::vector<int>& inputs) {
-    // Of a float32 model the node is that of the layer's Rounding.
+    // In a float32 model `node` is the node of the layer's Rounding.
     const int again = model->CallAgain(mixed_ ? node : node - 1, inputs);
     return mixed_ ? again : AddRounding(again);
   }
@@ -260,8 +260,8 @@ std::unique_ptr<Functional> Deep(bool) {
   return model;
 }
 
-// The policy of Compile is that of all layers; none of the float32 copies
-// outlives its pass.
+// The policy of Compile holds for all layers. No float32 copy outlives its
+// pass.
 TEST(MixedBFloat16Test, Plan_ManyLayers_TakesHalfTheMemory) {
   const auto step_bytes = [](bool mixed) {
     const auto model = Deep(mixed);

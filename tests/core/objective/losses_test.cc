@@ -339,7 +339,7 @@ ExactRow ExactCrossentropy(const std::vector<float>& z,
   const size_t n = z.size();
   const long double top = *std::max_element(z.begin(), z.end());
   std::vector<long double> e(n);
-  long double rest = -1, weight = 0;  // of the largest's own 1
+  long double rest = 0, weight = 0;
   for (size_t j = 0; j < n; ++j) {
     e[j] = std::exp(z[j] - top);
     weight += targets[j];
@@ -347,7 +347,6 @@ ExactRow ExactCrossentropy(const std::vector<float>& z,
   // Small ones first, so that the 1 takes nothing from them.
   std::vector<long double> sorted = e;
   std::sort(sorted.begin(), sorted.end());
-  rest = 0;
   for (size_t j = 0; j + 1 < n; ++j) rest += sorted[j];
   ExactRow row;
   for (size_t j = 0; j < n; ++j) {

@@ -42,8 +42,8 @@ struct Space {
 struct Visit {
   int64_t states = 0;
   int64_t wrong = 0;         // states that break a promise
-  std::string first_wrong;   // in words
-  int64_t right_ends = 0;    // of a group, with exit code 0 and right bits
+  std::string first_wrong;   // the first of these, in words
+  int64_t right_ends = 0;    // ends of a group with exit code 0 and right bits
   int64_t faulty_alone = 0;  // the faulty worker ended alone: not seen by any
   int64_t stopped = 0;       // the job ended with an error
 };

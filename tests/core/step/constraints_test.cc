@@ -192,7 +192,8 @@ void Step(Model* model, uint64_t step) {
   ASSERT_OK(model->TrainStep(batch));
 }
 
-// Also steps that only add gradients, and updates as soon as they can be.
+// One optimizer only adds gradients in some steps, and one updates weights as
+// soon as their gradients are final.
 TEST(ConstraintsTest, TrainStep_AnyOptimizer_ConstrainsAfterTheUpdate) {
   for (const Optimizer& optimizer :
        {SGD(0.1f, 0.9f), SGD(0.1f).GlobalClipNorm(0.5f),
@@ -241,7 +242,7 @@ Floats Fitted(const Setting& setting, Collective* collective) {
   return WeightsOf(model.get());
 }
 
-// Also with local updates, where each replica constrains its own.
+// With local updates each replica constrains its own weights.
 TEST(ConstraintsTest, Fit_ThreeWorkers_HasTheBitsOfOne) {
   LocalUpdates local;
   local.steps = 2;

@@ -313,7 +313,7 @@ TEST(GradientsTest, ComputeLoss_TwiceForOneTrainingForward_IsRefused) {
   EXPECT_EQ(model.ComputeLoss(batch, &loss).code(), Code::kInvalidArgument);
   ASSERT_OK(model.TestStep(batch));
   EXPECT_EQ(model.ComputeLoss(batch, &loss).code(), Code::kInvalidArgument);
-  // Without training any number of times.
+  // Without training ComputeLoss may be called any number of times.
   ASSERT_OK(model.Forward(x.data(), 4, /*training=*/false));
   double again = 0;
   ASSERT_OK(model.ComputeLoss(batch, &loss));
@@ -323,7 +323,7 @@ TEST(GradientsTest, ComputeLoss_TwiceForOneTrainingForward_IsRefused) {
 
 // --- gradient accumulation --------------------------------------------------
 
-// With a regularizer: its gradient counts in each of the steps.
+// With `l2` there is a regularizer. Its gradient counts in each of the steps.
 std::unique_ptr<Sequential> SmallModel(const Optimizer& optimizer,
                                        Collective* collective = nullptr,
                                        bool l2 = true) {
