@@ -128,7 +128,7 @@ class Job {
   FakeClock clock;
   std::vector<std::unique_ptr<DoctorExchange>> doctors;
   bool (*drops)(int from, int to) = nullptr;  // connections
-  size_t most_bytes = SIZE_MAX;  // of a connection, from worker 0 to worker 1
+  size_t most_bytes = SIZE_MAX;  // the most from worker 0 to worker 1
 
  private:
   struct Link {
@@ -332,7 +332,7 @@ TEST(ExchangeTest, HostileDoctor_EndsOnlyItsConnection) {
       header.chunk = draw() % 9;
       header.sequence = draw();
       size_t bytes = draw() % 2000;
-      if (round % 4 == 0) {  // too much in all
+      if (round % 4 == 0) {  // the settings become longer than kSettingsBytes
         header.chunk = static_cast<uint32_t>(DoctorMessage::kSettings);
         bytes = 8000;
       } else if (draw() % 8 == 0) {

@@ -191,7 +191,8 @@ TEST_F(LauncherTest, Launcher_ProcessLeftTheGroup_IsNotHeldByIt) {
             0);
   EXPECT_EQ(out(), "[0] end\n");
 #ifndef __linux__
-  for (pid_t pid : Pids(1)) kill(pid, SIGKILL);  // it asked to be on its own
+  // The launcher leaves a process with its own session.
+  for (pid_t pid : Pids(1)) kill(pid, SIGKILL);
 #endif
 }
 

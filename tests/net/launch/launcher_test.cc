@@ -75,7 +75,7 @@ TEST_F(LauncherTest, Key_OfAJob_IsThereForItsWorkersAlone) {
   EXPECT_EQ(Of("[1] ", out()), lines);
   EXPECT_FALSE(std::filesystem::exists(lines[1]));  // gone with the job
   EXPECT_EQ(RunScript(1, "grep -v \"#\" $RINGLET_LAUNCHER_KEY"), 0);
-  EXPECT_NE(Of("[0] ", out()), Strings{lines[3]});  // another job's
+  EXPECT_NE(Of("[0] ", out()), Strings{lines[3]});  // another job's key
 }
 
 #ifdef RINGLET_SECURE

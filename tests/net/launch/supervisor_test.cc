@@ -250,7 +250,7 @@ TEST(SupervisorTest, EndTogether_FirstEndsWell_FinishesTheWorkOfAll) {
     return supervisor.OnEnded(worker, 128 + SIGKILL).restart_after >= 0;
   };
   EXPECT_TRUE(lose(1));
-  supervisor.OnRestart(1);  // and it waits for the other workers
+  supervisor.OnRestart(1);  // worker 1 waits for the other workers
   EXPECT_TRUE(lose(2));
   Supervisor::Actions actions = supervisor.OnExit(0, 0);
   EXPECT_EQ(actions.cancelled, std::vector<int>{2});
@@ -267,7 +267,7 @@ TEST(SupervisorTest, EndTogether_FirstEndsWell_FinishesTheWorkOfAll) {
   EXPECT_EQ(supervisor.exit_code(), 0);
 }
 
-// A failure of one that was there to the end is one.
+// A worker that took part to the end, and then fails, is reported as a failure.
 TEST(SupervisorTest, Worker_FailsAfterTheWorkIsDone_IsReported) {
   LaunchOptions options = Options(2, /*restart=*/true);
   options.end_together = true;
@@ -318,7 +318,8 @@ TEST(SupervisorTest, Worker_DoesNotKnowOfTheEnd_IsStopped) {
   Supervisor supervisor(options);
   supervisor.OnExit(0, 0);
   supervisor.OnEnded(0, 0);
-  for (const int worker : {1, 2}) {  // it waited for the other workers in vain
+  // Both waited for the other workers in vain.
+  for (const int worker : {1, 2}) {
     supervisor.OnExit(worker, 75);
     supervisor.OnEnded(worker, 75);
   }
@@ -342,7 +343,7 @@ TEST(SupervisorTest, Worker_LateWithLessToWaitFor_HasAShorterGrace) {
   LaunchOptions options = Options(2, /*restart=*/true);
   options.end_together = true;
   options.others_grace_seconds = 0.25;
-  Supervisor failed(options);  // nothing is done
+  Supervisor failed(options);  // no worker has finished the job
   EXPECT_EQ(failed.OnExit(0, 2).deadline, options.grace_seconds);
 }
 
@@ -359,7 +360,7 @@ TEST(SupervisorTest, Worker_ReportedItsEnd_IsLeftAlone) {
     Supervisor::Actions actions;
     supervisor.OnDone(0, &actions);
     EXPECT_EQ(actions.deadline, options.grace_seconds);
-    if (stands_still) {  // the other
+    if (stands_still) {  // worker 1, while worker 2 ends
       supervisor.OnExit(2, 0);
       supervisor.OnEnded(2, 0);
       actions = supervisor.OnDeadline();

@@ -163,14 +163,14 @@ TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
   EXPECT_FALSE(streams_[1].closed);
   EXPECT_FALSE(has_joiner_);
   ReceiveView(1, ViewMessage::kHears, Workers({0, 1}), 0);
-  EXPECT_FALSE(has_joiner_);  // it does not hear worker 2 yet
+  EXPECT_FALSE(has_joiner_);  // worker 1 does not hear worker 2 yet
   ReceiveView(1, ViewMessage::kHears, Workers({0, 1, 2}), 0);
   EXPECT_TRUE(has_joiner_);
   const std::vector<uint8_t> abort = LossOfWorker2(/*ended=*/false);
   Receive(1, FrameType::kAbort, 0, 0, abort);
   Receive(1, FrameType::kBarrier, 1, kView);
   EXPECT_OK(failure_);
-  for (int i = 0; i < 12; ++i) {  // it falls silent
+  for (int i = 0; i < 12; ++i) {  // worker 1 sends nothing more
     now_ += kSecond / 8;
     Receive(2, FrameType::kHeartbeat, 0, kView, kComputes);
     session_.Tick(now_);
@@ -307,7 +307,7 @@ TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_MeansItsProcessEnded) {
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(session_.remaining_workers(), Workers({0}));
   streams_[2].closed = false;
-  Greet(2);  // it is back, while this worker stands
+  Greet(2);  // worker 2 is back, and this worker is in no view
   EXPECT_EQ(session_.remaining_workers(), Workers({0, 2}));
 }
 

@@ -152,7 +152,7 @@ TEST_F(FailureDetectorTest, Tick_Standstill_IsSuspectedAfterASilenceWouldBe) {
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 0);
   const int64_t start = now_;
   EXPECT_EQ(Pass(10 * kTimeout).cause, LossCause::kStalled);
-  // The silence of one that was heard for T/4 more is seen at the next tick.
+  // If a rank was heard for T/4 more, the next tick finds its silence.
   EXPECT_GT(now_ - start, kTimeout * 5 / 4 + members_.tick_nanos());
   EXPECT_LE(now_ - start, kTimeout * 7 / 4);
 }
@@ -188,7 +188,8 @@ TEST_F(FailureDetectorTest, Tick_ChainMakesNoProgress_SuspectsItsEnd) {
   WaitOn(1, 5);
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
   ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 3);
-  ReceiveHeartbeat(3, 5, FrameType::kHeartbeat, -1);  // claims to have done it
+  // Rank 3 reports that operation 5 is done.
+  ReceiveHeartbeat(3, 5, FrameType::kHeartbeat, -1);
   const FailureDetector::Suspect suspect = Pass(100 * kTimeout);
   EXPECT_EQ(suspect.worker, 3);
   EXPECT_EQ(suspect.cause, LossCause::kStalled);
@@ -205,7 +206,7 @@ TEST_F(FailureDetectorTest, Tick_PeerHasJustBegun_IsNoStandstillYet) {
   EXPECT_EQ(Pass(10 * kTimeout).worker, -1);
   ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 3);
   EXPECT_EQ(Pass(kTimeout).worker, -1);
-  EXPECT_EQ(Pass(kTimeout).worker, 3);  // nothing has come of it
+  EXPECT_EQ(Pass(kTimeout).worker, 3);  // no rank has made progress since
 }
 
 TEST_F(FailureDetectorTest, Tick_BytesMove_SuspectsNoneUntilTheyStop) {
@@ -315,7 +316,7 @@ TEST(HeartbeatTest, Decode_WrongRankTypeOrLength_IsRejected) {
   FrameHeader header;
   uint8_t payload[kHeartbeatBytes];
   Activity activity;
-  activity.waiting_on = 4;  // of four ranks
+  activity.waiting_on = 4;  // the ranks are 0 to 3
   EncodeHeartbeat(activity, &header, payload);
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &activity).ok());
   activity.waiting_on = 1;

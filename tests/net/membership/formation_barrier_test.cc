@@ -55,7 +55,7 @@ class Ring {
       }
     }
   }
-  // At most so many, of random pairs.
+  // Delivers at most `most` reports, each of a random pair.
   void Deliver(int64_t most = INT64_MAX) {
     while (most-- > 0 && !busy_.empty()) {
       std::swap(busy_[random_() % busy_.size()], busy_.back());

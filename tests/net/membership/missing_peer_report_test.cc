@@ -187,7 +187,8 @@ TEST(MissingPeerReportTest, Refused_Flood_IsAFewLines) {
     EXPECT_LE(lines, 65) << seed;
     EXPECT_GE(lines, 5) << seed;
     EXPECT_LE(reported, tried);
-    EXPECT_GE(reported, tried / 2) << seed;  // the rest is of the last window
+    // The rest falls into the last window.
+    EXPECT_GE(reported, tried / 2) << seed;
   }
 }
 

@@ -88,21 +88,21 @@ class SessionTest : public testing::Test, public FakeTransport {
   }
 
   int from_ = 1;
-  uint16_t to_ = 0;  // the rank that they mean
+  uint16_t to_ = 0;  // the destination of frames
   FakeStream stream_;
   FakeStream back_;
-  FakeStream streams_[17];  // of a large ring, by rank
+  FakeStream streams_[17];  // the streams of a large ring, by rank
   const RingOptions options_;
   Session session_;
 };
 
-// Rank 2 has not come yet.
+// Rank 2 has not connected yet.
 class FormingSessionTest : public SessionTest {
  protected:
   FormingSessionTest() : SessionTest(3) {}
 };
 
-// Ranks 2 and 3 are there too.
+// Ranks 2 and 3 have greeted rank 0 too.
 class FourSessionTest : public SessionTest {
  protected:
   FourSessionTest() : SessionTest(4) {
@@ -157,7 +157,7 @@ TEST_F(LargeSessionTest, Session_AllPeersHaveReported_Runs) {
 
 TEST_F(LargeSessionTest, Report_PeerTakesItBack_IsALoss) {
   ReceiveReports(1);
-  ReceiveReport(13, AtLevel(3, 1));  // as much as it needs
+  ReceiveReport(13, AtLevel(3, 1));  // the level that this rank needs
   EXPECT_OK(failure_);
   ReceiveReport(13, LoweredTo(2));
   EXPECT_EQ(failure_.code(), Code::kPeerLost);

@@ -64,15 +64,15 @@ class RandomNetwork {
   struct Worker {
     std::unique_ptr<ViewAgreement> agreement;
     uint64_t session = 0;      // events of an older one are void
-    uint64_t incarnation = 0;  // of the process
+    uint64_t incarnation = 0;  // the process's incarnation
     uint64_t started_by = 0;   // the proposer's incarnation
     bool down = true;          // its process has ended
-    bool failed = false;       // its view has, and it will form the next
+    bool failed = false;       // its view has ended; it will form the next
     bool joiner_seen = false;  // its view has a joiner
     uint32_t seen = 0;
     int64_t paused_until = 0;
   };
-  struct Direction {    // from one to the other, as the receiver sees it
+  struct Direction {    // one direction of a pair, as its receiver sees it
     uint64_t link = 0;  // 0: none
     int64_t last = 0;
     bool lossy = false;
@@ -282,7 +282,7 @@ class RandomNetwork {
       case 2:
         workers_[a].paused_until = now_ + Random(kT / 2);
         return;
-      default:  // a part of them hears the other no more
+      default:  // worker a and other workers no longer hear each other
         for (int v = 0; v < size_; ++v) {
           if (v == a || (b != a && Chance(2))) continue;
           cut_[a * size_ + v] = cut_[v * size_ + a] = true;

@@ -143,7 +143,7 @@ TEST(RelayTest, Connections_Silent_GiveWayToWorkers) {
   EXPECT_TRUE(silent[2]->has_nothing_to_receive());
 }
 
-// However fast others connect, those that are joined are served meanwhile.
+// Joined connections are served, however fast new connections come.
 TEST(RelayTest, Flood_OfConnections_DelaysNoWorker) {
   RelayOptions options;
   options.connections = 16;
@@ -351,8 +351,9 @@ class SlowLink {
   const int fd_ = socket(AF_INET, SOCK_STREAM, 0);
   std::atomic<bool> over_{false};
   std::thread serves_;
-  std::vector<int> fds_;              // its own, until it has ended
-  std::vector<std::thread> threads_;  // of its connections
+  // The sockets of all connections, closed at the end.
+  std::vector<int> fds_;
+  std::vector<std::thread> threads_;  // two for each connection
 };
 
 // A quarter of a second to the relay, as by a satellite: ten such ways until

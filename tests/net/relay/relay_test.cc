@@ -36,7 +36,7 @@ TEST(RendezvousTableTest, Arrive_SameChannelAndOppositeRole_IsJoined) {
       table.Arrive(&people[2], MakeHello(kListens, 1));
   EXPECT_EQ(newer.other, nullptr);
   EXPECT_EQ(newer.displaced, &people[0]);
-  table.Leave(&people[0]);  // it has no place any more
+  table.Leave(&people[0]);  // its place was taken, so nothing changes
   EXPECT_EQ(table.waiting(), 2u);
   EXPECT_EQ(table.Arrive(&people[3], MakeHello(kDials, 1)).other, &people[2]);
   EXPECT_EQ(table.waiting(), 1u);
@@ -126,7 +126,7 @@ TEST(RelayTest, Strangers_SilentOrWrong_AreLetGo) {
   RelayClient dialer(served.port);
   dialer.Send(kDials, 4);
   EXPECT_EQ(waits.Receive(1) + dialer.Receive(1), kJoined + kJoined);
-  dialer.StopSending();  // and does no more
+  dialer.StopSending();  // one side of the pair has ended
   EXPECT_EQ(waits.Receive(1), "");
   EXPECT_EQ(dialer.Receive(1), "");
 }

@@ -111,8 +111,10 @@ class Job final : public SimCollective::Owner {
  public:
   Network network;
   int64_t long_nanos[kWorkers] = {};
-  std::set<int> begun;                     // the long step
-  std::set<std::pair<int64_t, int>> made;  // steps, each with its worker
+  // The workers that have begun the long step.
+  std::set<int> begun;
+  // Steps, each with a mask of its members.
+  std::set<std::pair<int64_t, int>> made;
   std::set<int> done;
 
  private:

@@ -34,14 +34,14 @@ RingOptions MakeOptions(const std::vector<std::string>& addresses, int worker) {
   options.addresses = addresses;
   options.worker = worker;
   options.timeout_seconds = 4;          // no running worker is silent so long
-  options.start_timeout_seconds = 300;  // a wait to its end has failed
+  options.start_timeout_seconds = 300;  // a test that waits so long has failed
   options.min_workers = 1;
   return options;
 }
 
 struct StepResult {
   int workers = 0;  // the members of this step, a bit each
-  bool has_joiner = false, all_end = false;  // reported by one of them
+  bool has_joiner = false, all_end = false;  // a member has reported it
 };
 
 // Sums the flags of all workers, and `floats` floats, and checks the sums.
@@ -258,7 +258,7 @@ TEST(ElasticOptionsTest, Open_ElasticAndOtherWorkers_AreRefused) {
 }
 
 // The other workers compute for longer than start_timeout, and have not noticed
-// the loss. (In virtual time: busy_workers_test.)
+// the loss. busy_workers_test tests this in virtual time.
 TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
   for (const int lost : {0, 2}) {
     SCOPED_TRACE(lost);

@@ -422,8 +422,8 @@ void SimJob::Watch() {
 
 void SimJob::LookAtAll() {
   for (int w = 0; w < size_; ++w) {
-    // For each other worker one connection in use, one that closes and one half
-    // open.
+    // For each other worker one connection may be in use, one may be closing,
+    // and one may be half open.
     if (network_.streams(w) > 3 * size_) {
       Violated("worker " + std::to_string(w) + " has " +
                std::to_string(network_.streams(w)) + " open connections");

@@ -22,7 +22,7 @@ struct ElasticReport {
   uint32_t trace_digest = 0;  // see Network
   int size = 0;
   FaultCounts faults;
-  int views = 0;  // that workers have entered, added
+  int views = 0;  // views entered, summed over the workers
   int sums = 0;
   int partial = 0;  // the sums in views without all workers
 };

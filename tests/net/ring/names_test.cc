@@ -171,7 +171,7 @@ TEST(NamesTest, OwnAddress_LoopbackInAJobOfSeveralHosts_IsReported) {
   EXPECT_FALSE(own.complete);
 }
 
-// This host has no route to the first address of the other.
+// This host has no route to the first address of the other host.
 TEST(NamesTest, OwnAddress_RouteToTheSecondAddressAlone_IsFound) {
   const KnownNamesOnly names({{"me.invalid", {"127.0.1.1"}},
                               {"far.invalid", {"2001:db8::7", "192.0.2.77"}}});

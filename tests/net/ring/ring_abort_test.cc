@@ -22,7 +22,8 @@ void ExpectAbortReaches(int size, int failing, const Status& reason,
                         const std::function<Status(Collective*)>& others,
                         const std::function<void(Collective*)>& before,
                         const std::function<void(RingOptions*)>& change) {
-  std::vector<std::string> address(static_cast<size_t>(size));  // as each has
+  // By worker: the failing worker's address in its list.
+  std::vector<std::string> address(static_cast<size_t>(size));
   ThreadBarrier formed;
   RunRing(
       size,
@@ -46,7 +47,7 @@ void ExpectAbortReaches(int size, int failing, const Status& reason,
         EXPECT_EQ(ring->AllReduce(&value, 1).code(), reason.code());
       },
       [&](RingOptions* options) {
-        options->timeout_seconds = 20;  // no test waits for it to pass
+        options->timeout_seconds = 20;  // no test waits so long
         address[static_cast<size_t>(options->worker)] =
             options->addresses[static_cast<size_t>(failing)];
         if (change) change(options);

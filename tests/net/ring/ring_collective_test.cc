@@ -233,7 +233,7 @@ TEST(RingCollectiveTest, Patience_OneRankComputesTooLong_EndsForAll) {
       },
       [](RingOptions* options) {
         options->timeout_seconds = 8;   // no rank is silent for so long
-        options->patience_seconds = 3;  // and each begins its sums sooner
+        options->patience_seconds = 3;  // every rank begins its sums sooner
       });
   testing::internal::GetCapturedStderr();
 }
@@ -356,7 +356,7 @@ TEST(RingCollectiveTest, Open_TooFewDescriptors_ReportsHowManyItNeeds) {
   const std::vector<std::string> addresses = FreeAddresses(16);
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = dup(0);  // what is open, and some of the ring's own
+  const int next = dup(0);  // the lowest descriptor that is not open
   close(next);
   rlimit few = before;
   few.rlim_cur = static_cast<rlim_t>(next) + 20;

@@ -83,7 +83,7 @@ class Child {
     const size_t begin = std::min(all.rfind("digest "), all.size());
     return all.substr(begin, all.find('\n', begin) - begin);
   }
-  // Segments that it has mapped to share with others.
+  // Returns the number of shared segments that the process has mapped.
   int SharedSegments() const {
     return CountOccurrences(
         ReadWhole("/proc/" + std::to_string(pid_) + "/maps"), "/memfd:ringlet");
@@ -310,7 +310,8 @@ struct Transports {
   const char* by_rank[3];
   int segments[3];
 };
-constexpr char kNoMemory[] = "no memory";  // the system gives it none
+// The worker cannot allocate a segment of shared memory.
+constexpr char kNoMemory[] = "no memory";
 
 TEST_F(RingProcessTest, AllReduce_AnyMixOfTransports_HasTheSameBits) {
 #ifndef __linux__
@@ -323,7 +324,8 @@ TEST_F(RingProcessTest, AllReduce_AnyMixOfTransports_HasTheSameBits) {
       {{"", "socket=1", ""}, {1, 0, 1}},
       {{"socket=1", "", ""}, {0, 1, 1}},
       {{"", "", "tcp=1"}, {1, 1, 0}},
-      {{"", kNoMemory, ""}, {1, 1, 2}},  // one that is offered it takes
+      // Worker 1 can map another worker's segment.
+      {{"", kNoMemory, ""}, {1, 1, 2}},
       {{"RINGLET_SHM=0", "", ""}, {0, 1, 1}},
   };
   const std::string seen = folder_ / "seen";  // the segments have been counted
@@ -404,7 +406,7 @@ TEST_F(RingProcessTest, Reform_SecondWorkerKilledMeanwhile_IsSurvived) {
       replace(first);
       if (seed % 3 == 1) {  // while the other ranks form the ring
         EXPECT_TRUE(workers_[survivor]->AwaitText("again: "));
-      } else {  // once they have
+      } else {  // after they have formed it
         EXPECT_TRUE(workers_[first]->AwaitUp());
       }
       workers_[second]->Signal(SIGKILL);
@@ -604,7 +606,8 @@ TEST_F(RingProcessTest, Wait_MissingOrRefused_NamesTheRankAndTheReason) {
     EXPECT_TRUE(workers_[r]->AwaitText(" waits for worker "))
         << workers_[r]->Output();
     EXPECT_TRUE(Contains(workers_[r]->Output(), "worker 2 (127.0.0.1:"));
-    EXPECT_EQ(workers_[r]->Wait(0), -1);  // another job is no reason to end
+    // A worker of another job ends no worker.
+    EXPECT_EQ(workers_[r]->Wait(0), -1);
   }
   // Dozens of attempts print one line.
   const std::string output = workers_[0]->Output();
@@ -650,7 +653,7 @@ class TrainTest : public RingProcessTest {
   std::string Run() const {
     return EnvironmentOr("RINGLET_SOURCE", ".") + "/samples/mnist_workers.json";
   }
-  // The same of a job that has a name.
+  // Writes the RUN.json of Run() with a name for the job, and returns its path.
   std::string NamedRun() const {
     const std::string source =
         std::filesystem::absolute(EnvironmentOr("RINGLET_SOURCE", "."));
@@ -693,14 +696,15 @@ TEST_F(TrainTest, Train_OneRankCannotTakePart_EndsAllWithItsReason) {
     std::string run;
     std::vector<std::string> more;
     const char* cause;
-    std::string others;  // what they run, "" for the same
+    // The RUN.json of the other workers; empty if it is `run`.
+    std::string others;
   } kinds[] = {{"/none.json", {}, "/none.json", ""},
                {folder_ / "broken.json", {}, "broken.json", ""},
                {folder_ / "model.json", {}, "model.json", ""},
                {folder_ / "data.json", {}, "/nowhere/", ""},
                {Run(), {"--threads", "0"}, "its flags are wrong", ""},
                {Run(), {"--init", "/none.npz"}, "/none.npz", ""},
-               // It cannot read the job's name.
+               // This process cannot read the job's name.
                {Run(), {"--threads", "0"}, "its flags are wrong", named},
                {"/none.json", {}, "/none.json", named}};
   int n = 0;

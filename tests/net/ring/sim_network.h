@@ -39,7 +39,7 @@ struct Connection {
     std::vector<uint8_t> unread;
   };
   int rank[2];                             // the process at each end
-  uint64_t incarnation[2];                 // of this process
+  uint64_t incarnation[2];                 // the process's incarnation
   SimStream* end[2] = {nullptr, nullptr};  // null if this end is closed
   Direction from[2];                       // the bytes of each end
   bool local = false;

@@ -24,16 +24,16 @@ struct Training {
   int replicas = 5;
   // The model has a layer with a kernel large enough to be sent alone.
   bool wide = false;
-  int64_t local_steps = 0;    // of a round; 0: sums in every step
+  int64_t local_steps = 0;    // the steps of a round; 0: sums in every step
   bool floats = false;        // deltas of 32 bits
   int participation = 0;      // the replicas of a round; 0: all
-  bool in_loop = false;       // in a TrainingLoop, not in Fit
+  bool in_loop = false;       // trains by a TrainingLoop, not by Fit
   int optimizer = 0;          // see OptimizerOf
   bool repeats = false;       // the data repeat, across epochs
   bool callbacks = false;     // some with state that change the model
-  int64_t model_freq = -1;    // save_freq of ModelCheckpoint; -1: none
+  int64_t model_freq = -1;    // save_freq of ModelCheckpoint; -1 if none
   int64_t check_every = 100;  // steps between two replica checks
-  int64_t save_freq = -1;     // of BackupAndRestore; -1: none
+  int64_t save_freq = -1;     // save_freq of BackupAndRestore; -1 if none
 
   // The fields that change the numbers.
   auto Key() const {

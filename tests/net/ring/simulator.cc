@@ -76,14 +76,14 @@ class Worker final : public SimProcess, public Session::Owner {
   Job* const job_;
   bool alive_ = false;
   uint32_t generation_ = 1;       // the next to propose
-  uint32_t last_generation_ = 0;  // of this process's last ring
+  uint32_t last_generation_ = 0;  // the generation of this process's last ring
   bool running_ = false;
   bool finished_ = false;
   bool leaving_ = false;
   bool delivered_ = false;
   bool said_why_ = false;  // an event has the reason of the end
   Status failure_;
-  size_t started_ = 0;  // operations
+  size_t started_ = 0;  // the number of started operations
   size_t completed_ = 0;
   // When an operation last completed, or the rank began to wait.
   int64_t progress_ = 0;
@@ -99,7 +99,7 @@ class Job {
   // barrier at the beginning.
   struct Call {
     size_t count;
-    bool wait;  // for this call, before the next starts
+    bool wait;  // a rank waits for this call before the next one
     FrameType type = FrameType::kAllReduce;
     int root = 0;
   };

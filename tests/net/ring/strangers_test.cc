@@ -122,7 +122,7 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
     EXPECT_TRUE(Contains(twin.Receive(), "same index"));
     EXPECT_TRUE(twin.closed());
 
-    // A hello cut short, and one that never comes.
+    // One connection sends a part of a hello, and one sends nothing.
     Stranger slow(address);
     slow.Send(hello.substr(0, 60));
     Stranger silent(address);
@@ -372,7 +372,7 @@ TEST(SquatterTest, Guest_OfAnotherUser_IsNotAnswered) {
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, other ? 0 : 1 << 8);
-    if (other) {  // else its place was taken, and rank 0 has lost it
+    if (other) {  // otherwise rank 0 took the child for rank 1, and lost it
       std::unique_ptr<Collective> ring;
       const Status opened =
           RingCollective::Open(MakeOptions(addresses, 1), &ring);

@@ -94,7 +94,7 @@ inline void ExpectSums(Collective* ring, size_t n) {
     for (int r = 0; r < ring->size(); ++r) sum += Value(r, i);
     ASSERT_NEAR(v[i], sum, 1e-5 * sum) << i << " of " << n;
   }
-  // The same bits everywhere.
+  // All ranks have the same bits.
   const uint32_t mine = Crc32c(v.data(), n * sizeof(float));
   std::vector<uint32_t> all(ring->size());
   ASSERT_OK(ring->AllGather(&mine, sizeof(mine), all.data()));

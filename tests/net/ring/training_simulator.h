@@ -22,8 +22,8 @@ struct TrainingReport {
   int64_t virtual_nanos = 0;
   int workers = 0;
   FaultCounts faults;
-  int views = 0;     // that workers have entered, added
-  int steps = 0;     // of all workers, with repeated steps
+  int views = 0;     // views entered, summed over the workers
+  int steps = 0;     // the steps of all workers, with repeated ones
   int finished = 0;  // workers that have trained to the end
   int resumed = 0;   // times that a worker resumed from a backup
   int named = 0;     // times that a check found the faulty worker

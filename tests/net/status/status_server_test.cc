@@ -116,7 +116,7 @@ class StatusServerTest : public ::testing::Test {
               0);
     return fd;
   }
-  // All bytes until the server closes.
+  // Returns all bytes until the server closes.
   static std::string Receive(int fd) {
     std::string all;
     char piece[512];

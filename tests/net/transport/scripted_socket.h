@@ -65,7 +65,7 @@ class ScriptedSocket final : public ByteStream, private DescriptorSocket {
   bool is_blocked = false;
   bool closed = false;
   bool stopped = false;
-  size_t takes = SIZE_MAX;  // of one write; then it is blocked
+  size_t takes = SIZE_MAX;  // the most bytes of a write; then it blocks
   size_t gives_at_once = SIZE_MAX;
 
  private:

@@ -109,7 +109,8 @@ struct Pair {
   Reader a, b;
 };
 
-// By both ciphers, where the processor has instructions for the one.
+// Tests both ciphers. AES-256-GCM needs instructions that the processor may
+// lack.
 class SealedStreamTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -198,7 +199,7 @@ TEST_P(SealedStreamTest, Handshake_OneSideWithoutAesGcm_AgreesOnACipher) {
     const auto aes = has_aes_gcm;
     const auto none = [] { return false; };
     if (is_a_without) has_aes_gcm = none;
-    Pair pair;  // a has greeted
+    Pair pair;  // `a` has sent its greeting
     has_aes_gcm = is_a_without ? aes : none;
     pair.below_b.Deliver(&pair.below_a.sent);
     has_aes_gcm = is_a_without ? none : aes;
@@ -249,7 +250,8 @@ TEST_P(SealedStreamTest, Bytes_AnyOneChanged_EndTheStream) {
     sealed.insert(sealed.end(), more.begin(), more.end());
     if (i >= sealed.size()) break;
     sealed[i] ^= 1;
-    sealed.resize(sealed.size() + 70000);  // where a length was made greater
+    // Enough bytes if the changed bit makes a length greater.
+    sealed.resize(sealed.size() + 70000);
     pair.below_b.Deliver(&sealed);
     EXPECT_EQ(pair.b.received.size(), i < first ? 0 : text.size()) << i;
     EXPECT_EQ(pair.b.ended, 1) << i;

@@ -81,15 +81,14 @@ TEST(SharedLaneTest, Wait_BytesOrRoomCome_IsAnsweredOnce) {
   EXPECT_EQ(writer.Write(all.data(), 1), 1);
   EXPECT_TRUE(writer.ClearReaderWait());
   EXPECT_FALSE(writer.ClearReaderWait());
-  EXPECT_FALSE(
-      reader.PrepareToWaitForBytes(/*wake=*/true));  // so it does not wait
+  EXPECT_FALSE(reader.PrepareToWaitForBytes(/*wake=*/true));  // a byte is there
   EXPECT_FALSE(writer.ClearReaderWait());
 
   EXPECT_EQ(writer.Write(all.data(), kBytes), kBytes - 1);
   EXPECT_TRUE(writer.PrepareToWaitForRoom(/*wake=*/true));
   EXPECT_FALSE(reader.ClearWriterWait()) << "nothing is free";
   const uint8_t* data = nullptr;
-  EXPECT_EQ(reader.Peek(&data), 1);  // as it saw before
+  EXPECT_EQ(reader.Peek(&data), 1);  // the one byte that the reader last saw
   reader.Consume(1);
   EXPECT_EQ(reader.Peek(&data), kBytes - 1);
   reader.Consume(kBytes / 2 - 2);

@@ -407,7 +407,7 @@ TEST(FrameReaderTest, ForgetMemory_ReaderKeepsThePayload_IsHandedOver) {
   ASSERT_OK(Feed(&reader, frame.data() + 60, frame.size() - 60));
   ASSERT_OK(Feed(&reads_all, frame.data(), frame.size()));
   EXPECT_EQ(recorder.log, whole.log);
-  EXPECT_NE(recorder.log, "abort;");  // that is how one without payload looks
+  EXPECT_NE(recorder.log, "abort;");  // a frame without payload
 }
 
 // Returns the error of a frame of all zeros in a reader with `target`.

@@ -65,10 +65,10 @@ TEST(HandshakeTest, Decode_JobNameIsTooLong_IsRejected) {
   EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
 }
 
-TEST(HandshakeTest, Decode_ReservedBytesAreSet_IsRejected) {
+TEST(HandshakeTest, Decode_ByteOutOfRange_IsRejected) {
   for (const size_t at : {29u, 30u, 31u}) {
     std::vector<uint8_t> bytes = EncodeIdentity(Example());
-    bytes[at] = at == 30 ? 65 : 2;  // it may have a min_workers
+    bytes[at] = at == 30 ? 65 : 2;  // 30: min_workers, at most 64
     Identity back;
     EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok()) << at;
   }
@@ -145,7 +145,7 @@ TEST(HandshakeTest, Withdraw_UnknownJobName_IsAMemberByItsList) {
 TEST(HandshakeTest, Version_DiffersFromThePeers_IsRefusedWithBoth) {
   const uint64_t mine = uint64_t{1} << 32 | uint64_t{2} << 16 | 3;
   EXPECT_OK(CheckVersion(0, mine, 1, mine));
-  EXPECT_OK(CheckVersion(0, mine, 1, 0));  // it does not send its own
+  EXPECT_OK(CheckVersion(0, mine, 1, 0));  // the peer sends no version
   for (const uint64_t theirs : {mine + 1, mine - (uint64_t{1} << 32)}) {
     EXPECT_EQ(CheckVersion(0, mine, 1, theirs).code(), Code::kInvalidArgument);
   }

@@ -89,7 +89,7 @@ TEST(ViewTest, Decode_WrongViewFrame_IsRejectedAndReadsNothingBeyond) {
   EXPECT_TRUE(Decodes(good, 9, 2));
   EXPECT_TRUE(Decodes(good, 16, 2));
   EXPECT_FALSE(Decodes(good, 8, 2));   // a worker beyond the list
-  EXPECT_FALSE(Decodes(good, 17, 2));  // of a large one there are more bits
+  EXPECT_FALSE(Decodes(good, 17, 2));  // a list of 17 needs more bytes
   EXPECT_FALSE(Decodes(good, 9, 1));   // not the proposer
   EXPECT_TRUE(Decodes(Bytes(Example(ViewMessage::kAck)), 9, 1));
   EXPECT_FALSE(Decodes(Bytes(Example(ViewMessage::kAck)), 9, 3));  // no member

@@ -171,7 +171,7 @@ TEST(WireDtypeTest, Training_HalfPrecision_FollowsFloat32AndReplicasStayEqual) {
       for (const Outcome& rank : ranks) {
         ASSERT_OK(rank.status);
         EXPECT_EQ(rank.weights, ranks[0].weights);
-        EXPECT_NE(rank.weights, exact[0].weights);  // it did travel so
+        EXPECT_NE(rank.weights, exact[0].weights);  // 16 bits travelled
         for (size_t i = 0; i < rank.losses.size(); ++i) {
           EXPECT_NEAR(rank.losses[i], exact[0].losses[i], near) << i;
         }
