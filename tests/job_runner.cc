@@ -90,7 +90,7 @@ class DeadlyDisk final : public WrappedDisk {
   const int64_t step_;
 };
 
-// Points that cannot be read after so many steps of the model.
+// Points that cannot be read after `step` steps of the model.
 class Damaged final : public Source {
  public:
   Damaged(std::shared_ptr<Source> whole, Model* model, int64_t step)

@@ -89,7 +89,7 @@ Status AgreeOnRound(Collective* ring, long* round) {
   return Status();
 }
 
-// After a loss, until the ring is there again or cannot be.
+// Forms the ring again after a loss, until this succeeds or cannot.
 Status FormAgain(Collective* ring, Status lost) {
   while (lost.code() == Code::kPeerLost) {
     std::printf("again: %s\n", lost.message());

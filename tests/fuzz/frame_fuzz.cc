@@ -129,7 +129,7 @@ class Receiver final : public FrameReader::Sink {
 
  private:
   bool dropped_ = false;
-  uint32_t digest_ = 0;  // of the frames
+  uint32_t digest_ = 0;  // a digest of the frames
   NoWire wire_;
   std::vector<std::vector<uint8_t>> vectors_;
   CollectiveSchedule schedule_;

@@ -38,8 +38,9 @@ void Greet(const uint8_t* data, size_t size) {
   RINGLET_CHECK(std::memcmp(data, again, sizeof(again)) == 0);
 }
 
-// Each byte is one that comes: its role, and one of 16 channels; or, from 128
-// on, goes again, whether it waits, was joined or never came.
+// Each byte is an event. Below 128 a connection arrives, with a role and one of
+// 16 channels. From 128 on a connection leaves, which may wait, be joined or
+// never have arrived.
 void ComeAndGo(const uint8_t* data, size_t size) {
   RendezvousTable table;
   std::vector<char> connections(size + 128);

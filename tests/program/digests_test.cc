@@ -234,7 +234,7 @@ TEST_F(DigestsTest, Verify_SameRun_ComputesTheStepsOfTrain) {
             0)
       << err_;
   const Strings rows = Lines(ReadWhole(folder_ / "s.csv"));
-  ASSERT_EQ(rows.size(), 7u);  // of three steps per epoch
+  ASSERT_EQ(rows.size(), 7u);  // a header and two epochs of three steps
   for (size_t step = 1; step <= 5; ++step) {
     EXPECT_EQ(printed[step], "step " + std::to_string(step) + ": " +
                                  rows[step].substr(rows[step].rfind(',') + 1));

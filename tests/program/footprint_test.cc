@@ -92,8 +92,8 @@ void WritePlain(const std::string& from, const std::string& to) {
   WriteWhole(to, bytes);
 }
 
-// A list of /proc may show one that was closed beside one opened since; a
-// joined thread stays listed until the kernel has taken it apart.
+// /proc may list a closed descriptor beside one that was opened later. It lists
+// a joined thread until the kernel has removed the thread.
 constexpr size_t kChanging = 4;
 
 // How often each number was seen.
@@ -435,7 +435,7 @@ TEST_F(FootprintTest, Train_AnyMemoryLimit_EndsOrReportsOutOfMemory) {
     const std::string out = ReadWhole(folder_ / "out");
     if (code == 0) {
       ++trained;
-    } else if (code == 127) {  // the loader, in its own words
+    } else if (code == 127) {  // the loader has printed its own error
       continue;
     } else {
       ++refused;
@@ -462,8 +462,8 @@ TEST_F(FootprintTest, Train_Alone_ThreadsAndDescriptorsEqualTheTable) {
   // A thread reads an epoch's batches ahead. That of the epoch before may still
   // be listed.
   EXPECT_LE(alone.threads.most(), 2u + 1);
-  // Standard ones, that of `ringlet top`, the images of training and of
-  // validation.
+  // Three standard descriptors, the descriptor for `ringlet top`, and the
+  // images of training and of validation.
   EXPECT_EQ(alone.descriptors.usual(), 6u);
 }
 

@@ -149,7 +149,7 @@ TEST_F(AnomalyTest, Threshold_QuantileOfNormalData_MarksScoresAbove) {
   EXPECT_TRUE(Contains(out_, "anomaly"));
 }
 
-// The labels are those of data.train alone.
+// The labels belong to data.train, and not to the file of --threshold-data.
 TEST_F(AnomalyTest, Threshold_ImagesOnDisk_IsThatOfArrays) {
   const auto write = [&](const char* name, int count, int width) {
     std::string idx("\0\0\x08\x02\0\0\0", 7);
@@ -186,7 +186,8 @@ TEST_F(AnomalyTest, Threshold_ImagesOnDisk_IsThatOfArrays) {
   EXPECT_EQ(out_, wanted);
 }
 
-// The split is of the data of RUN.json.
+// The validation split cuts the data of RUN.json, and not the file of
+// --threshold-data.
 TEST_F(AnomalyTest, ThresholdData_BesideAValidationSplit_IsUsedWhole) {
   WriteWhole(
       folder_ / "split.json",
@@ -250,7 +251,7 @@ TEST_F(AnomalyTest, Anomaly_WrongUse_IsRefused) {
   refuse({"--anomaly", "--threshold-quantile", "0.9", "--threshold-data",
           "normal.npy", "-o", "normal.npy"},
          {"--out", "normal.npy"});
-  // The scores are of other data than the threshold, which is of data.train.
+  // The scores are for data.validation, and the threshold is from data.train.
   WriteWhole(folder_ / "two.json",
              Replaced(ReadWhole(folder_ / "run.json"), "\"data\": {",
                       "\"data\": {\"validation\": {\"x\": \"other.npy\", "

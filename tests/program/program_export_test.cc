@@ -122,7 +122,7 @@ TEST_F(ProgramTest, Export_WrongCommand_WritesNoFile) {
   const struct {
     Strings arguments;
     int code;
-    Strings parts;  // of the message
+    Strings parts;  // parts of the message
   } cases[] = {
       {{"m", "--all", "-o", "m.onnx"}, 2, {"--all", "onnx"}},
       {{"m", "--softmax", "-o", "x.npz"}, 2, {"--softmax"}},

@@ -68,7 +68,7 @@ TEST_F(ProgramTest, ExportTrain_WrongCommand_WritesNoFile) {
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
   const struct {
     Strings arguments;
-    const char* part;  // of the message
+    const char* part;  // a part of the message
   } cases[] = {
       {{"--train", "dense", "-o", "m.onnx"}, "--train needs --format c"},
       {{"--batch", "2", "-o", "m.c"}, "--batch needs --train"},

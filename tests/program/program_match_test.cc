@@ -110,7 +110,7 @@ TEST_F(MatchTest, ValidationText_OfItsOwnColumn_HasTheLengthOfTraining) {
     return out_;
   };
   EXPECT_EQ(losses(validation), losses(validation + length));
-  // Validation has no other source of it than the training.
+  // Without the length in data.train the validation has none.
   WriteWhole(folder_ / "run.json", RunOf(3, train, validation));
   ExpectError({"train", "run.json"}, 2,
               {"data.train.text: needs \"output_sequence_length\""});

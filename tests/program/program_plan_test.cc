@@ -83,7 +83,8 @@ void ExpectParts(const std::string& plan, const std::string& model_json,
   int64_t activations = 0;
   for (int i = 1; i < model->num_nodes(); ++i) {
     const Layer::Kind kind = model->layer(i).kind;
-    if (kind == Layer::Kind::kFlatten) continue;  // the bytes of its input
+    // Its output is its input's memory.
+    if (kind == Layer::Kind::kFlatten) continue;
     activations += lines(batch * model->output_shape(i).elements());
   }
   EXPECT_EQ(NumberAfter(plan, "batches"), lines(batch * x) + lines(batch * y));

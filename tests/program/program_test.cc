@@ -486,7 +486,7 @@ TEST_F(ProgramTest, Name_FarFromAll_ListsAllThatAreKnown) {
   EXPECT_EQ(err_,
             "error: unknown flag '-json'; the nearest known is '--json' (see "
             "'ringlet inspect --help')\n");
-  // No word that consists of its dash alone.
+  // The known flags do not include "-" alone.
   EXPECT_EQ(Run({"launch", "-x"}), 2);
   EXPECT_TRUE(Contains(err_, "unknown flag '-x'; known are "));
   WriteRun("\"callbacks\"", "\"optimizer\"");

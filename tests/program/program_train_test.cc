@@ -30,7 +30,8 @@ TEST_F(ProgramTest, Train_SavedWeightsAsInit_ContinuesFromThem) {
   EXPECT_EQ(rows[0], "epoch,step,loss,accuracy");
   EXPECT_EQ(rows[1].compare(0, 4, "0,0,"), 0) << rows[1];
   EXPECT_EQ(rows[6].compare(0, 4, "1,2,"), 0) << rows[6];
-  // Each row is of its step alone: their mean is the epoch's value.
+  // Each row has the value of one step. The mean of the rows is the epoch's
+  // value.
   double loss = 0, accuracy = 0;
   for (size_t i = 1; i <= 3; ++i) {
     const size_t comma = rows[i].rfind(',');

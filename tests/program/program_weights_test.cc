@@ -252,7 +252,7 @@ numpy.savez("short.npz", *weights[:3])
             "*model.get_weights()), or arrays with names, as "
             "\"dense/kernel\"; by_name (--by-name) takes as many as there "
             "are, from the first\n");
-  // Looked at and compared as safetensors are.
+  // inspect and diff read npz files as they read safetensors files.
   ASSERT_EQ(Run({"inspect", "list.npz"}), 0) << err_;
   EXPECT_TRUE(Contains(out_, " bytes, npz, 4 tensors, verified\n"));
   EXPECT_TRUE(Contains(out_, "arr_0  F32  (784, 8)"));

@@ -270,7 +270,7 @@ TEST_F(ProgramWindowsTest, Model_TrainedInGroups_RefusesRowsWithout) {
     ASSERT_EQ(Run(more("m", R"("train": {"x": "w.npy", "y": "v.npy"})")), 0)
         << err_;
     ExpectError({"predict", "m2", "--x", "x.npy"}, 2, wanted);
-    // Without groups in training none are needed.
+    // A model that was trained without groups needs none.
     WriteRunOf("run.json", without);
     Train("run.json");
     EXPECT_EQ(Run({"predict", "m", "--x", "x.npy"}), 0) << err_;

@@ -20,7 +20,7 @@ inline testing::AssertionResult Contains(const std::string& text,
          << part << "\"";
 }
 
-// Looks in the message of a Status.
+// Searches the message of a Status.
 inline testing::AssertionResult Contains(const Status& status,
                                          const std::string& part) {
   return Contains(std::string(status.message()), part);

@@ -61,7 +61,7 @@ inline std::vector<pid_t> FindWorkers(pid_t launcher) {
   for (pid_t child; children >> child;) {
     const std::string line =
         ReadWhole("/proc/" + std::to_string(child) + "/cmdline");
-    const auto has = [&](const char* word) {  // whether it is an argument
+    const auto has = [&](const char* word) {  // true if the word is an argument
       return line.find('\0' + std::string(word) + '\0') != std::string::npos;
     };
     if (has("train") && !has("launch")) {
@@ -177,8 +177,8 @@ class ProgramTest : public testing::Test {
   }
 
   TempFolder folder_, logs_;
-  std::string cwd_;    // of the programs, "" for folder_
-  std::string stdin_;  // a file, "" for that of the test
+  std::string cwd_;    // where programs run; "" means folder_
+  std::string stdin_;  // a file; "" means the test's stdin
   std::vector<std::pair<std::string, std::string>> environment_;
   std::string out_, err_;
   pid_t child_ = 0;

@@ -52,7 +52,8 @@ inline std::unique_ptr<Sequential> TinyModel(
   auto model = std::make_unique<Sequential>();
   model->Add(Input({2}));
   model->Add(Dense(units, kRelu));
-  if (dropout > 0) {  // what depends on the step, and what has state
+  // Dropout depends on the step, and BatchNormalization has state.
+  if (dropout > 0) {
     model->Add(Dropout(dropout));
     model->Add(BatchNormalization(0.9f));
   }

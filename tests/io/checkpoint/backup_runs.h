@@ -136,7 +136,7 @@ inline void ExpectUndisturbed(const ElasticFit& run) {
   EXPECT_EQ(run.digest, UndisturbedDigest());
 }
 
-// Calls `what` once the run has made so many steps.
+// Calls `what` once the run has made `steps` steps.
 inline std::shared_ptr<StepWatcher> AfterSteps(
     int64_t steps, std::function<void(FitState&)> what) {
   return std::make_shared<StepWatcher>(steps, std::move(what));

@@ -88,7 +88,7 @@ TEST(CSVLoggerTest, Header_NameWithAComma_IsOneFieldAndReadBack) {
   }
   const std::string text = ReadWhole(path);
   EXPECT_EQ(text.find("epoch,loss,\"top, \"\"best\"\"\"\r\n"), 0u) << text;
-  // Both runs' rows have a number of it.
+  // The rows of both runs have a number of this metric.
   const size_t second = text.rfind("\r\n0,") + 2;
   const size_t metric_at = text.find(',', second + 2) + 1;
   EXPECT_NE(text.compare(metric_at, 2, "NA"), 0) << text;
@@ -401,7 +401,8 @@ TEST(StepLoggerTest, Resume_StateWithoutTheLog_KeepsRowsOfTrainedSteps) {
 TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
   TempFolder folder;
   const std::string path = folder / "log.csv";
-  // Longer than the messages meanwhile, which go to a file too.
+  // The log is longer than the messages, since the limit also applies to the
+  // file of stderr.
   std::string before = "epoch,loss,val_loss\r\n";
   while (before.size() < 4096) before += "0,0.5,NA\r\n";
   WriteWhole(path, before);

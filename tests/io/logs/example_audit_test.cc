@@ -89,7 +89,8 @@ TEST(ExampleAuditTest, Audit_RightAndWrongLogs_ProvesOrNamesTheError) {
     const std::string printed = AuditText(c.logs);
     EXPECT_TRUE(Contains(printed, c.message));
   }
-  // Torn at its end; begun where another log ended, in the middle of a pass.
+  // The first log is cut off in its last row. The second begins there, in the
+  // middle of a pass.
   EXPECT_EQ(AuditText({LogOf("0,0,all,0,0,4,1 3\n0,1,all,0"),
                        LogOf("0,1,all,0,2,4,0 2\n")}),
             "2 steps; 1 whole passes of 4 examples, no example twice in one");
@@ -128,8 +129,8 @@ TEST(ExampleAuditTest, Audit_RealAndChangedLogs_ProvesOnlyTheReal) {
     const Status status = Audit({log}, &proof);
     ASSERT_OK(status) << "\n" << log;
     if (policy == AutoShardPolicy::kOff && workers > 1) continue;
-    // A row that is left out, but for the first and the last; two that are
-    // exchanged; an example that is another.
+    // Leaves out a row between the first and the last, or replaces an example
+    // of this row.
     std::vector<std::string> rows;
     std::istringstream lines(log);
     for (std::string line; std::getline(lines, line);) {

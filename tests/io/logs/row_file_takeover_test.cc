@@ -154,7 +154,7 @@ TEST(RowFileTest, Rollback_ToTheBackup_NextChiefWritesNoRowTwice) {
 
 // How the chief of a view ends.
 enum class ChiefEnds : uint8_t {
-  kCloses,       // it is lost behind its last row
+  kCloses,       // it is lost after its last row
   kOneRowAhead,  // it is lost, and its file has a row that no other worker has
   kTornRow,      // it is lost before its last row is written whole
   kRollback,     // it is not lost, and all roll back to the view's start
@@ -243,7 +243,7 @@ class RandomTakeovers {
     for (int i = 0; i < count; ++i) {
       const std::string row = std::to_string(rows_++) + ",0.5\n";
       files_[chief_]->Write(row);
-      files_[donor]->Write(row);  // it only counts the row
+      files_[donor]->Write(row);  // the donor only counts the row
     }
     most_rows_ = std::max(most_rows_, rows_);
   }
@@ -271,7 +271,8 @@ class RandomTakeovers {
     EXPECT_EQ(line, "step,loss");
     int before = -1;
     for (bool first = true; std::getline(lines, line); first = false) {
-      if (lines.eof()) break;  // cut off, and its worker never was chief again
+      // The row is cut off, and worker w was not the chief again.
+      if (lines.eof()) break;
       const int step = std::stoi(line);
       EXPECT_EQ(line, std::to_string(step) + ",0.5");
       if (append_ && first) before = step - 1;
@@ -452,7 +453,7 @@ TEST(RowFileTest, Takeover_ThenAFileBeside_EachRowOnce) {
   const std::string path = folder / "log.csv";
   RowFile w0("some_logger", path), w1("some_logger", path);
   ASSERT_OK(w0.Open(solo.get(), /*append=*/false));
-  CopyState(&w0, &w1);  // w0 stays: it stands still, and holds the lock
+  CopyState(&w0, &w1);  // w0 is stalled, and keeps its lock
   ContinueFrom(&w0, &w1, solo.get(), /*append=*/false);
   RowFile point("some_logger", "");
   CopyState(&w1, &point);

@@ -230,7 +230,7 @@ TEST(RowFileTest, Rollback_ToTheBeginOfTheRun_CutsItsRowsAlone) {
     for (const char* row : {"head\n", "0,1.5\n", "1,1.25\n"}) file.Write(row);
     const std::string all = before + "head\n0,1.5\n1,1.25\n";
     EXPECT_EQ(ReadWhole(path), all);
-    file.Reset();  // of another fit
+    file.Reset();  // the next fit begins
     ASSERT_OK(file.Open(solo.get(), append));
     EXPECT_EQ(ReadWhole(path), append ? all : "");
   }

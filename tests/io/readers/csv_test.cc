@@ -258,7 +258,7 @@ TEST(CsvTest, Label_Names_BecomeClassesInTheirOrder) {
   EXPECT_EQ(Told("c,a\nb,1\na,2\n", ByName("c"), &table, &names),
             "labels are names, classes in their order: 0 'a', 1 'b'\n");
   EXPECT_EQ(table, (CsvTable{{1, 2}, {1, 0}}));
-  // All of one kind.
+  // Labels are all names or all numbers.
   ExpectRefused("a,b\n1,x\n2,3\n", {}, Code::kCorruption,
                 "line 3, column 2 ('b'): the label '3' is a number or empty");
   ExpectRefused("a,b\n1,x\n2,\n", {}, Code::kCorruption, "line 3, column 2");

@@ -260,7 +260,7 @@ TEST(IdxTest, Read_CutFile_SaysWhereItEnds) {
   path = files.Write("a", Labels().substr(0, 9));
   ExpectError(ReadIdx(path, &array), Code::kCorruption, path,
               "offset 4: dimension 0 is 3, but no more than 1 elements");
-  // Deflate could make them of so many bytes, but does not.
+  // This number of compressed bytes could hold all elements, but does not.
   path = files.Write("a.gz", Gzip(Images().substr(0, 20)));
   ExpectError(ReadIdx(path, &array), Code::kCorruption, path,
               "ends at offset 20, within the elements");
@@ -332,7 +332,7 @@ TEST(IdxTest, Read_DimensionOfZero_IsRefused) {
                         {{0, 0xFFFFFFFF, 0xFFFFFFFF}, "offset 4: "},
                         {{3, 0}, "offset 8: dimension 1 is 0"},
                         {{1, 2, 0}, "offset 12: dimension 2 is 0"}}) {
-    // With enough behind the header that the dimensions before the zero fit.
+    // The bytes behind the header suffice for the dimensions before the zero.
     const std::string bytes = Header(kUint8, c.dims) + "abc";
     for (const std::string& path :
          {files.Write("zero", bytes), files.Write("zero.gz", Gzip(bytes))}) {

@@ -96,7 +96,7 @@ std::vector<StateSpan> SpansOf(SomeState* state) {
   return spans;
 }
 
-// A file with `header` and so many bytes of data.
+// Returns a file with `header` and `data` bytes of data.
 std::string FileOf(const std::string& header, size_t data) {
   std::string bytes;
   for (int i = 0; i < 8; ++i) {
