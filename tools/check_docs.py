@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Pages and comments name sources, and pages name methods, that exist.
 
-Looks in pages for paths of sources and for `Class::Member`, and in comments for
-paths. Prints a line for each that this checkout does not have, and then exits
+Looks in pages for paths of sources, for `Class::Member` and for `CamelCase`, and
+in comments for paths. Prints a line for each that this checkout does not have, and then exits
 with 1.
 """
 import pathlib
@@ -15,6 +15,9 @@ SOURCES = (".cc", ".h", ".in", ".c")
 PATH = re.compile(r"(?<![\w.{}*$/-])(?:\.\./)*((?:[\w-]+/)*[\w-]+\.(?:cc|h)"
                   r"|(?:tools|tests)/[\w/-]+\.py)\b(?![*(])")
 MEMBER = re.compile(r"`([A-Za-z]\w*)::(\w+)")
+CAMEL = re.compile(r"`((?:[A-Z]+[a-z0-9]+){2,})(?:\(\))?`")
+# Names of Keras and PyTorch.
+FOREIGN_NAMES = {"BatchNorm", "GradientTape"}
 # Headers of others, and files that users or commands make.
 FOREIGN = re.compile(r"(?:linux/\w+|uv|mpi|blis|cJSON|zlib|sodium|model\w*|"
                      r"program|ringlet_config)\.(?:h|cc)$")
@@ -42,6 +45,9 @@ def main():
              if name.endswith(SOURCES + (".md",)) and name != "CHANGELOG.md"}
     members = names_by_class({name: text for name, text in texts.items()
                               if name.endswith(SOURCES)})
+    words = FOREIGN_NAMES.union(*(re.findall(r"\w+", text)
+                                  for name, text in texts.items()
+                                  if name.endswith(SOURCES)))
     wrong = 0
     for name, text in texts.items():
         page = name.endswith(".md")
@@ -54,6 +60,9 @@ def main():
             missing += [f"{owner}::{member}"
                         for owner, member in MEMBER.findall(line)
                         if page and member not in members.get(owner, ())]
+            if page:
+                missing += [word for word in CAMEL.findall(line)
+                            if word not in words]
             for what in missing:
                 wrong += 1
                 print(f"{name}:{number}: there is no {what}")
