@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 struct Resumed {
   Status status;
-  std::string printed;  // on stderr
+  std::string printed;  // the text of stderr
   std::vector<float> weights;
 };
 

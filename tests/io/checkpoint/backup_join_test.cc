@@ -248,7 +248,7 @@ TEST(BackupTest, Rollback_ChiefJoinsWithALaterBackup_LogHasEachRowOnce) {
         if (step == 9) collective.EndInGather(kBytesOfACheck);
       });
       EXPECT_TRUE(collective.ended());
-      is_lost = true;  // before the other worker continues
+      is_lost = true;  // the other worker waits for this
     }
     Await(rolled_back);
     job.Arrive(0);

@@ -60,7 +60,7 @@ inline const Dataset& Data() {
 // --- elastic jobs: each worker has a folder of its own -----------------------
 
 constexpr int kEpochs = 3;
-constexpr int64_t kSteps = 18;  // of all epochs
+constexpr int64_t kSteps = 18;  // the steps of all epochs
 
 // Counts the steps, and calls a function before one of them.
 class StepWatcher final : public Callback {

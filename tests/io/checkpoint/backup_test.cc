@@ -104,7 +104,7 @@ TEST(BackupTest, Fit_SignalInAStep_SavesAndExitsResumable) {
         Start(stopped.path(), "adam", "30", "hold=" + std::to_string(step));
     EXPECT_TRUE(Eventually([&] { return fs::exists(stopped / "held"); }));
     kill(pid, step % 2 == 0 ? SIGTERM : SIGINT);
-    fs::remove(stopped / "held");  // it goes on
+    fs::remove(stopped / "held");  // the process continues
     const int status = WaitFor(pid);
     ASSERT_TRUE(WIFEXITED(status)) << status;
     ASSERT_EQ(WEXITSTATUS(status), 75) << "step " << step;

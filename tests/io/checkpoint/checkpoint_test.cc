@@ -426,7 +426,7 @@ TEST(CheckpointDirectoryTest, Save_KeepEveryNHours_OneOfEachPeriodStays) {
   run.options.keep_checkpoint_every_n_hours = 1;
   ASSERT_OK(run.Open());
   for (int i = 1; i <= 9; ++i) {
-    run.clock.Advance(19 * 60);  // with Save's own minute: every 20 minutes
+    run.clock.Advance(19 * 60);  // Save takes a minute: one every 20 minutes
     ASSERT_OK(run.Save(i));
     if (i == 5) {
       ASSERT_OK(run.Open());  // the rule goes on after a restart

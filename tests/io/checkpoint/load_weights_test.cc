@@ -306,7 +306,7 @@ TEST(OtherProgramsTest, SaveModel_ReadByPython_GivesTheSameLogits) {
       largest = std::max(largest, std::fabs(other));
     }
   }
-  EXPECT_GT(largest, 0.1f);  // else the comparison would prove nothing
+  EXPECT_GT(largest, 0.1f);  // zeros would prove nothing
 }
 
 TEST(OtherProgramsTest, LoadWeights_WrittenByPython_AreTakenAsUnverified) {

@@ -234,7 +234,7 @@ enum class Form : uint8_t {
   kLoadModel,           // RUN.json's "model"
   kLoadModelToCompile,  // RUN.json's "model", with "compile" too
   kRestore,             // a configuration, with --init
-  kLoadWeights,         // after Compile
+  kLoadWeights,         // LoadWeights after Compile
 };
 
 std::unique_ptr<Model> Loaded(Form form, const std::string& path,
@@ -242,7 +242,7 @@ std::unique_ptr<Model> Loaded(Form form, const std::string& path,
   const auto load = [path](Model* model) { return LoadWeights(model, path); };
   std::unique_ptr<Model> model;
   if (form == Form::kLoadModel) {
-    EXPECT_OK(LoadModel(path, &model));  // as `train` does it first
+    EXPECT_OK(LoadModel(path, &model));  // `train` does this first
     LoadModel(path, &model, options).IgnoreError();
     return model;
   }

@@ -76,7 +76,7 @@ class Watch final : public Callback {
     return Status();
   }
 
-  std::vector<Weights> weights, saved;  // after each epoch
+  std::vector<Weights> weights, saved;  // one after each epoch
 
  private:
   const std::string path_;
@@ -161,7 +161,7 @@ std::string OnAll(ElasticJob* job, int workers,
 TEST(PartedCheckpointTest, OneDisk_JobParts_EachSaveReplacesAndTheEndIsOne) {
   struct {
     Case c;
-    size_t best;  // of four epochs
+    size_t best;  // the best of four epochs
   } cases[] = {{{false, false, 0}, 3},
                {{false, true, 0}, 3},
                {{true, false, 0}, 1},
@@ -330,7 +330,7 @@ TEST(PartedCheckpointTest, ChiefIsLost_NextChiefsPathIsUnusable_TrainsOn) {
   {
     ElasticCollective collective(&job, 1);
     const auto watch = Train(&collective, paths[1], {}, nullptr, 203,
-                             /*fails=*/true);  // at the end of the fit
+                             /*fails=*/true);  // fails at the end of the fit
     EXPECT_EQ(watch->weights.size(), 4u);
   }
   lost.join();

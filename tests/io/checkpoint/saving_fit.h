@@ -29,7 +29,7 @@ inline Dataset Data() { return Points(90).Shuffle(3).Batch(10); }
 struct Ended {
   Status status;
   std::vector<float> weights;
-  std::string printed;  // on stderr
+  std::string printed;  // the text of stderr
 };
 
 inline Ended Fit(const std::vector<std::shared_ptr<Callback>>& callbacks,

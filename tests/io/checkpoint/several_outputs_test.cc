@@ -63,7 +63,7 @@ TEST(SeveralOutputsTest, Resume_TwoOutputs_ContinuesWithTheSameBits) {
   TwoByTwo undisturbed;
   const auto whole = undisturbed.model.Fit(batches, Quiet(3));
   ASSERT_OK(whole);
-  for (const int64_t stop : {1, 7, 8, 13}) {  // of 24 steps
+  for (const int64_t stop : {1, 7, 8, 13}) {  // there are 24 steps
     TempFolder folder;
     BackupAndRestoreOptions backup;
     backup.save_freq = 1;

@@ -50,8 +50,8 @@ struct Crammed final : Disk {
 
 enum class FitEnd : uint8_t {
   kCompletes,
-  kFolderIsFull,  // from the second epoch on
-  kSignal,        // in the second epoch
+  kFolderIsFull,  // a full disk, the second epoch on
+  kSignal,        // a signal in the second epoch
 };
 constexpr int64_t kEpochs = 3;
 
@@ -233,7 +233,7 @@ std::vector<Changer> Changers() {
 struct Combination {
   Saver saver;
   Changer changer;
-  bool named = false;       // as with --save
+  bool named = false;       // the file of --save
   bool saves_first = true;  // the saver comes before the changer
   FitEnd end = FitEnd::kCompletes;
 };
@@ -241,7 +241,7 @@ struct Combination {
 // The result of a fit of a combination.
 struct Left {
   Status status;
-  std::string state;  // of the model in memory
+  std::string state;  // the model's state in memory
   std::string saved_model;
 };
 

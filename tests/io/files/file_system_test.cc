@@ -145,7 +145,7 @@ TEST(PosixFileSystemTest, Commit_ReplacesAFile_KeepsItsMode) {
     ASSERT_OK(file.Open(PosixFiles(), path, 10));
     struct stat info;
     ASSERT_EQ(stat(file.file()->path().c_str(), &info), 0);
-    EXPECT_EQ(info.st_mode & 0777, mode);  // from its first byte on
+    EXPECT_EQ(info.st_mode & 0777, mode);  // the first byte has this mode
     ASSERT_OK(file.Commit());
     ASSERT_EQ(stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, mode);
@@ -289,7 +289,7 @@ TEST(PosixFileSystemTest, LockFolder_UsualUmask_NoOtherUserCanOpenTheLock) {
   TempFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
   const std::string path = folder / FileSystem::kLockName;
-  WriteWhole(path, "");  // as older versions made it
+  WriteWhole(path, "");  // older versions made it so
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);
   for (const bool again : {true, false}) {
     std::unique_ptr<HeldLock> lock;

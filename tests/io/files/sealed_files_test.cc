@@ -94,7 +94,7 @@ class SealedFilesTest : public testing::Test {
           << what << ": " << status.message();
       ASSERT_NE(std::strstr(status.message(), "d/x"), nullptr);
     } else {
-      ASSERT_OK(status) << what;  // as a plain file
+      ASSERT_OK(status) << what;  // read as a plain file
       ASSERT_NE(read, was) << what;
     }
   }

@@ -31,7 +31,7 @@ std::unique_ptr<Model> LoadApplication(const std::string& arguments) {
 
 struct Application {
   const char* name;
-  int64_t parameters;    // as Keras's summary has them
+  int64_t parameters;    // the number in Keras's summary
   int64_t moving_state;  // mean, variance and count, no weights in ringlet
   std::vector<const char*> weights;
 };
@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(AloneAndNested, LoadedNormalizationTest,
 TEST_P(LoadedNormalizationTest,
        LoadWeights_MeanAndVariance_AreTheNormalizations) {
   WriteNamedArrays();
-  OutputOf(&model_);  // before they are loaded
+  OutputOf(&model_);  // a pass before the weights are loaded
   Load();
   EXPECT_FLOAT_EQ(OutputOf(&model_), 1 / 1.f + 2 / 2.f + 5 / 4.f);
 }

@@ -11,8 +11,8 @@ namespace {
 struct Wrong {
   const char* name;
   const char* file;
-  const char* from;  // this is replaced
-  const char* to;    // by this
+  const char* from;  // the replaced text
+  const char* to;    // the new text
   std::vector<const char*> message_parts;
 };
 

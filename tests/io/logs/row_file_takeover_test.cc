@@ -154,10 +154,10 @@ TEST(RowFileTest, Rollback_ToTheBackup_NextChiefWritesNoRowTwice) {
 
 // How the chief of a view ends.
 enum class ChiefEnds : uint8_t {
-  kCloses,       // it is lost after its last row
-  kOneRowAhead,  // it is lost, and its file has a row that no other worker has
-  kTornRow,      // it is lost before its last row is written whole
-  kRollback,     // it is not lost, and all roll back to the view's start
+  kCloses,       // lost after its last row
+  kOneRowAhead,  // lost, and its file has a row that no other worker has
+  kTornRow,      // lost before its last row is written whole
+  kRollback,     // not lost, and all roll back to the view's start
 };
 
 // Three workers with own disks, or with one disk, go through kViews views. In
@@ -287,7 +287,7 @@ class RandomTakeovers {
 
   std::mt19937 random_;
   const bool shared_;  // all workers have one disk
-  const bool append_;  // to rows of another run
+  const bool append_;  // the file has rows of another run
   const TempFolder folder_;
   std::string paths_[kWorkers];
   std::unique_ptr<RowFile> files_[kWorkers];

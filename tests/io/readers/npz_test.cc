@@ -441,7 +441,8 @@ numpy.savez_compressed(sys.argv[1] + "/a.npz", a=numpy.zeros(48 << 20, "u1"))
   std::string bytes = ReadWhole(files.Path("a.npz"));
   const size_t entry = bytes.find("PK\x01\x02");
   ASSERT_NE(entry, std::string::npos);
-  bytes[entry + 16] = static_cast<char>(bytes[entry + 16] ^ 1);  // its CRC
+  // Changes the entry's CRC.
+  bytes[entry + 16] = static_cast<char>(bytes[entry + 16] ^ 1);
   OneFile file(bytes);
   EXPECT_LT(PeakKiB([&] {
               if (ReadAll(file.get(), kPath).code() != Code::kCorruption) {

@@ -32,7 +32,7 @@ Durable Uninterrupted(const WatchOptions& options, int count) {
 
 TEST(WatcherTest, Run_FolderOfExamples_EachIsNewInOneRound) {
   const Durable disk = Uninterrupted(SmallRounds(), 100);
-  EXPECT_EQ(disk.state.round, 12);  // of 8
+  EXPECT_EQ(disk.state.round, 12);  // rounds of 8 examples
   EXPECT_FALSE(disk.state.is_open);
   EXPECT_EQ(disk.state.seen.size(), 96u);
   EXPECT_FALSE(disk.installed.empty());
@@ -96,7 +96,8 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
     std::mt19937_64 random(seed);
     const auto draw = [&](uint64_t n) { return random() % n; };
     Durable disk;
-    std::map<uint64_t, std::string> new_in;  // by key: the round's id
+    // The key is an example's, and the value is the round's id.
+    std::map<uint64_t, std::string> new_in;
     std::set<std::string> growing;
     int next = 0;
     for (int process = 0; process < 40; ++process) {
@@ -111,7 +112,7 @@ TEST(WatcherTest, Run_RandomHistories_LoseAndRepeatNoExample) {
         const uint64_t event = draw(12);
         const std::string name =
             (next % 2 == 0 ? "a/" : "b/") + std::to_string(next);
-        const auto time = static_cast<int64_t>(random());  // of any year
+        const auto time = static_cast<int64_t>(random());  // any year
         if (event < 4) {
           AddFile(&disk, name, 100, time);
           ++next;

@@ -168,7 +168,7 @@ std::string SlopesFrom(const std::string& file, const Slopes& s,
       x, graph.AddFloats("p/alpha", s.dims, values.data(), count)};
   graph.AddOutput("y", {4, 5, 3}, graph.AddNode("PRelu", inputs, 2, {}, "p"));
   EXPECT_OK(graph.Write("g", {}, PosixFiles(), file));
-  std::string bytes = ReadWhole(file);  // as another program's
+  std::string bytes = ReadWhole(file);  // another program's file
   WriteWhole(file, bytes.replace(bytes.find("ringlet"), 7, "another"));
   Sequential model({Input({4, 5, 3}), PReLU(s.shared).Name("p")});
   model.Compile(SGD(), MeanSquaredError());

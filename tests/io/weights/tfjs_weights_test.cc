@@ -237,8 +237,8 @@ TEST(TfjsWeightsTest, Load_AdaptedNormalization_HasItsStatistics) {
 
 struct Wrong {
   const char* name;
-  const char* from;  // this is replaced in model.json
-  const char* to;    // by this
+  const char* from;  // the replaced text of model.json
+  const char* to;    // the new text
   const char* message;
 };
 

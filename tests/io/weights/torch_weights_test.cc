@@ -280,7 +280,7 @@ TEST_F(TorchTest, Load_FlattenedAfterAnyMerge_IsTransposed) {
               ToStepsFirst(3, 2));
   }
   {
-    Functional model;  // as many ways as 2^60
+    Functional model;  // a graph of 2^60 ways
     auto y = model.Add(Input({3}));
     for (int i = 0; i < 60; ++i)
       y = model.Add(Add(), {y, model.Add(ReLU(), {y})});
