@@ -101,7 +101,7 @@ class Network {
   };
   struct Link {
     std::deque<Frame> frames;   // queued at the sender
-    std::deque<uint8_t> bytes;  // on the wire
+    std::deque<uint8_t> bytes;  // bytes on the wire
   };
   class End final : public CollectiveSchedule::Wire {
    public:
@@ -505,7 +505,8 @@ uint64_t MovedBytes(int size, size_t count, WireDtype dtype) {
   Network network(size, Algorithm::kAuto, dtype, 1);
   std::vector<Data> data(size, Data(count, 1));
   for (int r = 0; r < size; ++r) {
-    SwapToLittle(data[r].data(), sizeof(float), count);  // as numbers travel
+    // Numbers travel in little-endian order.
+    SwapToLittle(data[r].data(), sizeof(float), count);
     Call call;
     call.type = FrameType::kAllReduce;
     call.data = reinterpret_cast<uint8_t*>(data[r].data());
@@ -524,7 +525,8 @@ uint64_t MovedBytes(int size, size_t count, WireDtype dtype) {
 TEST(CollectiveScheduleTest,
      AllReduce_LongVectorInHalfPrecision_SendsHalfTheBytes) {
   for (int size = 2; size <= 5; ++size) {
-    const uint64_t ring = 2 * (size - 1) * 4;  // of all ranks, per element
+    // Bytes of all ranks, per element.
+    const uint64_t ring = 2 * (size - 1) * 4;
     EXPECT_EQ(MovedBytes(size, 100001, WireDtype::kFloat32), ring * 100001);
     EXPECT_EQ(MovedBytes(size, 100001, WireDtype::kBfloat16),
               ring * 100001 / 2);
@@ -541,7 +543,7 @@ TEST(CollectiveScheduleTest, Frames_NotExpected_AreRejected) {
   const auto code = [&](const FrameHeader& header) {
     return rank.OnHeader(1, header, &receive_target).code();
   };
-  EXPECT_EQ(code(DataFrame(0, 4, 4)), Code::kCorruption);    // before the first
+  EXPECT_EQ(code(DataFrame(0, 4, 4)), Code::kCorruption);    // too early
   EXPECT_EQ(code(DataFrame(100, 4, 4)), Code::kCorruption);  // far ahead
   EXPECT_EQ(code(DataFrame(1, kEagerBytes + 4, 100000)),
             Code::kCorruption);  // long, and no place was offered
@@ -601,7 +603,7 @@ TEST(CollectiveScheduleTest,
   second.chunk = 1;
   ASSERT_OK(rank.OnHeader(1, second, &receive_target));
   EXPECT_EQ(receive_target.mode,
-            ReceiveTarget::kBuffer);  // its own second goes first
+            ReceiveTarget::kBuffer);  // this rank sends its own second first
   ASSERT_OK(rank.OnFrame(1, second, payload));
   ASSERT_OK(rank.Progress());
   EXPECT_EQ(rank.completed(), 1u);

@@ -156,7 +156,7 @@ TEST(PeerChecksTest, OtherFacts_EachHasItsFix) {
       exact, report,
       {"arithmetic", Severity::kError, "unfused", "RINGLET_KERNELS=unfused"});
   theirs = self.facts;
-  theirs.byte_order = "big";  // its bytes are swapped, and nothing is wrong
+  theirs.byte_order = "big";  // swapped bytes are no error
   report.facts = EncodeFacts(theirs);
   Findings found;
   CheckPeerReport(self, 1, report, &found);

@@ -236,7 +236,7 @@ TEST_F(LauncherTest, Process_LeftTheGroup_EndsBeforeItsWorkerRestarts) {
                 std::string(kCount) +
                     "if [ $i$n = 11 ]; then setsid sleep 1000 & "
                     "echo $! >> $FOLDER/pids; " +
-                    Until("grep -q sleep /proc/$!/comm") +  // its own session
+                    Until("grep -q sleep /proc/$!/comm") +  // a new session
                     "exit 7; fi; "
                     "if [ $i = 0 ]; then (setsid sleep 1000 & "
                     "echo $! > $FOLDER/mine); "

@@ -342,7 +342,7 @@ TEST(LaunchTest, Options_Wrong_AreRefused) {
 
 #ifdef __linux__
 TEST(LaunchTest, Launch_OtherChildrenOfTheCaller_AreLeftAlone) {
-  const pid_t child = fork();  // in a session of its own, before
+  const pid_t child = fork();  // a child from before, with its own session
   if (child == 0) {
     setsid();
     pause();

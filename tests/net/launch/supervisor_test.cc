@@ -457,8 +457,8 @@ class JobModel {
   enum class Stage {
     kRunning,    // no worker has ended the job
     kGrace,      // the other workers have time to end by themselves
-    kTerminate,  // they have got a signal
-    kKill,       // they are killed
+    kTerminate,  // the workers have received SIGTERM
+    kKill,       // the workers are killed
   };
 
   explicit JobModel(const LaunchOptions& options)
@@ -471,7 +471,8 @@ class JobModel {
   const Supervisor& supervisor() const { return supervisor_; }
   const std::set<int>& running() const { return running_; }
   const std::set<int>& waiting() const { return waiting_; }
-  const std::vector<int>& starts() const { return starts_; }  // by worker
+  // How often each worker was started.
+  const std::vector<int>& starts() const { return starts_; }
   // The exit code of the first worker that failed, or 0 if none did.
   int first_code() const { return first_code_; }
   bool has_deadline() const { return stage_ > Stage::kRunning && !is_last_; }

@@ -49,7 +49,7 @@ TEST(TerminalLineTest, Draw_ErasedBeforeOthers_IsDrawnAgainOnce) {
   EXPECT_EQ(line.Draw("[0] ", 80), "");
   line.Feed("ab", 2, 100, &lines);
   EXPECT_EQ(line.Draw("[0] ", 80), "[0] ab");
-  EXPECT_EQ(line.Draw("[0] ", 80), "");  // as it is
+  EXPECT_EQ(line.Draw("[0] ", 80), "");  // nothing has changed
   EXPECT_EQ(line.Erase(), "\r\x1b[K");
   EXPECT_EQ(line.Erase(), "");
   EXPECT_EQ(line.Draw("[0] ", 80), "[0] ab");

@@ -236,12 +236,11 @@ TEST_F(FailureDetectorTest, Tick_OwnProcessStoodStill_SuspectsItself) {
 TEST_F(FailureDetectorTest, ConnectionEnd_SelfStalled_SuspectsItself) {
   EXPECT_EQ(members_.SelfStalled(now_).worker, -1);
   now_ += members_.tick_nanos() + kTimeout * 9 / 10;
-  EXPECT_EQ(members_.SelfStalled(now_).worker,
-            0);  // before the tick that is late
+  // The worker suspects itself from before the late tick until the next tick.
+  EXPECT_EQ(members_.SelfStalled(now_).worker, 0);
   bool beat;
   EXPECT_EQ(members_.Tick(now_, &beat).worker, -1);
-  EXPECT_EQ(members_.SelfStalled(now_).worker,
-            0);  // and after it, until the next
+  EXPECT_EQ(members_.SelfStalled(now_).worker, 0);
   now_ += members_.tick_nanos();
   members_.Tick(now_, &beat);
   EXPECT_EQ(members_.SelfStalled(now_).worker, -1);

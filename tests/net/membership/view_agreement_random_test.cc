@@ -66,9 +66,9 @@ class RandomNetwork {
     uint64_t session = 0;      // events of an older one are void
     uint64_t incarnation = 0;  // the process's incarnation
     uint64_t started_by = 0;   // the proposer's incarnation
-    bool down = true;          // its process has ended
-    bool failed = false;       // its view has ended; it will form the next
-    bool joiner_seen = false;  // its view has a joiner
+    bool down = true;          // the process has ended
+    bool failed = false;       // the view has ended; the next is not formed
+    bool joiner_seen = false;  // the view has a joiner
     uint32_t seen = 0;
     int64_t paused_until = 0;
   };

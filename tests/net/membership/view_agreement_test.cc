@@ -505,7 +505,8 @@ TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
   network.Pass(10 * kT);
   EXPECT_TRUE(network.at(0).join_pending());
   EXPECT_EQ(network.Sees(0), "-");
-  network.Kill(1, /*with_frames=*/true);  // or it goes to form another
+  // Worker 1 ends, or forms another view.
+  network.Kill(1, /*with_frames=*/true);
   network.Pass(10 * kT);
   EXPECT_EQ(network.Sees(0), "-");
   network.Kill(2, /*with_frames=*/true);

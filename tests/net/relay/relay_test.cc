@@ -36,7 +36,7 @@ TEST(RendezvousTableTest, Arrive_SameChannelAndOppositeRole_IsJoined) {
       table.Arrive(&people[2], MakeHello(kListens, 1));
   EXPECT_EQ(newer.other, nullptr);
   EXPECT_EQ(newer.displaced, &people[0]);
-  table.Leave(&people[0]);  // its place was taken, so nothing changes
+  table.Leave(&people[0]);  // 2 has replaced 0, so nothing changes
   EXPECT_EQ(table.waiting(), 2u);
   EXPECT_EQ(table.Arrive(&people[3], MakeHello(kDials, 1)).other, &people[2]);
   EXPECT_EQ(table.waiting(), 1u);

@@ -87,7 +87,7 @@ class SimWorker final : public SimProcess, public Session::Owner {
   int64_t runs_since_ = 0;
   std::vector<int> members_;
   uint32_t generation_ = 0;
-  std::map<size_t, std::vector<int32_t>> data_;  // by operation
+  std::map<size_t, std::vector<int32_t>> data_;  // key: the operation
   size_t started_ = 0;
   size_t completed_ = 0;
 };
@@ -302,7 +302,7 @@ void SimWorker::Closed() {
   remaining_mask_ = session_->remaining_workers();
   EndSession();
   running_ = false;
-  if (restart_) {  // its launcher starts it again
+  if (restart_) {  // the launcher starts the worker again
     Crash(/*silent=*/false);
     return network()->At(network()->now() + network()->Random(kTimeout / 4),
                          [this] {

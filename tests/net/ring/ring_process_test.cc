@@ -384,7 +384,7 @@ TEST_F(RingProcessTest, Reform_SecondWorkerKilledMeanwhile_IsSurvived) {
     for (int r = 0; r < 3; ++r) Spawn(r, joined, more);
     WaitForARound();
     const auto replace = [&](int rank) {
-      workers_[rank]->Wait(kLong);  // its port is free once it has ended
+      workers_[rank]->Wait(kLong);  // an ended worker's port is free
       workers_[rank] =
           std::make_unique<Child>(Arguments(rank, joined, more),
                                   folder_ / ("again" + std::to_string(seed) +
@@ -404,9 +404,9 @@ TEST_F(RingProcessTest, Reform_SecondWorkerKilledMeanwhile_IsSurvived) {
       if (second != first) replace(second);
     } else {
       replace(first);
-      if (seed % 3 == 1) {  // while the other ranks form the ring
+      if (seed % 3 == 1) {  // the other ranks form the ring
         EXPECT_TRUE(workers_[survivor]->AwaitText("again: "));
-      } else {  // after they have formed it
+      } else {  // the ring is formed
         EXPECT_TRUE(workers_[first]->AwaitUp());
       }
       workers_[second]->Signal(SIGKILL);

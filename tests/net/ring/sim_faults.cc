@@ -149,7 +149,7 @@ void Faults::Draw() {
       return job_.StepClock(a, days * kDay);
     }
     case Fault::kWrongBit:
-      return;  // it begins at a step, not at a time
+      return;  // a wrong bit begins at a step, not at a time
   }
 }
 

@@ -54,7 +54,7 @@ class Faults {
     // Called when the worker's process runs again, with the time at which it
     // was stalled.
     virtual void Woke(int, int64_t) {}
-    virtual void SlowDisk(int, int64_t) {}  // until this time
+    virtual void SlowDisk(int, int64_t) {}  // slow until this time
     virtual void StepClock(int, int64_t) {}
 
    protected:

@@ -14,7 +14,8 @@ namespace sim {
 namespace {
 
 constexpr int64_t kNever = INT64_MAX / 4;
-constexpr size_t kCapacity = 150000;  // of a direction, like a kernel's buffers
+// The bytes in flight in a direction, as in a kernel's buffers.
+constexpr size_t kCapacity = 150000;
 
 int RankOf(const Endpoint& endpoint) {
   sockaddr_in address;

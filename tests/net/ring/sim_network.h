@@ -112,7 +112,7 @@ class Network {
     uint64_t incarnation = 0;
     int64_t offset = 0;
     int64_t stalled_until = 0;
-    std::deque<std::function<void()>> deferred;  // until the stall ends
+    std::deque<std::function<void()>> deferred;  // events after the stall
     bool silent = false;
     int streams = 0;
     Listener* listener = nullptr;

@@ -53,7 +53,8 @@ struct Trainee {
   // The digest is of weights and losses.
   std::function<void(int64_t step)> begins;
   std::function<void(int64_t step, uint64_t digest)> ends;
-  std::function<void(const std::string& from)> resumes;  // from a backup
+  // Called if this worker resumes from a backup.
+  std::function<void(const std::string& from)> resumes;
   // Called when this worker learns which other worker is faulty.
   std::function<void()> hears;
 };

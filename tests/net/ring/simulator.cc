@@ -87,7 +87,7 @@ class Worker final : public SimProcess, public Session::Owner {
   size_t completed_ = 0;
   // When an operation last completed, or the rank began to wait.
   int64_t progress_ = 0;
-  std::vector<std::vector<float>> data_;  // by operation
+  std::vector<std::vector<float>> data_;  // one for each operation
 };
 
 class Job {
@@ -140,8 +140,8 @@ class Job {
   bool reforms_ = false;
   bool slow_ = false;  // links and callers are slow as the ring forms
   Report report_;
-  std::map<size_t, uint32_t> bits_;  // of each operation's result
-  int64_t last_fault_ = 0;           // when the last fault was over
+  std::map<size_t, uint32_t> bits_;  // a digest of each operation's result
+  int64_t last_fault_ = 0;           // the end of the last fault
   int ending_rank_ = -1;             // the rank that aborts or withdraws
   // Faults left for the moments when ranks enter a ring, and while a long
   // frame is sent.
@@ -261,7 +261,8 @@ void Worker::StartNext() {
     for (size_t i = 0; i < plan[op].count; ++i) {
       v[own + i] = job_->Value(rank_, op, i);
     }
-    SwapToLittle(v.data(), sizeof(float), v.size());  // as numbers travel
+    // Numbers travel in little-endian order.
+    SwapToLittle(v.data(), sizeof(float), v.size());
     Call call;
     call.type = plan[op].type;
     call.root = plan[op].root;

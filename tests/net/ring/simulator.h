@@ -38,7 +38,7 @@ struct Options {
   int size = 3;
   bool all_calls = false;  // also barriers, gathers and broadcasts
   bool at_once = false;    // all ranks start within a few milliseconds
-  bool sealed = false;     // with a key, except on local sockets
+  bool sealed = false;     // the job has a key, except on local sockets
   bool trace = false;      // prints the events to stdout
 };
 // Draws all options from the seed.
@@ -51,7 +51,7 @@ struct Report {
   int64_t events = 0;
   int64_t virtual_nanos = 0;
   uint32_t trace_digest = 0;  // see Network
-  int64_t formed_nanos = 0;   // when a rank last entered a ring
+  int64_t formed_nanos = 0;   // the last time that a rank entered a ring
   int faults = 0;
   int failures = 0;  // calls that ended with an error, as they should
   int reforms = 0;

@@ -21,7 +21,7 @@ constexpr double kStartSeconds = 4;
 // kStartSeconds and trains alone. A step of seven workers over slow links may
 // take 4 T, and a step with a check and a backup 9 T.
 constexpr int64_t kBound = 150 * kTimeout;
-constexpr int kSteps = 18;  // of the whole training
+constexpr int kSteps = 18;  // the steps of the training
 
 // Mostly few workers, since each is a thread.
 int SizeOf(uint64_t seed) {

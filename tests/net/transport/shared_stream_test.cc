@@ -54,7 +54,7 @@ struct Reader : ByteStream::Owner {
   int writable = 0;
   int ended = 0;
   LossCause cause = LossCause::kCut;
-  bool unfinished = false;  // at the last bytes
+  bool unfinished = false;  // the value at the last bytes
   bool close_on_bytes = false;
   bool close_on_writable = false;
 };
