@@ -122,7 +122,7 @@ Status Rounds(Collective* ring, size_t count, long rounds, int pause_ms,
     if (sent > count && ring->rank() == 0 && Exists(ends.until)) v[count] = 1;
     ring->SetStep(round);
     if (round == ends.abort_round) {
-      Collective::Ticket ticket;  // so that much is under way
+      Collective::Ticket ticket;  // a long vector is under way
       RINGLET_RETURN_IF_ERROR(ring->StartAllReduce(v.data(), count, &ticket));
       ring->Abort(Corruption("record 17 is damaged"));
       if (ends.quit) _exit(9);

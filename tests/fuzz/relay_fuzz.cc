@@ -44,7 +44,7 @@ void Greet(const uint8_t* data, size_t size) {
 void ComeAndGo(const uint8_t* data, size_t size) {
   RendezvousTable table;
   std::vector<char> connections(size + 128);
-  std::map<std::pair<int, int>, const void*> waits;  // by channel and role
+  std::map<std::pair<int, int>, const void*> waits;  // key: channel and role
   for (size_t i = 0; i < size; ++i) {
     if (data[i] >= 128) {
       const void* const goes = &connections[data[i] - size_t{128}];

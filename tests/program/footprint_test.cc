@@ -226,7 +226,8 @@ class FootprintTest : public testing::Test {
          ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       const std::string own = CommandOf("/proc/" + std::to_string(child_));
-      if (own.find("/ringlet ") == std::string::npos) continue;  // before exec
+      // The child has not called exec yet.
+      if (own.find("/ringlet ") == std::string::npos) continue;
       look(child_,
            own.find(" launch ") != std::string::npos ? "launcher" : "alone");
       for (pid_t child : ChildrenOf(child_)) {

@@ -160,7 +160,7 @@ TEST_F(ProgramTest, ElasticJob_StoppedChiefWakesAtTheEnd_NothingIsLost) {
   kill(workers[0], SIGCONT);
   EXPECT_EQ(Wait(), 0) << err_;
   EXPECT_TRUE(ReadWhole(folder_ / "end.safetensors") == model);
-  std::map<std::string, std::string> rows;  // by epoch and step
+  std::map<std::string, std::string> rows;  // key: epoch and step
   for (const char* const log : {"steps.csv", "steps.worker-1.csv"}) {
     for (const std::string& row : Lines(ReadWhole(folder_ / log))) {
       const std::string step = row.substr(0, row.find(',', row.find(',') + 1));
@@ -443,7 +443,7 @@ TEST_P(EventsOfLostTest, Report_LostWorker_NamesTheWaits) {
            std::string::npos;
   }));
   if (GetParam() == SIGSTOP) kill(workers[1], SIGKILL);
-  const int code = Wait();  // of the first worker to end
+  const int code = Wait();  // the first worker to end has this code
   EXPECT_TRUE(code == 75 || (code == 137 && GetParam() == SIGKILL)) << err_;
   const std::string report = inspect("");
   std::vector<std::string> parts = {

@@ -118,7 +118,7 @@ TEST_F(ProgramNoiseTest, Train_KilledAndResumed_GivesSameModel) {
   Strings on = Train("cut", epochs);
   on.insert(on.end(), {"--log-steps", "cut.csv"});
   ASSERT_EQ(Run(on), 0) << err_;
-  EXPECT_FALSE(Contains(out_, "Epoch 1/")) << out_;  // it was resumed
+  EXPECT_FALSE(Contains(out_, "Epoch 1/")) << out_;  // the run was resumed
   std::filesystem::remove_all(std::string(folder_ / "backup"));
   ASSERT_EQ(Run(Train("whole", epochs)), 0) << err_;
   EXPECT_EQ(Run({"diff", "whole", "cut"}), 0) << out_;

@@ -104,7 +104,7 @@ TEST_F(ProgramPicturesTest, ValidationSplit_OneFolder_GivesBothParts) {
                   R"("scale": 0.004, "validation_split": 0.2, "seed": 7}})");
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0)
       << err_;
-  EXPECT_TRUE(Contains(out_, "2/2 "));  // of 36 pictures
+  EXPECT_TRUE(Contains(out_, "2/2 "));  // 36 pictures
   ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
   EXPECT_EQ(Lines(out_).size(), 1u + 9u);
   ASSERT_EQ(Run({"plan", "run.json", "--limit", "64M"}), 0) << err_;

@@ -253,7 +253,7 @@ TEST_F(ProgramSoundTest, Train_Table_HasPathsLengthAndSplit) {
     "validation_split": 0.25})");
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0)
       << err_;
-  EXPECT_TRUE(Contains(out_, "1/1 "));  // of 3 files
+  EXPECT_TRUE(Contains(out_, "1/1 "));  // 3 files
   ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
 }
 

@@ -31,7 +31,8 @@ class NotifySocket {
   NotifySocket(const NotifySocket&) = delete;
   NotifySocket& operator=(const NotifySocket&) = delete;
 
-  const std::string& name() const { return name_; }  // for NOTIFY_SOCKET
+  // The value of NOTIFY_SOCKET.
+  const std::string& name() const { return name_; }
   // The next datagram; "" if there is none.
   std::string Take() {
     char text[256];

@@ -40,7 +40,7 @@ constexpr int64_t kNeverSave = 1 << 20;  // a save_freq beyond the last step
 struct Saved {
   int64_t step;
   bool epoch_ended;
-  uint64_t digest;  // of the weights
+  uint64_t digest;  // a digest of the weights
 };
 
 // Records digests of the weights, each after a passed check.
@@ -89,7 +89,7 @@ struct JobSettings {
   Rounds rounds = 0;
   bool cross_check = true;
   int64_t save_freq = 20;
-  std::function<void()> returned;  // at each OnFitReturn
+  std::function<void()> returned;  // called at each OnFitReturn
   int64_t check_every = 100;
 };
 

@@ -79,7 +79,7 @@ struct OpRun {
   std::vector<Floats> d_weights;            // not written for layer state
   std::vector<Floats> layer_state_changes;  // zeros for other weights
   std::vector<int64_t> ready;               // calls of OnGradientsFinal
-  Floats taken;  // and given, in the order of the weights
+  Floats taken;  // taken and given, in the order of the weights
 };
 
 class OpRunner : private GradientSink {

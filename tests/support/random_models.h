@@ -19,9 +19,9 @@ namespace ringlet {
 struct RandomBlock {
   struct Item {
     std::string name;
-    Layer layer;                         // if block and again are not set
-    std::shared_ptr<RandomBlock> block;  // or a model
-    int again = -1;                      // or an item that is called again
+    Layer layer;                         // used if block and again are not set
+    std::shared_ptr<RandomBlock> block;  // a model in place of a layer
+    int again = -1;                      // an item that is called again
     std::vector<int> inputs;
   };
   static constexpr int64_t kWidth = 6;

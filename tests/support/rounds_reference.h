@@ -28,7 +28,7 @@ struct RoundsJob {
   LocalUpdates local;
   int threads = 1;
   std::vector<std::shared_ptr<Callback>> callbacks;
-  std::string name;  // for messages
+  std::string name;  // the name in messages
 };
 
 // y = x * factor. The factor is a variable without dimensions.

@@ -188,8 +188,8 @@ class SimulatedFileSystem : public FileSystem {
 
  private:
   struct Inode {
-    std::string data;     // as processes see it
-    std::string durable;  // as it is after a power cut
+    std::string data;     // the data that processes see
+    std::string durable;  // the data after a power cut
     bool lost = false;    // a sync failed: data never become durable
   };
   using Names = std::map<std::string, std::shared_ptr<Inode>>;

@@ -27,7 +27,7 @@ struct Durable {
   WatchState state;
   std::string installed;  // the id of the model's round
   uint64_t weights = 1;
-  double loss = 10;  // of the installed model
+  double loss = 10;  // the loss of the installed model
 };
 
 // A process: it ends at its `last_effect`-th effect, before or after it.
@@ -123,7 +123,7 @@ class SimulatedEnvironment final : public WatchEnvironment {
   const int64_t last_effect_;
   const bool after_;
   bool has_ended_ = false;
-  int tries_ = 0;  // of temporary files
+  int tries_ = 0;  // the number of tried temporary files
   int64_t effects_ = 0;
   uint64_t new_weights_ = 0;
   double new_loss_ = 0;

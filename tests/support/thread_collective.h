@@ -72,7 +72,7 @@ class ThreadJob {
   std::condition_variable changed_;
   std::vector<void*> spans_;
   int arrived_ = 0, round_ = 0;
-  uint64_t what_ = 0;  // of the call under way
+  uint64_t what_ = 0;  // an id of the call under way
   Status end_;         // why all later calls fail
   bool aborted_ = false;
 };
@@ -127,7 +127,7 @@ class ThreadCollective final : public Collective {
   }
   void Abort(const Status& reason) override { job_->Abort(rank_, reason); }
 
-  int64_t calls() const { return calls_; }  // of this rank
+  int64_t calls() const { return calls_; }  // the calls of this rank
   int64_t broadcast_bytes() const { return broadcast_; }
 
  private:

@@ -21,10 +21,10 @@ namespace ringlet {
 struct TinyNetwork {
   const char* name;
   const char* data;     // the data are in data/<data>_train_x.npy and the like
-  Shape shape;          // of an example
+  Shape shape;          // the shape of an example
   uint8_t classes;      // 0: the examples are the targets
   int64_t batch;        // the benchmark's
-  const char* weights;  // as the benchmark counts them
+  const char* weights;  // the benchmark's count
 };
 const TinyNetwork kTinyNetworks[] = {
     {"autoencoder", "hum", {640}, 0, 512, "269,992"},

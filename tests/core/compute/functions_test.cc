@@ -259,7 +259,7 @@ TEST(FunctionsTest, CosPi_Quarters_IsExact) {
   EXPECT_TRUE(std::isnan(math::CosPi(std::numeric_limits<double>::infinity())));
   const Philox random(3, 4);
   for (uint64_t i = 0; i < 10000; ++i) {
-    const double x = random.At(i)[0] / 1073741824.0;  // in [0, 4)
+    const double x = random.At(i)[0] / 1073741824.0;  // x is in [0, 4)
     EXPECT_NEAR(math::CosPi(x), std::cos(3.141592653589793 * x), 2e-15) << x;
     EXPECT_EQ(math::CosPi(-x), math::CosPi(x));
   }

@@ -55,7 +55,7 @@ std::vector<uint32_t> Bits(const Floats& v) {
 // A product to compare with the definition.
 struct Case {
   int64_t rows, cols, inner;
-  int layouts;  // of A, B, C: digits to the base of 4
+  int layouts;  // layouts of A, B, C: digits to the base of 4
   bool add;
   uint64_t seed;
 };

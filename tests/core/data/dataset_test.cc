@@ -610,7 +610,7 @@ Status FirstError(const Dataset& d, int64_t classes, bool floats = false) {
     Batch b;
     const Status s = loader->Next(&b);
     if (!s.ok()) {
-      EXPECT_EQ(loader->Next(&b).code(), s.code());  // it stays
+      EXPECT_EQ(loader->Next(&b).code(), s.code());  // the error stays
       return s;
     }
   }

@@ -32,7 +32,7 @@ constexpr int64_t kUnits = kSanitized ? 16 : 600;
 struct ElasticRun {
   Status status;
   uint64_t digest = 0;
-  std::vector<double> losses;  // of the epochs since this process began
+  std::vector<double> losses;  // a loss of each epoch since this process began
 };
 
 inline ElasticRun Train(const CompileOptions& options,

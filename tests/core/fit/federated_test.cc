@@ -28,7 +28,8 @@
 namespace ringlet {
 namespace {
 
-using Rounds = std::map<int64_t, std::vector<int>>;  // by the step before
+// The key is the step before the round.
+using Rounds = std::map<int64_t, std::vector<int>>;
 
 // Records for each round which replicas took part in it. The record is the same
 // on all ranks.
@@ -734,7 +735,7 @@ TEST(FederatedTest, Epoch_NoReplicaTookPart_IsNotTheBest) {
   stop.monitor = "loss";
   stop.patience = 100;
   stop.restore_best_weights = true;
-  std::map<int64_t, std::vector<float>> weights;  // by epoch
+  std::map<int64_t, std::vector<float>> weights;  // key: the epoch
   LambdaCallbackOptions notes;
   notes.on_epoch_end = [&](int64_t epoch, const Logs&) {
     weights[epoch] = WeightsOf(model.get());
@@ -767,7 +768,7 @@ TEST(FederatedTest, Epoch_NoReplicaTookPart_IsNotTheBest) {
 // divergence.
 TEST(FederatedTest, Round_NoReplicaTookPart_HasNoMetrics) {
   const auto model = OfTwoReplicasSeldom();
-  std::vector<bool> none;  // by step
+  std::vector<bool> none;  // one for each step
   LambdaCallbackOptions notes;
   notes.on_train_batch_end = [&](int64_t, const Logs& logs) {
     none.push_back(std::isnan(*logs.Find("loss")));

@@ -390,7 +390,7 @@ TEST(ElasticJobTest, Loss_RestartedWorker_JoinsTheSurvivors) {
     job.WaitForStep(victim, 20);
     job.Signal(victim, SIGKILL);
     EXPECT_EQ(job.End(victim), 128 + SIGKILL);
-    job.WaitForStep(2, 60);  // without it
+    job.WaitForStep(2, 60);  // the other workers continue
     job.Rejoin(victim, /*most=*/150);
     for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
     ExpectEndsLike(undisturbed, folder, kSize);
@@ -646,7 +646,7 @@ TEST(JobTest, Signal_WhileAWorkerIsLost_EndsItsReceiver) {
   Job job(folder, 3, /*backup=*/true, "timeout=20");
   job.WaitForStep(1, 25);
   job.Signal(2, SIGSTOP);
-  job.RemoveLimit();  // to where the other workers wait for it
+  job.RemoveLimit();  // the other workers train until they wait for worker 2
   job.Signal(1, SIGTERM);
   job.Signal(2, SIGKILL);
   EXPECT_EQ(job.End(1), 75) << job.StderrOf(1);

@@ -48,7 +48,7 @@ enum class What : uint8_t {
 // When an event happens: before this step of the worker, or at one of the
 // following times.
 using When = int64_t;
-constexpr When kStart = 0;  // when the process starts
+constexpr When kStart = 0;  // the start of the process
 // When the fit returns for the first or second time, after a loss or at its
 // end.
 constexpr When kFirstReturn = -1, kSecondReturn = -2;
@@ -62,7 +62,7 @@ struct Event {
 
 // How a worker's last process ends.
 enum class End : uint8_t {
-  kRight,    // with the bits of the undisturbed run
+  kRight,    // its bits equal the undisturbed run's
   kStops,    // a check failed, or histories differ
   kLost,     // the process was ended
   kNoState,  // no member has a valid state
@@ -99,7 +99,7 @@ struct ContinuesFrom {
 // worker happen in their order; kStarts and kRestarts begin a process.
 struct Scenario {
   std::vector<Event> events;
-  std::vector<End> ends;  // by worker
+  std::vector<End> ends;  // one for each worker
   ContinuesFrom continues_from = {};
   int64_t save_freq = kNeverSave;
   bool checks = true;

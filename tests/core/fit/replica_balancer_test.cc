@@ -372,7 +372,7 @@ class SpeedJob {
 
   const SpeedScene scene_;
   ElasticJob job_;
-  std::atomic<int> replicas_{0}, steps_{0};  // of the counted worker
+  std::atomic<int> replicas_{0}, steps_{0};  // counts of scene_.counted
   std::atomic<bool> is_back_{false};         // the lost worker
 };
 
@@ -563,7 +563,8 @@ TEST(ReplicaBalancerTest, StartLine_SecondFit_HasThePresentAssignment) {
       const std::string printed(text, bytes);
       std::free(text);
       if (w == 0) continue;
-      const int each = (slow->trained() - before) / steps;  // of 5 examples
+      // The number of replicas of worker 1, of 5 examples each.
+      const int each = (slow->trained() - before) / steps;
       EXPECT_TRUE(Contains(
           printed, number == 0
                        ? "trains 20 of 40"

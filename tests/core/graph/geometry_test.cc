@@ -641,7 +641,7 @@ class Stepwise {
   Collective* const collective_;
   std::unique_ptr<Model> model_;
   MetricState trained_;  // the loss of this epoch's steps, of all ranks
-  std::vector<MetricState> tested_;  // of an evaluation, of this rank
+  std::vector<MetricState> tested_;  // an evaluation's metrics, of this rank
 };
 
 void ExpectSameWeights(Model* actual, Model* expected) {

@@ -247,7 +247,7 @@ TEST(ActivationsTest, Gradient_AtTheBends_EqualsTensorFlow) {
 TEST(ActivationsTest, Softmax_OverOtherAxes_EqualsThatOfItsRows) {
   struct Case {
     std::vector<int64_t> axes;
-    int64_t outer, count, inner;  // of (3, 5, 70)
+    int64_t outer, count, inner;  // extents of axes of (3, 5, 70)
   };
   const int64_t batch = 4, size = 3 * 5 * 70;
   const Floats x = RandomFloats(batch * size, 5),

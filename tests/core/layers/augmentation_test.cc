@@ -194,7 +194,7 @@ TEST(AugmentationTest, Step_WithAnotherCounter_DrawsOtherNumbers) {
     runner.counter = 6;
     EXPECT_NE(runner.Run(20, {x}, {}, {}).y, first);
     runner.training = false;
-    if (number == 4) continue;  // of another size
+    if (number == 4) continue;  // y has another size than x
     EXPECT_EQ(runner.Run(20, {x}, {}, {}).y, x);
   }
 }

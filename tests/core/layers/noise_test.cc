@@ -32,7 +32,7 @@ double Normal(size_t number) {
   return radius * (number % 2 == 0 ? std::cos(angle) : std::sin(angle));
 }
 
-constexpr size_t kBatch = 7, kSize = 5 * 3 * 6;  // of an input (5, 3, 6)
+constexpr size_t kBatch = 7, kSize = 5 * 3 * 6;  // inputs are (5, 3, 6)
 
 struct NoiseCase {
   Layer layer;
@@ -155,7 +155,7 @@ TEST(NoiseTest, SpatialDropout1D_Sequence_DropsWholeChannels) {
 TEST(NoiseTest, MeanAndVariance_EachLayer_EqualTheDefinition) {
   struct Case {
     Layer layer;
-    double mean, variance;  // of the output for a standard normal input
+    double mean, variance;  // the output's, for a standard normal input
   };
   const Case cases[] = {{AlphaDropout(0.2f), 0, 1},
                         {GaussianNoise(1), 0, 2},

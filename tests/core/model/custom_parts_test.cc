@@ -64,7 +64,8 @@ class MyDense final : public CustomLayer {
   Status Backward(const LayerCall& call) const override {
     if (call.y != nullptr) return Error(Code::kInternal, "y was kept");
     const int64_t width = call.inputs[0].back();
-    std::copy_n(call.dy, call.batch * units_, call.scratch);  // to use it
+    // The layer may use its scratch.
+    std::copy_n(call.dy, call.batch * units_, call.scratch);
     for (int64_t r = 0; r < Rows(call); ++r) {
       for (int64_t u = 0; u < units_; ++u) {
         const float d = call.dy[r * units_ + u];

@@ -119,7 +119,7 @@ TEST(ModelMoveTest, Move_LoaderIsOpen_LoaderContinuesAndKeepsTheMemory) {
   EXPECT_FALSE(taken.status().ok());  // the loader is open
   loader.reset();
   taken = BuildAndCompile();
-  EXPECT_OK(taken.Fit(Points(40).Batch(8)));  // without options
+  EXPECT_OK(taken.Fit(Points(40).Batch(8)));  // Fit has default options
 }
 
 TEST(ModelMoveTest, Move_AfterFitInAJob_TrainsFurther) {

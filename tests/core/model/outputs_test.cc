@@ -77,7 +77,8 @@ struct RandomGraph {
     std::vector<int> ordered;
     for (const size_t k : order) ordered.push_back(ends[k]);
     model.Outputs(ordered);
-    std::shuffle(losses.begin(), losses.end(), random);  // they have names
+    // Losses have names, so any order is right.
+    std::shuffle(losses.begin(), losses.end(), random);
   }
 
   // Targets of `count` examples, for those outputs that have a loss.

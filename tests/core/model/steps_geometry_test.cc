@@ -21,7 +21,7 @@ namespace ringlet {
 namespace {
 
 constexpr int kReplicas = 3;
-constexpr int64_t kRows = 7;  // of an Embedding
+constexpr int64_t kRows = 7;  // rows of an Embedding
 constexpr int64_t kClasses = 3;
 
 struct StepsCase {

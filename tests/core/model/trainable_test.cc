@@ -248,7 +248,8 @@ TEST(TrainableTest, Plan_FrozenLayers_HoldsToTheByte) {
     for (int node = 0; node + 1 < model->num_nodes(); ++node) {
       ASSERT_OK(model->SetTrainable(model->layer(node).name, false));
     }
-    EXPECT_EQ(model->BytesNeeded(c.batch), whole);  // as it was compiled
+    // Frozen layers count after Compile.
+    EXPECT_EQ(model->BytesNeeded(c.batch), whole);
     CompileFor(c, nullptr, model.get());
     const size_t bytes = model->BytesNeeded(c.batch);
     EXPECT_LT(bytes, whole);
@@ -300,7 +301,7 @@ TEST(TrainableTest, Compile_Fails_LeavesWhatIsTrained) {
     for (const StateSpan& span : spans) {
       slots += span.dtype == DType::kFloat32 ? span.shape.elements() : 0;
     }
-    EXPECT_EQ(slots, 2 * trained + 1);  // and the learning rate
+    EXPECT_EQ(slots, 2 * trained + 1);  // 1 is the learning rate
   }
 }
 

@@ -19,8 +19,8 @@ struct Case {
   Loss loss;
   Shape output;
   std::vector<float> predictions;
-  std::vector<float> targets;    // of losses that take floats
-  std::vector<int32_t> classes;  // of losses that take classes
+  std::vector<float> targets;    // for losses that take floats
+  std::vector<int32_t> classes;  // for losses that take classes
 };
 
 std::vector<float> PerExample(const Case& c, std::vector<float>* gradient,

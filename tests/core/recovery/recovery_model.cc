@@ -338,7 +338,7 @@ class Search {
           if (worker.state.PassCheck()) worker.wrong_point = worker.wrong;
           worker.checked = true;
         } else if (std::count(vote.faulty.begin(), vote.faulty.end(), rank)) {
-          worker.alive = false;  // it ends with exit code 3
+          worker.alive = false;  // the worker ends with exit code 3
         }
       }
     });
