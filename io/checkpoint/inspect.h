@@ -70,7 +70,7 @@ std::string ToText(const FileInfo& info);
 std::string ToJson(const FileInfo& info);
 
 // Sets FileInfo's `summary` and `compiled` of a saved model. Reads its header
-// only. If set, `policy` is that of all layers.
+// only. If set, `policy` holds for all layers.
 Status SummarizeModelFile(const std::string& path, std::string* summary,
                           std::string* compiled,
                           FileSystem* files = PosixFiles(),

@@ -22,7 +22,7 @@ class Supervisor {
     // call OnRestart.
     double restart_after = -1;
     std::vector<int> cancelled;  // restarts that are cancelled
-    int signal = 0;              // sent to every process but those of `spared`
+    int signal = 0;              // sent to every process that `spared` lacks
     std::vector<int> spared;     // workers that get no signal
     // Replaces the last deadline. Not negative: call OnDeadline after this many
     // seconds.

@@ -265,7 +265,7 @@ function EachOf(Activation activation) {
   return EachOf(activation, std::make_index_sequence<kHardSigmoidKeras2 + 1>());
 }
 
-// The step's function is that of r->cell.
+// r->cell decides the step's function.
 void Recur(const int8_t* x, int8_t* y, const Recurrence* r, const void*,
            const int* g, float factor, float* z) {
   const cell c = {

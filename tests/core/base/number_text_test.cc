@@ -1,4 +1,4 @@
-// Compares the texts of numbers with those of std::to_chars, an independent
+// Compares the texts of numbers with the texts of std::to_chars, an independent
 // implementation.
 
 #include "core/base/number_text.h"

@@ -89,7 +89,7 @@ float AddTimes(float sum, float x, float w, bool fused) {
   return sum + product;
 }
 
-// Sums term(n, sum) for n in [0, count) in blocks. The blocks are those of a
+// Sums term(n, sum) for n in [0, count) in blocks. The blocks begin as in a
 // chain that begins `before` terms earlier.
 template <typename Term>
 float Chain(int64_t count, const Term& term, int64_t before = 0) {

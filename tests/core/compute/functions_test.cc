@@ -1,5 +1,5 @@
 // Errors of the functions against libm's of float64, and their bits against
-// those of other builds and other machines.
+// other builds and other machines.
 
 #include "core/compute/functions.h"
 

@@ -1,5 +1,5 @@
-// Contributions of replicas, assigned to workers that are threads: the sums'
-// bits are those of one worker that has them all.
+// Contributions of replicas, assigned to workers that are threads: the sums
+// have the same bits as with one worker that has all replicas.
 
 #include "core/exchange/exact_exchange.h"
 

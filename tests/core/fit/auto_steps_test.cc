@@ -1,6 +1,6 @@
-// Rounds with a length chosen by the link's speed. The bits are those of a run
-// that is given this number of steps, and every worker that continues the run
-// uses it.
+// Rounds with a length chosen by the link's speed. A run that is given this
+// number of steps has the same bits. Every worker that continues the run uses
+// the number.
 
 #include <gtest/gtest.h>
 

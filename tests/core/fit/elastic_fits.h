@@ -26,7 +26,8 @@ constexpr bool kSanitized = false;
 #endif
 constexpr int kReplicas = 5;
 // The kernels are sent one by one, so a transfer that is cut off leaves a mixed
-// state. A sanitizer takes minutes for so many units, and finds other errors.
+// state. A sanitizer takes minutes for this number of units, and finds other
+// errors.
 constexpr int64_t kUnits = kSanitized ? 16 : 600;
 
 struct ElasticRun {

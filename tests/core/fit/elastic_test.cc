@@ -1,5 +1,5 @@
 // Fits of workers that are lost and join again while they train, as threads.
-// The final bits are those of an undisturbed run.
+// The final bits equal the bits of an undisturbed run.
 
 #include <gtest/gtest.h>
 
@@ -305,7 +305,7 @@ class StepEndCounter final : public Callback {
   int64_t ends = 0;
 };
 
-// One of three workers ends in any of its calls, also in those of callbacks.
+// One of three workers ends in any of its calls, also in calls of callbacks.
 // The other workers are behind a step that all have made. The worker ends once,
 // and the run continues.
 TEST(ElasticTest, Loss_InACallbackAtAStepsEnd_CostsNoStep) {

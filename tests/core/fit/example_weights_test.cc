@@ -14,7 +14,7 @@
 namespace ringlet {
 namespace {
 
-// "large" has so many states that a step does not copy them.
+// "large" has more states than a step copies.
 std::unique_ptr<Sequential> WithStates(const CompileOptions& options = {}) {
   auto model = std::make_unique<Sequential>();
   model->Add(Input({2}));

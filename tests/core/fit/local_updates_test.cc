@@ -175,7 +175,8 @@ TEST(LocalUpdatesTest, Rounds_Float32_FollowTheReference) {
 }
 
 // A round on 8 bits is off by at most the outer step of half a level. If a
-// block's greatest number was clamped, it is off by at most that of a level.
+// block's greatest number was clamped, it is off by at most the outer step of a
+// level.
 TEST(LocalUpdatesTest, Delta_EightBits_IsOffByOneLevelAtMost) {
   for (const int replicas : {1, 2, 3, 4, 8, 18, 19, 40}) {
     SCOPED_TRACE(replicas);

@@ -202,7 +202,7 @@ Sums SumsOf(Model* model, int64_t first, int64_t count) {
 }
 
 // As Keras: the loss of a batch is divided by its valid targets, a metric by
-// the weights, and that of the loss by the weights of the valid targets.
+// the weights, and the metric of the loss by the weights of the valid targets.
 TEST(PerStepLossesTest, WeightsOfSteps_Evaluated_EqualTheFormulas) {
   auto model = Tagger();
   model->Compile(Adam(0.02f),

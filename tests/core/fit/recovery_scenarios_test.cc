@@ -296,7 +296,7 @@ TEST(RecoveryScenariosTest, Member_LostInStep_OthersRollBackToVerifiedPoint) {
                ContinuesFrom{/*worker=*/0, /*after=*/150, /*step=*/110}});
 }
 
-// The contributions of the earlier process are those of a lost worker.
+// The contributions of the earlier process count as a lost worker's.
 TEST(RecoveryScenariosTest,
      FaultyWorker_RestartsWithSameNumber_OthersRollBack) {
   for (const bool still_faulty : {false, true}) {

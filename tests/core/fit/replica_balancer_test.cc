@@ -197,8 +197,8 @@ std::vector<int> TrainedInSpell(int64_t from, int64_t to,
 }
 
 // The slow steps pass step 32, after which more times are measured than a
-// worker keeps (WorkerThroughput::kKept). Most kept times are still those of
-// fast steps, but the assignment stays that of a slow worker.
+// worker keeps (WorkerThroughput::kKept). Most kept times are still from fast
+// steps, but the worker keeps a slow worker's assignment.
 TEST(ReplicaBalancerTest, Assignment_SlowBeyondTheKeptTimes_DoesNotMoveBack) {
   constexpr size_t kSlowFrom = 20, kSlowTo = 40;
   constexpr size_t kFoundSlow = 6;   // steps until the replicas have moved

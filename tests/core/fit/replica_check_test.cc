@@ -1,7 +1,7 @@
 // The replica check, in fits of workers that are threads. The machine of one
 // worker computes wrong. A check finds that rank within 100 steps, and the
 // other workers continue without it. Nothing that was saved is wrong, and the
-// final bits are those of the undisturbed run.
+// final bits equal the undisturbed run's.
 
 #include <gtest/gtest.h>
 

@@ -133,7 +133,7 @@ void ExpectSame(const Outcome& a, const Outcome& b) {
   EXPECT_EQ(a.predictions, b.predictions);
 }
 
-// The outcome is that of one worker, for any assignment and number of threads.
+// One worker has the same outcome, for any assignment and number of threads.
 void ExpectSameOnMoreWorkers(Job job, const Outcome& one) {
   for (int workers = 2; workers <= job.replicas; ++workers) {
     SCOPED_TRACE(workers);

@@ -32,7 +32,7 @@ enum class What { kStops, kInterrupts, kSetsSignal, kRaises, kCount };
 struct Request {
   Where where = Where::kBatchEnd;
   What what = What::kStops;
-  int64_t from = 0;  // the request is made after so many steps at the earliest
+  int64_t from = 0;  // the least number of steps before the request
 };
 
 // Makes its request once, if it has one, and records the step.
@@ -158,8 +158,8 @@ Request Draw(std::mt19937* random, What end) {
 }
 
 // Any ranks request a stop, for any reason. All leave after one and the same
-// step, at most one step after the request. The bits are those of a run that
-// continues.
+// step, at most one step after the request. The bits equal the bits of a run
+// that continues.
 TEST(StopRequestsTest, Request_AnyKindOnAnyRanks_AllLeaveAfterTheSameStep) {
   testing::internal::CaptureStderr();  // notes of ended data and of signals
   Ended undisturbed[2][2];

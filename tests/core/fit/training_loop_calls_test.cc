@@ -182,7 +182,7 @@ class RandomCaller {
 };
 
 // Calls are made in any order, and any of them fails. The events of the loop
-// are a prefix of those of Fit, an error is not lost, and the model can be
+// are a prefix of Fit's events, an error is not lost, and the model can be
 // trained again.
 TEST(TrainingLoopCallsTest, Calls_InAnyOrder_GiveAPrefixOfTheEventsOfFit) {
   const Dataset data = Points(70).Batch(32);  // the last batch is short

@@ -1,5 +1,5 @@
-// User-defined training loops. Their bits are those of Fit, also if workers are
-// lost and join again.
+// User-defined training loops. Their bits equal Fit's, also if workers are lost
+// and join again.
 
 #include <gtest/gtest.h>
 

@@ -276,8 +276,7 @@ TEST(SampleTest, MnistCheckpoint_Killed_ContinuesFromTheNewestCheckpoint) {
   EXPECT_TRUE(ReadWhole(killed / last) == ReadWhole(undisturbed / last));
 }
 
-// The sample prints one clear line, and its exit code differs from that of a
-// crash.
+// The sample prints one clear line, and its exit code differs from a crash's.
 TEST(SampleTest, MnistFit_WrongInput_EndsWithOneErrorNamingTheFile) {
   namespace fs = std::filesystem;
   const std::string mini = Source("data/fashion-mnist-mini/");

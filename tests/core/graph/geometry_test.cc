@@ -398,7 +398,7 @@ FitCase DrawFit(Draw* draw) {
   return c;
 }
 
-// The examples of a case, those of the validation last.
+// The examples of a case, with the examples of the validation last.
 struct Examples {
   explicit Examples(const FitCase& c) : fit(c) {
     const auto n = static_cast<size_t>(c.all_examples());
@@ -513,7 +513,7 @@ class Stepwise {
 
   Model* model() { return model_.get(); }
 
-  // The epochs' losses, and those of the validation.
+  // The epochs' losses, and the losses of the validation.
   void Fit(std::vector<double>* losses, std::vector<double>* validation) {
     DataPosition at;
     for (int64_t epoch = 0; epoch < case_.epochs; ++epoch) {
@@ -540,7 +540,7 @@ class Stepwise {
          nullptr);
     return TotalLoss();
   }
-  // This rank's examples alone are filled in; those of others are NaN.
+  // Only this rank's examples are filled in; the other ranks' are NaN.
   Floats Predict() {
     Floats outputs(static_cast<size_t>(case_.all_examples() * kOutputs), NAN);
     Pass(0, case_.all_examples(), case_.later_batch, /*training=*/false,

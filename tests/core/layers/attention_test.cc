@@ -59,7 +59,7 @@ DoubleRows RowsTimes(const float* x, int64_t rows, int64_t in, const Floats& w,
 }
 
 // The contexts of the queries, over `heads` parts of each row. With `factors`,
-// one for each number of a key, the scores are those of an AdditiveAttention.
+// one for each number of a key, the scores are an AdditiveAttention's.
 DoubleRows ContextOf(DoubleRows query, DoubleRows key, DoubleRows value,
                      int64_t heads, double scale, bool causal,
                      const std::vector<double>& factors = {}) {

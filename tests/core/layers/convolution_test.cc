@@ -179,7 +179,7 @@ TEST(ConvolutionTest, ConvTranspose_ShapesOfADecoder_HaveTheSameBits) {
     ExpectSameBits(Conv2DTranspose(5, 1), {{6, 5, 3}}, batch);
   }
 }
-// The sizes are those of keras.layers.Conv1DTranspose.
+// keras.layers.Conv1DTranspose has these sizes.
 TEST(ConvolutionTest, ConvTranspose_EachPadding_HasKerasSize) {
   const auto steps = [](const Layer& layer) {
     OpRunner runner(layer, {{5, 2}});
@@ -203,7 +203,7 @@ TEST(ConvolutionTest, Conv_GroupsAndDilation_IsItsDefinition) {
   ExpectAll(ConvCase);
 }
 
-// The shapes are those of LeNet-5, ResNet-8 and MobileNet. They have more
+// LeNet-5, ResNet-8 and MobileNet have these shapes. The shapes have more
 // positions and taps than a block of a sum.
 TEST(ConvolutionTest, Conv_ShapesOfKnownModels_IsItsDefinition) {
   const struct {

@@ -252,8 +252,9 @@ TEST(LayersTest, Gradients_LargeDense_DoNotDependOnThreads) {
   }
 }
 
-// The gradient that is written over the input includes that of the activation
-// before. It equals the result of the two ops one after the other.
+// The gradient that is written over the input includes the gradient of the
+// activation before it. It equals the result of the two ops one after the
+// other.
 TEST(LayersTest, Dense_GradientOverItsInput_EqualsTheSeparateOne) {
   for (Activation activation : {kLinear, kRelu, kSigmoid, kTanh}) {
     for (int64_t units : {1, 5, 16}) {

@@ -151,7 +151,7 @@ TEST(NoiseTest, SpatialDropout1D_Sequence_DropsWholeChannels) {
   EXPECT_NEAR(static_cast<double>(dropped), 450, 200);
 }
 
-// The mean and variance of the output; AlphaDropout keeps those of its input.
+// The mean and variance of the output; AlphaDropout keeps its input's.
 TEST(NoiseTest, MeanAndVariance_EachLayer_EqualTheDefinition) {
   struct Case {
     Layer layer;

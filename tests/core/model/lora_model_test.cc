@@ -173,7 +173,7 @@ TEST(EnableLoraTest, NamedLayers_OfANestedModel_AreTrainedAlone) {
                    "body/out/lora_kernel_b"}));
   model->Compile(SGD(), MeanSquaredError());
   EXPECT_EQ(tuned->num_weights(), model->num_weights() + 2 * 2 * 4);
-  // The configuration is that of a model with these fields.
+  // The configuration gives a model with these fields.
   std::unique_ptr<Model> read;
   ASSERT_OK(ModelFromJson(ToJson(*tuned), &read));
   EXPECT_EQ(ToJson(*read), ToJson(*tuned));

@@ -278,7 +278,7 @@ TEST(MixedBFloat16Test, Plan_ManyLayers_TakesHalfTheMemory) {
 }
 
 // Many cheap layers between the outputs that are packed: no plan may be larger
-// than that of float32.
+// than the plan of float32.
 TEST(MixedBFloat16Test, Plan_DenselyConnected_IsNotLarger) {
   const auto step_bytes = [](DTypePolicy policy) {
     Functional model;

@@ -100,7 +100,7 @@ TEST(NestedTest, Training_NestedModel_EqualsItsLayersAddedOneByOne) {
   }
 }
 
-// The gradient of each variable of `shared` is the sum of those of its calls,
+// The gradient of each variable of `shared` is the sum of its calls' gradients,
 // added from the last one back.
 std::vector<float> SumsOfCalls(const Model& shared, const Model& apart) {
   std::vector<float> sums(static_cast<size_t>(shared.num_trained()), 0);

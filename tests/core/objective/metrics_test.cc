@@ -103,7 +103,7 @@ TEST(MetricsTest, Values_CommonMetrics_EqualKeras) {
       SparseValue(SparseTopKCategoricalAccuracy(5), {2}, {NAN, 1}, {0}), 0);
 }
 
-// Each step of a sequence counts, with its own weight or that of its example.
+// Each step of a sequence counts, with its own weight or its example's.
 TEST(MetricsTest, TopK_OfSteps_CountsEachStep) {
   const std::vector<float> p = {0.5f, 0.3f, 0.2f, 0.1f, 0.7f, 0.2f,
                                 0.2f, 0.3f, 0.5f, 0.6f, 0.3f, 0.1f};

@@ -73,7 +73,7 @@ TEST(ForwardPartsTest, Outputs_OfALargeBatch_AreThoseOfEachExample) {
   }
 }
 
-// The memory is then that of a step, in which other values have other places.
+// The memory is then planned for a step, in which values have other places.
 TEST(ForwardPartsTest, Outputs_AfterAStep_AreThoseOfEachExample) {
   const auto model = ImagesModel(1);
   ASSERT_OK(model->Reserve(32, /*training=*/true));

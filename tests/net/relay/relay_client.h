@@ -60,7 +60,7 @@ class RelayClient {
     Send(std::string(reinterpret_cast<char*>(bytes), sizeof(bytes)));
   }
   void StopSending() { shutdown(fd_, SHUT_WR); }
-  // Receives so many bytes, or fewer if the other side ends before.
+  // Receives `bytes` bytes, or fewer if the other side ends before.
   std::string Receive(size_t bytes) {
     std::string text;
     char piece[4096];

@@ -56,8 +56,8 @@ class SimWorker final : public SimProcess, public Session::Owner {
            runs_since_ < time;
   }
   // True if the worker is in a view with these members, and has completed the
-  // sums of this view. If *generation is 0, it becomes that of the view;
-  // otherwise it must be the view's.
+  // sums of this view. If *generation is 0, it becomes the view's; otherwise it
+  // must be the view's.
   bool InView(const std::vector<int>& members, uint32_t* generation) const;
 
  private:

@@ -89,7 +89,7 @@ class Child {
         ReadWhole("/proc/" + std::to_string(pid_) + "/maps"), "/memfd:ringlet");
   }
 
-  // The exit code, 128 + a signal, or -1 after so many seconds.
+  // The exit code, 128 + a signal, or -1 after `seconds` seconds.
   int Wait(double seconds) {
     const auto end = Steady::now() + std::chrono::duration<double>(seconds);
     while (status_ == kRunning) {

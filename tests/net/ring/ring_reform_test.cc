@@ -127,9 +127,10 @@ TEST(RingCollectiveTest, Reform_FailedBefore_MayBeCalledAgain) {
 class TwoLossesScene {
  public:
   struct Times {
-    // The first leaver returns when so many others have noticed its loss.
+    // The first leaver returns when this number of others have noticed its
+    // loss.
     int first_returns_after;
-    // The second leaver returns when so many others are forming the ring again.
+    // The second leaver returns when this number of others form the ring again.
     int second_returns_after;
     // The second leaver takes part in the forming ring for so long.
     double second_stays_seconds;

@@ -173,7 +173,7 @@ TEST_F(NoiseTest, Open_MessageRepeatedOrOutOfTurn_IsRejected) {
 }
 
 // Section 4.2: the first 32 bytes of zeros sealed with the number 2^64 - 1. The
-// numbers are those of Python's cryptography.
+// numbers are from Python's cryptography.
 TEST_F(NoiseTest, Rekey_KnownKey_SealsAsSpecified) {
   NoiseCipher seals;
   seals.Begin(v_.psk.data());

@@ -52,7 +52,7 @@ TEST(ViewTest, Decode_EncodedViewFrame_GivesTheSameFrame) {
   }
 }
 
-// A list of 17 to 64 workers: bits and proposers beyond those of 16.
+// A list of 17 to 64 workers has bits and proposers that a list of 16 lacks.
 TEST(ViewTest, Encode_LargeList_HasMoreBits) {
   ViewFrame frame;
   frame.message = ViewMessage::kStart;
