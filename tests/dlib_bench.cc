@@ -1,5 +1,5 @@
 // Training steps of dlib, for tools/bench.py. Reads lines "train NET BATCH 1"
-// and answers each with the milliseconds of a step. The networks are those of
+// and answers each with the milliseconds of a step. The networks are from
 // support/bench_networks.h; dlib computes on one thread.
 
 #include <dlib/dnn.h>

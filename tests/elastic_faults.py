@@ -157,7 +157,7 @@ class Job:
             self.workers[i].end()
 
     def until_all(self, begin, size=WORKERS):
-        """Seconds until so many run together; `begin`: since when."""
+        """Seconds from `begin` until `size` workers run together."""
         def together():
             return any(when > begin and "continues at" in line
                        and f"with {size} workers" in line

@@ -5,7 +5,7 @@
 //
 // Sums COUNT floats ROUNDS times (0: without end). Prints "up" when the ring is
 // formed, "made ROUND" after rounds 1, 2, 4, 8 and so on, and one line at the
-// end or "failed: why". Its exit code is that of ExitCode(). Keys:
+// end or "failed: why". Its exit code is from ExitCode(). Keys:
 //
 //   timeout, start      seconds
 //   job, dtype          as in RingOptions

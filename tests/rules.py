@@ -33,7 +33,7 @@ TESTS = {"results": {"program_digests": "DigestsTest.*", "core_compute": "GemmTe
                      "core_elastic": "RecoveryScenariosTest.*"}}
 # A rule that matters in one simulated job of 600 needs as many jobs.
 SETTINGS = {"elastic": {"RINGLET_SIM_SEEDS": "5000"}}
-# A test that catches a planted defect fails within so many seconds. The tests of
+# A test that catches a planted defect fails within these seconds. The tests of
 # a rule may take longer, or hang.
 SECONDS_OF_ONE = 60
 SECONDS_OF_ALL = 1200

@@ -4,11 +4,10 @@
 //     gemm            GFLOP/s of one 512 x 512 x 512 product on one thread
 //     step T          milliseconds of a training step, batch 64, T threads
 //     train NET B T   milliseconds of a training step of a network of
-//                     bench_networks.h, batch B, T threads; then those of the
-//                     caller's processor time
+//                     bench_networks.h, batch B, T threads; then the
+//                     milliseconds of the caller's processor time
 //     predict NET B T milliseconds of a forward pass without training, and of
-//     the
-//                     caller's processor time
+//                     the caller's processor time
 //     export NET FOLDER  writes FOLDER/NET.onnx and FOLDER/NET.c
 //     read csv|npy|idx FILE  milliseconds until all its examples can be used
 //     pieces NET B T  of that "name phase milliseconds", in one line

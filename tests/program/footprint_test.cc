@@ -330,7 +330,7 @@ TEST_F(FootprintTest, Train_DataLargerThanTheMemory_HasTheBitsInMemory) {
   }
 }
 
-// The batches are those of the benchmark.
+// The benchmark has the same batches.
 TEST_F(FootprintTest, Train_TinyNetworks_FitIn64Megabytes) {
   if (Sanitized()) GTEST_SKIP() << "a sanitizer takes more";
   for (const TinyNetwork& network : kTinyNetworks) {

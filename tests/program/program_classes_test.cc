@@ -194,8 +194,8 @@ TEST_F(BirdTest, Parts_OfOneInput_AreMatchedAndDescribed) {
   }
 }
 
-// A scale that is given nowhere, in a part, in the data, or in both, is that of
-// training and of validation.
+// A scale that is given nowhere, in a part, in the data, or in both, is the
+// scale of training and of validation.
 TEST_F(BirdTest, Scale_OfPartsAndFurtherTraining_IsTheSameForAllData) {
   WriteWhole(
       folder_ / "s.json",

@@ -299,7 +299,7 @@ TEST_F(ProgramTest, Windows_ColumnsByNumber_AreThoseOfTheFile) {
              "g,a,b\np,1,10\np,2,20\np,,30\np,4,40\np,5,50\n");
   const std::string data = R"("train": {"csv": "d.csv", "group": 0,
     "sequence_length": 2, "missing": {"a": 0}, "target_columns": [)";
-  // The loss of the first step is that of column b.
+  // The loss of the first step is the loss for column b.
   Strings steps;
   for (const char* column : {"2", "-1", "\"b\""}) {
     WriteWhole(folder_ / "run.json", WindowsRun(data + column + "]}", 2));
@@ -436,7 +436,7 @@ class TextDataTest : public ProgramTest {
                                "output_sequence_length": 3)";
 };
 
-// The vocabulary of the training data is that of the validation data too.
+// The validation data have the vocabulary of the training data.
 TEST_F(TextDataTest, Vocabulary_LearnedOrOfAFile_TrainsAsItsNumbers) {
   WriteTextRun(R"("csv": "n.csv")", R"("csv": "nv.csv")");
   const std::string steps = Train(), predicted = Predict();

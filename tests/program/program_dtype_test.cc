@@ -81,7 +81,7 @@ TEST_F(ProgramDTypeTest, Evaluate_SavedModel_HasTheLossOfTheValidation) {
   EXPECT_TRUE(Contains(out_, "mixed_bfloat16: 9")) << out_;
 }
 
-// The policy of "fit" is that of the layers of a RUN.json, and of the model's
+// The policy of "fit" holds for the layers of a RUN.json, and of the model's
 // file that it names.
 TEST_F(ProgramDTypeTest, Summary_RunJson_HasThePolicyOfFit) {
   ASSERT_EQ(Run({"summary", "run.json"}), 0) << err_;

@@ -57,7 +57,7 @@ TEST_F(ProgramTest, Export_ClassesWithNames_AreMetadataOfOnnx) {
 }
 
 // Keras sorts layers by their depth, so model.set_weights takes the arrays in
-// that order, and not in that of the file.
+// that order, and not in the order of the file.
 TEST_F(ProgramTest, Export_ModelOfBranches_HasTheOrderOfKeras) {
   const auto dense = [](const char* name, const char* from) {
     return std::string(R"({"class_name": "Dense", "name": ")") + name +

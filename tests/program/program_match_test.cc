@@ -67,7 +67,7 @@ TEST_F(MatchTest, Classes_WithoutAnExample_AreTold) {
   EXPECT_EQ(err_, "");
 }
 
-// The label and the weights are those of training.
+// The columns of label and weights are the same as in training.
 TEST_F(MatchTest, Evaluate_CsvWithTheWeights_UsesThem) {
   const std::string rows = "a,b,kind,w\n1,2,0,1\n3,4,1,0\n5,0,0,3\n";
   WriteWhole(folder_ / "d.csv", rows);

@@ -529,8 +529,9 @@ TEST_F(ProgramTest, Plan_SparseRounds_PrintsTheirBytes) {
   // worker has two replicas, and sends to two workers.
   constexpr int64_t kMessages = 97 + (1 + 89) + (1 + 4) + (1 + 50) + (1 + 5);
   EXPECT_EQ(NumberAfter(out_, "round_bytes"), 2 * 2 * kMessages);
-  // The state: weights and momentum, those of the second replica, the buffers
-  // to send, and the error feedback and start weights of four replicas.
+  // The state: weights and momentum, the second replica's weights and momentum,
+  // the buffers to send, and the error feedback and start weights of four
+  // replicas.
   const int64_t weights = NumberAfter(out_, "weights");
   EXPECT_NEAR(static_cast<double>(NumberAfter(out_, "local")),
               static_cast<double>((4 + 4 + 4) * weights), 1000);

@@ -171,7 +171,7 @@ trajectory("trajectory_sgd_2_workers", Optimizer("SGD", .01), 64, 20, workers=2)
 trajectory("trajectory_rmsprop_l2_3_workers", Optimizer("RMSprop", .001), 32, 20, l2=1e-5, workers=3)
 
 # whole models ---------------------------------------------------------------------------------
-SAMPLE = 53  # every so many of a variable's final values are kept
+SAMPLE = 53  # one in SAMPLE of a variable's final values is kept
 
 def hashed(seed, shape, limit):
     """float32 in [-limit, limit), element i from SplitMix64's finaliser of (seed << 32) + i; exact in any language."""

@@ -16,7 +16,7 @@
 
 namespace ringlet {
 
-constexpr int kNever = 1 << 30;  // no process makes so many calls or steps
+constexpr int kNever = 1 << 30;  // more calls or steps than any process makes
 
 // The running workers, and the present view.
 class ElasticJob {

@@ -1,4 +1,4 @@
-// GuardedMemory: memory of so many bytes, and a pattern behind it that a test
+// GuardedMemory: memory of a given size, and a pattern behind it that a test
 // checks.
 
 #ifndef RINGLET_TESTS_SUPPORT_GUARDED_MEMORY_H_

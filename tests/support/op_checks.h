@@ -1,5 +1,5 @@
-// Checks for every layer. Its gradients are those of its outputs. Its results
-// have the same bits on any number of threads, and in memory planned for more.
+// Checks for every layer. The gradients match the outputs. The results have the
+// same bits on any number of threads, and in memory planned for more.
 
 #ifndef RINGLET_TESTS_SUPPORT_OP_CHECKS_H_
 #define RINGLET_TESTS_SUPPORT_OP_CHECKS_H_

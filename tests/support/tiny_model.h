@@ -75,7 +75,7 @@ inline std::unique_ptr<Sequential> TinyModelWith(
 }
 
 // Options by which the bits do not depend on the number of workers. With
-// `local_steps` the workers train in rounds of so many steps.
+// `local_steps` the workers train in rounds of this number of steps.
 inline CompileOptions ExactSums(Collective* collective, int replicas,
                                 int64_t local_steps = 0) {
   CompileOptions options(collective);

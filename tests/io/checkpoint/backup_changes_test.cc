@@ -324,7 +324,7 @@ TEST(BackupTest, Resume_AnotherOptimizerOrSeed_IsRefusedUnlessAskedFor) {
   }
 }
 
-// A Normalization that adapts has those of the run's data.
+// A Normalization that adapts has the statistics of the run's data.
 TEST(BackupTest, Resume_OtherStatisticsOfNormalization_IsRefused) {
   const auto normalized = [](const Layer& first) {
     auto model = std::make_unique<Sequential>(

@@ -81,7 +81,7 @@ TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
   });
 }
 
-// Only a backup is left. The state in memory is that of a faulty worker, and a
+// Only a backup is left. The state in memory is from a faulty worker, and a
 // worker that has joined since has another history.
 //
 // steps   event                                           expected

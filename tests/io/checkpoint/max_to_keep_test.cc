@@ -210,7 +210,7 @@ TEST(ModelCheckpointTest, MaxToKeep_TwoCallbacksOfOnePath_AreRefused) {
   EXPECT_TRUE(run.files.Paths().empty());
 }
 
-// A path may have any ending, so it may be that of a file that is needed.
+// A path may have any ending, so it may be the path of a file that is needed.
 TEST(ModelCheckpointTest, Path_OfAFileThatIsNoModel_IsRefused) {
   const std::string idx("\0\0\x08\x01\0\0\0\x01\x05", 9);
   for (const std::string& bytes :

@@ -185,8 +185,8 @@ TEST(ModelCheckpointTest, SaveBestOnly_InitialValueThreshold_MustBeBeaten) {
   EXPECT_TRUE(Contains(run.out, "Epoch 1: score did not improve from 0.40000"));
 }
 
-// Keras's on_train_begin resets neither. The value that a second fit must
-// improve is that of the file.
+// Keras's on_train_begin resets neither. A second fit must improve the file's
+// value.
 TEST(ModelCheckpointTest, BestAndBatchCount_SecondFit_AreKept) {
   Trial run;
   ModelCheckpointOptions best = BestScore(), every;

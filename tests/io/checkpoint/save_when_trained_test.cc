@@ -152,7 +152,7 @@ TEST(SaveWhenTrainedTest,
   EXPECT_EQ(stopped.code(), Code::kInterrupted) << stopped.message();
   EXPECT_TRUE(Contains(stopped, "epoch 2, step 9 of 9: "));
   EXPECT_EQ(signals->seen, 9);  // 8 of the first epoch
-  // With a backup the rest of the run equals that of an undisturbed one.
+  // With a backup the rest of the run equals an undisturbed run's.
   const std::vector<float> weights =
       fit({BackupAndRestore("other", backup)}, &whole).second;
   EXPECT_EQ(

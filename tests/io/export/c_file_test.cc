@@ -176,8 +176,7 @@ int main() {
   EXPECT_EQ(ExitCodeOf(folder), 0);
 }
 
-// A norm of 5e-7 is above the least one of Dot, and below that of
-// UnitNormalization.
+// A norm of 5e-7 is above the least norm of Dot, and below UnitNormalization's.
 TEST(CFileTest, Dot_ShortRows_AreNormalizedAsInTraining) {
   if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
   TempFolder folder;

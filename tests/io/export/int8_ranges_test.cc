@@ -22,7 +22,7 @@ Dataset Tokens(const std::vector<float>& x, const std::vector<float>& y) {
       .Batch(1);
 }
 
-// The row of token 4 has other numbers than those of the examples.
+// The row of token 4 has other numbers than the examples' rows.
 TEST(Int8RangesTest, RowsWithoutExamples_BehindFunctions_KeepTheirNumbers) {
   const std::vector<std::vector<Layer>> chains = {
       {},

@@ -1,4 +1,5 @@
-// Exports of a model with LoRA are those of the model with merged kernels.
+// Exports of a model with LoRA equal the exports of the model with merged
+// kernels.
 
 #include <gtest/gtest.h>
 

@@ -70,7 +70,7 @@ TEST(DTypeJsonTest, FromJson_Policies_AreKept) {
         std::string(kPolicyOfKeras3)}) {
     ExpectMixed(TwoLayers("", policy, R"("float32")"), "a ");
     ExpectMixed(TwoLayers(policy, policy, R"("float32")"), "a ");
-    // A layer without a dtype has that of the model.
+    // A layer without a dtype has the model's.
     ExpectMixed(TwoLayers(policy, "", R"("float32")"), "a ");
     ExpectMixed(TwoLayers(policy, "", ""), "a b ");
     ExpectMixed(TwoLayers(R"("float32")", "", policy), "b ");
@@ -90,7 +90,7 @@ TEST(DTypeJsonTest, FromJson_OtherPolicies_AreRefused) {
   }
 }
 
-// Keras writes no dtype of an operation: it has that of its tensors.
+// Keras writes no dtype of an operation, which has the dtype of its tensors.
 TEST(DTypeJsonTest, FromJson_Operation_HasThePolicyOfTheOthers) {
   const std::string text = R"({"class_name": "Functional", "config": {
     "name": "f", "layers": [
@@ -128,7 +128,7 @@ TEST(DTypeJsonTest, ToJson_LayersInLayers_KeepThePolicy) {
   EXPECT_NE(Mixed(model).find("merge"), std::string::npos) << Mixed(model);
   EXPECT_EQ(ToJson(*again), written);
 
-  // The policy of Compile is that of all layers.
+  // The policy of Compile holds for all layers.
   CompileOptions options;
   options.dtype_policy = mixed;
   model.Compile(SGD(), MeanSquaredError(), {}, options);

@@ -153,8 +153,8 @@ TEST(RecurrentStatesJsonTest, Load_SharedLayerBeforeItsStates_IsRead) {
   EXPECT_EQ(ToJson(*LoadJson(ToJson(*model))), ToJson(*model));
 }
 
-// The states of a Bidirectional are those of its layer, then those of its
-// backward layer.
+// The states of a Bidirectional are the states of its layer, then the states of
+// its backward layer.
 TEST(RecurrentStatesJsonTest, Load_BidirectionalEncoder_IsTheBuiltModel) {
   const auto wrapped = [](const std::string& name, bool sequences) {
     return "{\"class_name\": \"Bidirectional\", \"name\": \"" + name +

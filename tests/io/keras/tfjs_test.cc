@@ -1,6 +1,6 @@
 // Models that TensorFlow.js 4.22 wrote (model.toJSON) compute what they compute
-// there. tests/keras_json/tfjs_*.json; the expected numbers are those of its
-// predict for two examples.
+// there. tests/keras_json/tfjs_*.json; the expected numbers are from its
+// predict, for two examples.
 
 #include <gtest/gtest.h>
 

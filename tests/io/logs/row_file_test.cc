@@ -236,7 +236,7 @@ TEST(RowFileTest, Rollback_ToTheBeginOfTheRun_CutsItsRowsAlone) {
   }
 }
 
-// The state is that of step 1, and the file has gone further, as at a rollback.
+// The state is from step 1, and the file has later rows, as at a rollback.
 TEST(RowFileTest, Rollback_ToAStep_CutsBehindItsRow) {
   TempFolder folder;
   const std::string path = folder / "log.csv";

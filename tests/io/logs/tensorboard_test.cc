@@ -369,7 +369,7 @@ TEST_F(TensorBoardTest, Fit_FolderCannotBeWritten_EndsBeforeTheFirstStep) {
   EXPECT_EQ(model->iterations(), 0);
 }
 
-// The folder is that of another worker, which has become the chief.
+// The folder belongs to another worker, which has become the chief.
 TEST_F(TensorBoardTest, Fit_FolderOfANewChiefCannotBeWritten_Continues) {
   WriteWhole(options_.log_dir, "a file");
   auto model = TinyModel();

@@ -240,8 +240,8 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
     EXPECT_EQ(printed.compare(0, 6, "note: "), 0) << printed;
     EXPECT_TRUE(Contains(printed, "0 '', 1 'Zebra', 2 'ca', 3 'cat', 4 'dog'"));
   }
-  // With given classes the numbers are those of the classes, and a note lists a
-  // missing class.
+  // If classes are given, they have these numbers, and a note lists a missing
+  // class.
   std::vector<std::string> known = {"new"};
   known.insert(known.end(), names.rbegin(), names.rend());
   testing::internal::CaptureStderr();

@@ -1,5 +1,5 @@
-// Files of weights and LoRA: those written before LoRA was enabled, those with
-// only what was trained, and those of another alpha.
+// Files of weights and LoRA: files from before LoRA was enabled, files with
+// only what was trained, and files with another alpha.
 
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST(LoraWeightsTest, FileWithoutLora_Loaded_KeepsInitialMatrices) {
   EXPECT_EQ(Outputs(tuned.get()), Outputs(before.get()));
 }
 
-// A model is that of the file, whatever it was before.
+// A model equals the file's, whatever its earlier weights.
 TEST(LoraWeightsTest, FileWithoutLora_OnTrainedMatrices_IsTheFilesModel) {
   const TempFolder folder;
   const std::string path = folder.path() + "/w.safetensors";
@@ -326,7 +326,7 @@ TEST(LoraWeightsTest, OneMatrixOfTwo_InTheFile_IsAnError) {
                        "missing in the file 'dense/lora_kernel_b'"));
 }
 
-// The arrays are those of model.get_weights(), before or after enable_lora.
+// The arrays are from model.get_weights(), before or after enable_lora.
 TEST(LoraWeightsTest, Load_ArraysWithoutNames_HaveKerasOrder) {
   const TempFolder folder;
   const auto model = Compiled({Input({3}), Dense(2).LoraRank(1)});

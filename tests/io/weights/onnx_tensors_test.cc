@@ -490,7 +490,7 @@ TEST(OnnxTensorsTest, Load_SumBehindAProduct_IsItsBias) {
   }
 }
 
-// A product without a name of PyTorch has that of its bias or of the
+// A product without a name of PyTorch has the name of its bias or of the
 // initializer behind a node, so that layers match by names.
 TEST(OnnxTensorsTest, Load_NamesBehindNodes_AreThoseOfTheModules) {
   std::vector<float> weights;

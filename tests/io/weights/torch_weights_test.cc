@@ -420,7 +420,7 @@ TEST_F(TorchTest, ModulesByName_CommonPrefix_IsLeftOut) {
 }
 
 // The prefix "body." of all names is the name of the nested model, so no name
-// is that of a layer outside of it.
+// means a layer outside of it.
 TEST_F(TorchTest, ModulesByName_PrefixThatIsAModelsName_IsOfItAlone) {
   Sequential body({Input({2}), Dense(2).Name("fc")});
   body.set_name("body");
