@@ -81,7 +81,7 @@ DEFECTS = {
          "query.Rows(begin, end), /*add=*/true,",
          "query.Rows(begin, end), /*add=*/false,",
          ("core_layers", "AttentionTest."
-          "Gradients_OfSeveralBlocksOfQueries_AreThoseOfTheOutputs")),
+          "Gradients_OfSeveralBlocksOfQueries_MatchTheOutputs")),
     "transposed convolution: strides beyond the kernel add no pixels":
         ("core/layers/convolution/window.cc",
          "std::max(extent(), stride)",
@@ -324,7 +324,7 @@ DEFECTS = {
          "std::copy_n(entry->layer.window, 2, entry->layer.*member);",
          "std::fill_n(entry->layer.*member, 2, entry->layer.window[0]);",
          ("io_keras",
-          "ModelJsonTest.Pool_StridesLeftOutOrNull_AreItsWindow")),
+          "ModelJsonTest.Pool_StridesLeftOutOrNull_EqualTheWindow")),
     "activations: Keras 2's hard_sigmoid is that of Keras 3":
         ("io/keras/layer_json.cc",
          "if (entry->keras2 && *activation == kHardSigmoid) {",
@@ -365,7 +365,7 @@ DEFECTS = {
          "  pending_.erase(0, done);",
          "  pending_.clear();",
          ("io_logs",
-          "EventFileTest.Flush_DiskWasFull_TearsNoRecord")),
+          "EventFileTest.Flush_DiskWasFull_CutsNoRecord")),
     "event file: the greatest value is behind the last bucket":
         ("io/logs/event_file.cc",
          "h->bucket[std::min(b, h->buckets - 1)] += 1;",
@@ -568,7 +568,7 @@ DEFECTS = {
          "scale.offset = static_cast<float>(offset_);",
          "scale.offset = 0;",
          ("program",
-          "ProgramTest.Predict_ScaleAndOffset_AreThoseOfTraining")),
+          "ProgramTest.Predict_ScaleAndOffset_EqualTraining")),
     "plan: --recompute is ignored":
         ("tools/ringlet/run/run.cc",
          "  options.recompute = config->fit.recompute;\n",

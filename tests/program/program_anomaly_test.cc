@@ -150,7 +150,7 @@ TEST_F(AnomalyTest, Threshold_QuantileOfNormalData_MarksScoresAbove) {
 }
 
 // The labels belong to data.train, and not to the file of --threshold-data.
-TEST_F(AnomalyTest, Threshold_ImagesOnDisk_IsThatOfArrays) {
+TEST_F(AnomalyTest, Threshold_ImagesOnDisk_EqualsTheArrays) {
   const auto write = [&](const char* name, int count, int width) {
     std::string idx("\0\0\x08\x02\0\0\0", 7);
     idx += static_cast<char>(count);

@@ -324,7 +324,7 @@ TEST_F(BirdTest, Train_FromTheSavedModel_KeepsItsClasses) {
   EXPECT_EQ(Lines(out_)[0], "class,probability,auk,emu,owl");
 }
 
-TEST_F(BirdTest, Names_NotUtf8_AreNotKeptAndTold) {
+TEST_F(BirdTest, Names_NotUtf8_AreReportedAndNotKept) {
   WriteWhole(folder_ / "d.csv",
              "a,b,bird\n1,-2,emu\n2,0,\xe9pervier\n1,2,owl\n");
   WriteWhole(folder_ / "v.csv", "a,b,bird\n1,2,owl\n");

@@ -244,7 +244,7 @@ std::string WindowsRun(const std::string& data, int values,
          data + R"(}, "fit": {"epochs": 1)" + fit + "}}";
 }
 
-TEST_F(ProgramTest, Windows_GroupsOfArray_AreItsExactNumbers) {
+TEST_F(ProgramTest, Windows_GroupsOfArray_EqualItsExactNumbers) {
   const std::vector<float> x(12, 1);
   ASSERT_OK(WriteNpy(folder_ / "x.npy", DType::kFloat32, {12, 1}, x.data()));
   const std::string data = R"("train": {"x": "x.npy", "target_columns": [0],
@@ -294,7 +294,7 @@ TEST_F(ProgramTest, Windows_SplitOfOneGroup_NamesTheGroups) {
   }
 }
 
-TEST_F(ProgramTest, Windows_ColumnsByNumber_AreThoseOfTheFile) {
+TEST_F(ProgramTest, Windows_ColumnsByNumber_EqualTheFiles) {
   WriteWhole(folder_ / "d.csv",
              "g,a,b\np,1,10\np,2,20\np,,30\np,4,40\np,5,50\n");
   const std::string data = R"("train": {"csv": "d.csv", "group": 0,

@@ -231,7 +231,7 @@ TEST_F(LinesTest, Line_WrongOrBlank_IsAnsweredByAnEmptyLine) {
   EXPECT_TRUE(Contains(err_, "stdin: line 1 has 5 columns, the training data"));
 }
 
-TEST_F(LinesTest, Input_NoLineOrWrongFlags_IsToldApart) {
+TEST_F(LinesTest, Input_NoLineOrWrongFlags_HasItsOwnError) {
   TrainOnTable();
   ASSERT_EQ(Predict(""), 0) << err_;
   EXPECT_EQ(out_ + err_, "");

@@ -33,7 +33,7 @@ class MatchTest : public ProgramTest {
   }
 };
 
-TEST_F(MatchTest, Init_ColumnsInAnotherOrder_AreTold) {
+TEST_F(MatchTest, Init_ColumnsInAnotherOrder_AreReported) {
   WriteWhole(folder_ / "d.csv", "a,b,kind\n1,2,0\n3,4,1\n");
   WriteWhole(folder_ / "other.csv", "b,a,kind\n2,1,0\n4,3,1\n");
   WriteWhole(folder_ / "run.json", RunOf(2, R"("csv": "d.csv")"));
@@ -52,7 +52,7 @@ TEST_F(MatchTest, Init_ColumnsInAnotherOrder_AreTold) {
   EXPECT_EQ(printed_by(R"("csv": "other.csv", "columns": ["a", "b"])"), "");
 }
 
-TEST_F(MatchTest, Classes_WithoutAnExample_AreTold) {
+TEST_F(MatchTest, Classes_WithoutAnExample_AreReported) {
   WriteWhole(folder_ / "d.csv", "a,b,kind\n1,2,auk\n3,4,emu\n");
   WriteWhole(folder_ / "run.json", RunOf(2, R"("csv": "d.csv")"));
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
@@ -184,7 +184,7 @@ TEST_F(OwnFilesTest, Normalization_Adapts_IsRefused) {
                        "examples; give mean and variance"));
 }
 
-TEST_F(OwnFilesTest, Means_OfASavedModel_AreThoseOfBoth) {
+TEST_F(OwnFilesTest, Means_OfASavedModel_EqualBoth) {
   const std::string train = std::string(kOwn) + R"("missing": "mean")";
   const std::string csv = "a,b,y\n1,2,0\n,3,1\n",
                     other = "a,b,y\n,2,0\n5,3,1\n";

@@ -174,7 +174,7 @@ TEST_F(ProgramNoiseTest, EvaluateAndPlan_WithoutTheNoise_Work) {
 
 // The noise is no example, and the names of the classes order the files before
 // the seed divides them. A line of a prediction begins with its file.
-TEST_F(ProgramNoiseTest, Predict_PartOfAFolder_IsOfTheExamplesOfEvaluate) {
+TEST_F(ProgramNoiseTest, Predict_PartOfAFolder_TakesTheExamplesOfEvaluate) {
   for (const char* classes : {R"(["high", "low"])", R"(["low", "high"])"}) {
     SCOPED_TRACE(classes);
     WriteNoiseRun(

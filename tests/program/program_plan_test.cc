@@ -351,7 +351,7 @@ TEST_F(ProgramTest, Plan_MoreWorkersThanReplicas_IsRefused) {
 
 // The memory of an elastic job's worker for its model: a worker that may be
 // left alone keeps the memory of all replicas from the beginning.
-TEST_F(ProgramTest, Plan_ElasticJob_IsOfAWorkerLeftAlone) {
+TEST_F(ProgramTest, Plan_ElasticJob_CountsAWorkerLeftAlone) {
   const struct {
     const char* strategy;
     int workers, replicas;

@@ -220,7 +220,7 @@ TEST_F(ProgramTest, Train_StdoutCannotBeWritten_IsAnErrorAndTheModelIsSaved) {
   }
 }
 
-TEST_F(ProgramTest, ValidationSplit_OfTheTrainingData_IsItsEnd) {
+TEST_F(ProgramTest, ValidationSplit_OfTheTrainingData_TakesItsEnd) {
   // The last of four examples is one that no other is like.
   WriteWhole(folder_ / "d.csv", "x,y\n1,1\n1,1\n1,1\n0,5\n");
   WriteWhole(folder_ / "head.csv", "x,y\n1,1\n1,1\n1,1\n");

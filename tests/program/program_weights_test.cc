@@ -266,7 +266,7 @@ numpy.savez("short.npz", *weights[:3])
 }
 
 // Another alpha is refused, and weights without LoRA are the whole model.
-TEST_F(ProgramTest, Init_OfAModelWithLora_IsItsFunctionOrRefused) {
+TEST_F(ProgramTest, Init_OfAModelWithLora_EqualsItsFunctionOrIsRefused) {
   const auto lora = [this](const std::string& model, const std::string& with) {
     WriteRun();
     const std::string text = ReadWhole(folder_ / "run.json");

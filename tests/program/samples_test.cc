@@ -45,7 +45,7 @@ class SamplesTest : public ProgramTest {
   }
 };
 
-TEST_F(SamplesTest, Keywords_Trained_AreTold) {
+TEST_F(SamplesTest, Keywords_Trained_AreRecognized) {
   WriteSample("keywords.json");
   Train("keywords.json", "keywords.safetensors");
   EXPECT_GE(Last("val_accuracy"), 0.95);

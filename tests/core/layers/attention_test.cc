@@ -174,7 +174,7 @@ AttentionCase DrawAttention(uint64_t seed) {
   return c;
 }
 
-TEST(AttentionTest, Attention_RandomCases_IsItsDefinition) {
+TEST(AttentionTest, Attention_RandomCases_EqualsTheDefinition) {
   for (uint64_t seed = 0; seed < 120; ++seed) {
     const AttentionCase c = DrawAttention(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + TextOf(c));
@@ -195,7 +195,7 @@ TEST(AttentionTest, Attention_RandomCases_IsItsDefinition) {
   }
 }
 
-TEST(AttentionTest, Gradients_OfSeveralBlocksOfQueries_AreThoseOfTheOutputs) {
+TEST(AttentionTest, Gradients_OfSeveralBlocksOfQueries_MatchTheOutputs) {
   CheckGradients(MultiHeadAttention(2, 3).UseCausalMask(true),
                  {{70, 2}, {70, 2}}, 1, 2);
   CheckGradients(Attention().UseScale(true), {{130, 2}, {5, 2}}, 1, 2);
@@ -298,7 +298,7 @@ TEST(AttentionTest, Layer_DoesNotFit_ErrorNamesIt) {
          "Attention has no value_dim");
 }
 
-TEST(PositionEmbeddingTest, Forward_EachStep_IsItsRowForAnyInput) {
+TEST(PositionEmbeddingTest, Forward_EachStep_EqualsItsRowForAnyInput) {
   OpRunner runner(PositionEmbedding(4), {{3, 2}});
   ASSERT_OK(runner.status());
   const std::vector<Floats> x = RandomInputs({{3, 2}}, 2);

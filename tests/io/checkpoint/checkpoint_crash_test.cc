@@ -290,7 +290,7 @@ TEST_P(CheckpointCrashTest, Save_DiskWasFull_SucceedsOnceThereIsSpace) {
 }
 
 // The simulator must find the defect of a writer that does not sync.
-TEST(SimulatedDiskTest, CutPower_FileNotSynced_MayBeTornOrGone) {
+TEST(SimulatedDiskTest, CutPower_FileNotSynced_MayBeDamagedOrGone) {
   int whole = 0, torn = 0, gone = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SimulatedFileSystem files;

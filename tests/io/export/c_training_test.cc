@@ -121,7 +121,7 @@ TEST_F(CTrainingTest, Load_WrongBytes_AreRefusedWithoutAChange) {
 }
 
 // The numbers of the first comment are those that the compiler reports.
-TEST_F(CTrainingTest, Comment_StaticMemory_IsThatOfTheFile) {
+TEST_F(CTrainingTest, Comment_StaticMemory_EqualsTheFiles) {
   Sequential model = SomeHead();
   model.Compile(Adam(0.01f), SparseCategoricalCrossentropy());
   ASSERT_OK(Export(&model, 200));

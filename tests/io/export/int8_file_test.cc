@@ -83,7 +83,7 @@ TEST(Int8FileTest, Export_ReluBehindARelu_Saturates) {
   EXPECT_LT(Int8Error(&model, {4}, {2}), 0.02);
 }
 
-TEST(Int8FileTest, Export_RowsRepeated_AreThoseOfTheModel) {
+TEST(Int8FileTest, Export_RowsRepeated_EqualTheModels) {
   Sequential model({Input({4}), Dense(6, kTanh), RepeatVector(3),
                     TimeDistributed(Dense(4, kRelu)), UpSampling1D(2),
                     TimeDistributed(Reshape({2, 2})), UpSampling2D(1, 2),

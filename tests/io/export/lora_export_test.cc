@@ -69,7 +69,7 @@ Dataset Calibration() {
       .Batch(16);
 }
 
-TEST(LoraExportTest, OnnxAndC_OfLora_AreThoseOfMergedKernels) {
+TEST(LoraExportTest, OnnxAndC_OfLora_EqualMergedKernels) {
   const auto lora = Make(/*lora=*/true), plain = Make(/*lora=*/false);
   MergeInto(*lora, plain.get());
   const auto onnx = [](Model* model) {
@@ -84,7 +84,7 @@ TEST(LoraExportTest, OnnxAndC_OfLora_AreThoseOfMergedKernels) {
   EXPECT_EQ(c(lora.get()), c(plain.get()));
 }
 
-TEST(LoraExportTest, Int8_OfLora_IsThatOfMergedKernels) {
+TEST(LoraExportTest, Int8_OfLora_EqualsMergedKernels) {
   Sequential lora({Input({6}), Dense(8, kRelu).LoraRank(2).LoraAlpha(5),
                    Dense(3).LoraRank(1)}),
       plain({Input({6}), Dense(8, kRelu), Dense(3)});

@@ -192,7 +192,7 @@ TEST(ModelJsonTest, Load_ResidualModelOfKeras3_IsTheSame) {
 }
 
 // The name of each constraint of Keras 2 and 3, and their defaults.
-TEST(ModelJsonTest, Load_Constraints_AreThoseOfTheSetters) {
+TEST(ModelJsonTest, Load_Constraints_EqualTheSetters) {
   Sequential expected(
       {Input({8, 8, 3}),
        DepthwiseConv2D(3).DepthwiseConstraint(UnitNorm({0, 1})),
@@ -294,7 +294,7 @@ TEST(ModelJsonTest, Load_GraphInAnyOrder_IsTheSame) {
   ExpectSameModel(expected, *model);
 }
 
-TEST(ModelJsonTest, Pool_StridesLeftOutOrNull_AreItsWindow) {
+TEST(ModelJsonTest, Pool_StridesLeftOutOrNull_EqualTheWindow) {
   for (const char* strides : {"", ", \"strides\": null"}) {
     const auto model = LoadJson(
         std::string(R"({"class_name": "Sequential", "config": {"layers": [
@@ -374,7 +374,7 @@ TEST(ModelJsonTest, Load_OmittedFields_AreTheDefaultsOfKeras) {
   ExpectSameModel(expected, *model);
 }
 
-TEST(ModelJsonTest, Load_BuiltInputShapeOfASequential_IsItsInput) {
+TEST(ModelJsonTest, Load_BuiltInputShapeOfASequential_BecomesItsInput) {
   Sequential expected({Input({7}),
                        Dense(4, kRelu)
                            .KernelInitializer(TruncatedNormal(0, 0.02f))
@@ -477,7 +477,7 @@ TEST(ModelJsonTest, Load_TextsAroundAModel_AreTheModel) {
 }
 
 // A converted model has the version beside it.
-TEST(ModelJsonTest, Load_HardSigmoidOfAConvertedModel_IsThatOfKeras2) {
+TEST(ModelJsonTest, Load_HardSigmoidOfAConvertedModel_EqualsKeras2) {
   const std::string model = R"({"class_name": "Sequential", "config": [
       {"class_name": "InputLayer", "config": {"batch_shape": [null, 1]}},
       {"class_name": "Activation", "config": {"activation": "hard_sigmoid"}}]})";

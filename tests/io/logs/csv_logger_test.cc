@@ -313,7 +313,7 @@ TEST(CSVLoggerTest, Resume_PipeOrDevice_WritesOn) {
 
 // A row that a power cut tore is not the beginning of the next one, which would
 // then have another epoch.
-TEST(CSVLoggerTest, Append_LastRowIsTorn_BeginsANewRow) {
+TEST(CSVLoggerTest, Append_LastRowIsCutOff_BeginsANewRow) {
   const std::string whole = "epoch,loss\r\n0,1\r\n";
   for (const std::string end : {"", "1", "1,0", "1,0.5", "1,0.5\r"}) {
     TempFolder folder;
@@ -584,7 +584,7 @@ TEST(CSVLoggerTest, Row_LossIsNaN_HasNoSign) {
 }
 
 // A crash has cut the first line off within a quoted name.
-TEST(CSVLoggerTest, Append_TornHeaderWithAnOpenQuote_WritesItsOwnHeader) {
+TEST(CSVLoggerTest, Append_CutHeaderWithAnOpenQuote_WritesItsOwnHeader) {
   TempFolder folder;
   const std::string path = folder / "log.csv";
   WriteWhole(path, "epoch,loss,\"top, ");

@@ -147,7 +147,7 @@ TEST_F(EventFileTest, Open_FolderCannotBeMade_ErrorNamesIt) {
   EXPECT_FALSE(file_.Flush().ok());
 }
 
-TEST_F(EventFileTest, Flush_DiskWasFull_TearsNoRecord) {
+TEST_F(EventFileTest, Flush_DiskWasFull_CutsNoRecord) {
   if (!HavePython()) GTEST_SKIP() << kPython << " is not here";
   ASSERT_OK(file_.Open(folder_.path(), &clock_));
   {
@@ -189,7 +189,7 @@ TEST_F(EventFileTest, AddScalar_DiskIsFullForLong_WaitingEventsAreBounded) {
 
 // Each call fails once, in turn. Then the events are whole and in order, or
 // Open fails and leaves no file.
-TEST_F(EventFileTest, Write_AnyCallFails_LeavesNoTornRecord) {
+TEST_F(EventFileTest, Write_AnyCallFails_LeavesNoPartialRecord) {
   std::string whole;
   int64_t count = 0, operations = 0;  // 0: none fails
   do {

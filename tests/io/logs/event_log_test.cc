@@ -100,7 +100,7 @@ TEST_F(EventLogTest, Event_Recorded_IsInTheFileImmediately) {
   EXPECT_EQ(content.records[1].peer, 1);
 }
 
-TEST_F(EventLogTest, Open_LaterProcess_AppendsAndEndsATornLine) {
+TEST_F(EventLogTest, Open_LaterProcess_AppendsAndEndsAnIncompleteLine) {
   for (int process = 0; process < 3; ++process) {
     ASSERT_OK(Open());
     RecordStep(100 + process);

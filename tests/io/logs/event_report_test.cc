@@ -264,7 +264,7 @@ TEST_F(EventReportTest, Report_AnyNumbers_DoNotOverflow) {
   EXPECT_FALSE(Contains(ReportText(), "worker -1"));
 }
 
-TEST_F(EventReportTest, Parse_TornOrWrongLines_AreSkippedAndCounted) {
+TEST_F(EventReportTest, Parse_DamagedLines_AreSkippedAndCounted) {
   for (int i = 1; i <= 10; ++i) Record(0, Steps(i));
   const std::string whole = logs_[0];
   for (size_t bytes = 0; bytes <= whole.size(); bytes += 7) {

@@ -49,7 +49,7 @@ constexpr char kAbsent[] =
     "column 3 there; check that it lacks no other";
 
 // The number of columns does not show whether the label or a value is absent.
-TEST(CsvAbsentTest, Prediction_OneColumnTooFew_IsTold) {
+TEST(CsvAbsentTest, Prediction_OneColumnTooFew_IsReported) {
   for (const char* trained : {"a,b,y\n1,2,7\n3,4,8\n", "1,2,7\n3,4,8\n"}) {
     const Reading fewer = ReadAgain(trained, {}, "5,6\n", /*predicts=*/true);
     EXPECT_EQ(fewer.x, (std::vector<float>{5, 6})) << fewer.error;

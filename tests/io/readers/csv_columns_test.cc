@@ -198,7 +198,7 @@ TEST(CsvTest, Label_OfAFileWithoutNames_IsWhereItWasInTraining) {
 }
 
 // A model that is used without names of columns, as it was trained.
-TEST(CsvTest, Prediction_ColumnsAreAbsent_IsThatOfAllColumnsOrRefused) {
+TEST(CsvTest, Prediction_ColumnsAreAbsent_EqualsAllColumnsOrIsRefused) {
   CsvOptions training;
   training.header = false;
   training.label_column = 1;
@@ -231,7 +231,7 @@ TEST(CsvTest, Prediction_ColumnsAreAbsent_IsThatOfAllColumnsOrRefused) {
   EXPECT_TRUE(Read("7,2,1\n", options) == (CsvTable{{1, 2}, {7}}));
 }
 
-TEST(CsvTest, Columns_OneTooFewInAFileWithWeights_IsTold) {
+TEST(CsvTest, Columns_OneTooFewInAFileWithWeights_IsReported) {
   CsvOptions options = TrainedWithWeights();
   CsvTable table;
   EXPECT_TRUE(Contains(Told("1,2,7\n", options, &table),

@@ -213,7 +213,7 @@ TEST(CsvTableTest, Categorical_OneHot_HasAValueForEachCategory) {
   ExpectRefused(text, label, "\"categorical\" has column 3 ('b'), which is no");
 }
 
-TEST(CsvTableTest, Categorical_Index_IsThatOfTheSortedCategories) {
+TEST(CsvTableTest, Categorical_Index_CountsTheSortedCategories) {
   const std::string text = "a,colour\n1,red\n2,blue\n3,red\n4,Z\n";
   EXPECT_EQ(ValuesOf(text, Categorical({"colour"}, /*one_hot=*/false)),
             (Floats{1, 2, 2, 1, 3, 2, 4, 0}));
@@ -421,7 +421,7 @@ TEST(CsvTableTest, Columns_NameOfADroppedColumn_AreFoundInFilesWithBothOrOne) {
 }
 
 // As a model that is trained further on columns at other places.
-TEST(CsvTableTest, Columns_OtherThanInTraining_AreThoseOfTheOptions) {
+TEST(CsvTableTest, Columns_OtherThanInTraining_EqualTheOptions) {
   CsvOptions options = Unlabelled();
   options.drop = {"0"};
   CsvOptions known = TrainedOn("1,2,3\n4,5,6\n", options);

@@ -100,7 +100,7 @@ TEST(CsvTest, Label_ByNumber_CountsFromEitherEnd) {
   EXPECT_EQ(Read(text, ByNumber(-1)), last);
 }
 
-TEST(CsvTest, Label_ByName_IsThatColumn) {
+TEST(CsvTest, Label_ByName_EqualsTheColumn) {
   const std::string text = "a, \"b\" ,\"c d\"\r\n1,2,3\r\n4,5,6\r\n";
   EXPECT_EQ(Read(text, ByName("a")), (CsvTable{{2, 3, 5, 6}, {1, 4}}));
   EXPECT_EQ(Read(text, ByName("b")), (CsvTable{{1, 3, 4, 6}, {2, 5}}));
@@ -308,7 +308,7 @@ TEST(CsvTest, Label_None_AllColumnsAreInX) {
   }
 }
 
-TEST(CsvTest, ValueNames_OfAHeader_AreItsNames) {
+TEST(CsvTest, ValueNames_OfAHeader_EqualItsNames) {
   const auto names_of = [](const std::string& text) {
     const DataFiles files;
     const Dataset d = CsvDataset(files.Write("a.csv", text), {});
@@ -575,7 +575,7 @@ std::vector<float> ValuesOf(const CsvLines& lines) {
   return x;
 }
 
-TEST(CsvLinesTest, Next_NamesRowsAndBlanks_AreToldApart) {
+TEST(CsvLinesTest, Next_NamesRowsAndBlanks_AreDistinguished) {
   CsvOptions options = TwoValues();
   options.comment = '#';
   options.separator = ';';

@@ -142,7 +142,7 @@ TEST(IdxTest, Open_InMemoryOrOnDisk_GivesTheSameExamples) {
   }
 }
 
-TEST(IdxTest, Dataset_AnyElementTypes_AreThoseOfTheFiles) {
+TEST(IdxTest, Dataset_AnyElementTypes_EqualTheFiles) {
   const DataFiles files;
   const std::vector<double> values = {1e300, -2, 0.25, 4};
   const std::vector<float> targets = {0.5f, -1e-30f};

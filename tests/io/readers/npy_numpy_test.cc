@@ -326,7 +326,7 @@ for kind in ('u1', 'i4', 'i8', 'f4', 'f8'):
 )"));
 }
 
-TEST(NpyTest, XRange_AnyType_IsThatOfTheExamples) {
+TEST(NpyTest, XRange_AnyType_EqualsTheExamplesRange) {
   const DataFiles files;
   const std::string y = files.Write("y", Small());
   const auto range = [&](const std::string& type, const std::string& values) {
@@ -427,7 +427,7 @@ TEST_F(NpzDataTest, Dataset_ImagesAndLabels_AreOfOneFile) {
   EXPECT_EQ(weights, (std::vector<float>{0.5f, -2, 65504}));
 }
 
-TEST_F(NpzDataTest, Dataset_OnDisk_IsOfStoredArrays) {
+TEST_F(NpzDataTest, Dataset_OnDisk_HasStoredArrays) {
   ArrayOptions options;
   options.in_memory = false;
   const Dataset data = NpyDataset(files_.Path("plain.npz:y_train"), options);

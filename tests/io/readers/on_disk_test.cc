@@ -123,7 +123,7 @@ TEST(OnDiskTest, Npy_EveryTypeAndOrder_HasTheBitsInMemory) {
   }
 }
 
-TEST(OnDiskTest, Npy_FieldOfRecordsOrTextLabels_AreThoseInMemory) {
+TEST(OnDiskTest, Npy_FieldOfRecordsOrTextLabels_EqualThoseInMemory) {
   const DataFiles files;
   const std::string path = files.Write(
       "a.npy", Npy("[('a', '|u1'), ('b', '>i2', (2, 1)), ('c', '|S2')]",
@@ -161,7 +161,7 @@ TEST(OnDiskTest, Idx_EveryType_HasTheBitsInMemory) {
   }
 }
 
-TEST(OnDiskTest, Npz_StoredArray_IsThatInMemory) {
+TEST(OnDiskTest, Npz_StoredArray_EqualsTheOneInMemory) {
   const DataFiles files;
   const std::string path = files.Path("a.npz");
   std::vector<float> x(120);
@@ -509,7 +509,7 @@ TEST(OnDiskTest, Csv_FileChangedOrCutWhileOpen_IsAnError) {
   ExpectError(read(1000), Code::kCorruption, path, "was changed");
 }
 
-TEST(OnDiskTest, BytesInMemory_OfACsv_AreThoseOfItsIndex) {
+TEST(OnDiskTest, BytesInMemory_OfACsv_EqualItsIndex) {
   const DataFiles files;
   std::string text;
   for (int i = 0; i < 10000; ++i) text += "1,2,3\n";
@@ -527,7 +527,7 @@ TEST(OnDiskTest, BytesInMemory_OfACsv_AreThoseOfItsIndex) {
   EXPECT_EQ(bytes, (60000 + 4097) / 4098 * 16u + 10000 * 4);
 }
 
-TEST(OnDiskTest, BytesInMemory_OfArrays_AreThoseOfLabels) {
+TEST(OnDiskTest, BytesInMemory_OfArrays_EqualTheLabels) {
   const DataFiles files;
   const std::string classes =
       files.Write("y.npy", Npy("'<i8'", "(10,)", Drawn(80)));

@@ -95,7 +95,7 @@ TEST_F(PicturesTest, LabelMode_Categorical_GivesOneAmongZeros) {
   EXPECT_EQ(Labels<float>(dataset), std::vector<float>({1, 0, 0, 1}));
 }
 
-TEST_F(PicturesTest, LabelMode_Binary_IsOfTwoClasses) {
+TEST_F(PicturesTest, LabelMode_Binary_HasTwoClasses) {
   WriteClasses(folder_.path(), {"a", "b"}, 1);
   options_.label_mode = LabelMode::kBinary;
   EXPECT_EQ(Labels<float>(FromFolder()), std::vector<float>({0, 1}));

@@ -49,7 +49,7 @@ TEST(TextTest, Vectorize_OtherStandards_KeepWhatTheySay) {
   EXPECT_EQ(Vectorize(v, "Foo!"), Numbers{4});
 }
 
-TEST(TextTest, Split_Characters_AreThoseOfUtf8) {
+TEST(TextTest, Split_Characters_EqualUtf8s) {
   TextVectorization v = With({"\u00e9", "a", " ", "\U0001F600"}, 6);
   v.split = TextVectorization::Split::kCharacter;
   EXPECT_EQ(Vectorize(v, "A \u00e9\U0001F600\xc3"),
@@ -224,7 +224,7 @@ Numbers NumbersOf(const std::string& text, const Strings& by_frequency,
   return numbers;
 }
 
-TEST_F(TextFileTest, LearnedNumbers_RandomTexts_AreThoseOfASearch) {
+TEST_F(TextFileTest, LearnedNumbers_RandomTexts_EqualASearch) {
   RandomCases cases("RINGLET_TEXT", {}, 1, 0.4);
   while (cases.Next()) {
     SCOPED_TRACE(cases.command());

@@ -445,7 +445,7 @@ TEST(OnnxTensorsTest, Load_TransposedKernel_HasTheModelsOrder) {
   }
 }
 
-TEST(OnnxTensorsTest, Load_SumBehindAProduct_IsItsBias) {
+TEST(OnnxTensorsTest, Load_SumBehindAProduct_BecomesItsBias) {
   std::vector<float> weights;
   for (const char* op : {"MatMul", "Gemm"}) {
     for (const Ints& dims : {Ints{3}, Ints{1, 3}, Ints{1, 1, 3}}) {
@@ -492,7 +492,7 @@ TEST(OnnxTensorsTest, Load_SumBehindAProduct_IsItsBias) {
 
 // A product without a name of PyTorch has the name of its bias or of the
 // initializer behind a node, so that layers match by names.
-TEST(OnnxTensorsTest, Load_NamesBehindNodes_AreThoseOfTheModules) {
+TEST(OnnxTensorsTest, Load_NamesBehindNodes_EqualTheModules) {
   std::vector<float> weights;
   const std::string model =
       Graph()

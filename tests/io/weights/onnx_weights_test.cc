@@ -130,7 +130,7 @@ TEST(OnnxWeightsTest, Load_RowsReshapedToImages_AreRefusedOfPyTorch) {
 }
 
 // Two normalizations share one tensor, since both have factors of 1.
-TEST(OnnxWeightsTest, Load_TensorSharedInThePyTorchFile_IsOfBothLayers) {
+TEST(OnnxWeightsTest, Load_TensorSharedInThePyTorchFile_GoesToBothLayers) {
   const char* const source = std::getenv("RINGLET_SOURCE");
   ASSERT_NE(source, nullptr);
   const std::string file =

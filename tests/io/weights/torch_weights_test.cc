@@ -421,7 +421,7 @@ TEST_F(TorchTest, ModulesByName_CommonPrefix_IsLeftOut) {
 
 // The prefix "body." of all names is the name of the nested model, so no name
 // means a layer outside of it.
-TEST_F(TorchTest, ModulesByName_PrefixThatIsAModelsName_IsOfItAlone) {
+TEST_F(TorchTest, ModulesByName_PrefixThatIsAModelsName_MeansOnlyIt) {
   Sequential body({Input({2}), Dense(2).Name("fc")});
   body.set_name("body");
   Sequential model({Input({2}), body.AsLayer(), Dense(2).Name("fc")});
