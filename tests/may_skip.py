@@ -265,10 +265,10 @@ MAY_SKIP = [
      "a sanitizer takes more memory", Build.sanitized),
     ("VerifiedPointTest.Reserve_NoMemory_EndsTheFit",
      "the limit would be the emulator's", Build.cross),
-    ("SquatterTest.Squatter_OfAnotherUser_GetsNoByte", "only root can be another user", not_root),
-    ("SquatterTest.Guest_OfAnotherUser_IsNotAnswered",
+    ("OtherListenerTest.Listener_OfAnotherUser_GetsNoByte", "only root can be another user", not_root),
+    ("OtherListenerTest.Guest_OfAnotherUser_IsNotAnswered",
      "only root can be another user", not_root),
-    ("SquatterTest.LocalSocket_UserWithoutANumber_IsNotTrusted", "no users of its own",
+    ("OtherListenerTest.LocalSocket_UserWithoutANumber_IsNotTrusted", "no users of its own",
      # which has a thread, with which a process cannot leave its users
      lambda build: no_users(build) or build.threads_sanitized()),
     ("KeyFileTest.Keys_InMemory_AreLeftOutOfCoreDumps", "no /proc/self/smaps",

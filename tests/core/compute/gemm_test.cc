@@ -129,7 +129,7 @@ void ExpectDefinition(const Case& p) {
   });
 }
 
-TEST(GemmTest, Gemm_OddShapesAndLayouts_IsItsDefinition) {
+TEST(GemmTest, Gemm_OddShapesAndLayouts_EqualsTheDefinition) {
   const int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},     {17, 1, 31},
                               {1, 33, 9},   {64, 10, 128}, {129, 67, 65},
                               {9, 32, 501}, {200, 3, 2},   {2, 3, 0}};
@@ -142,7 +142,7 @@ TEST(GemmTest, Gemm_OddShapesAndLayouts_IsItsDefinition) {
 }
 
 // Every edge of the tiles: 12x32, 6x16, 4x16, 4x8 and 12x8.
-TEST(GemmTest, Gemm_EveryEdgeOfATile_IsItsDefinition) {
+TEST(GemmTest, Gemm_EveryEdgeOfATile_EqualsTheDefinition) {
   for (int64_t rows = 1; rows <= 13; ++rows) {
     for (int64_t cols = 1; cols <= 33; ++cols) {
       for (int layouts : {0, 5, 26}) {
@@ -152,7 +152,7 @@ TEST(GemmTest, Gemm_EveryEdgeOfATile_IsItsDefinition) {
   }
 }
 
-TEST(GemmTest, Gemm_RandomShapes_IsItsDefinition) {
+TEST(GemmTest, Gemm_RandomShapes_EqualsTheDefinition) {
   const Philox random(7, 5);
   RandomCases cases("RINGLET_GEMM");
   while (cases.Next()) {
@@ -169,7 +169,7 @@ TEST(GemmTest, Gemm_RandomShapes_IsItsDefinition) {
 
 // Sizes with several blocks of rows and of columns for every set, and with a
 // remainder.
-TEST(GemmTest, Gemm_LargeProducts_IsItsDefinition) {
+TEST(GemmTest, Gemm_LargeProducts_EqualsTheDefinition) {
   const int64_t sizes[][3] = {{310, 300, 290}, {260, 700, 3},   {1, 500, 700},
                               {500, 1, 700},   {211, 205, 520}, {300, 300, 0},
                               {490, 530, 260}};

@@ -178,7 +178,7 @@ TEST(RowLoops, FirstUniform_AnyCount_IsTheFirstWordOfEachBlock) {
 }
 
 // To nearest, ties to even; NaN stays NaN. Unpacking gives what was rounded.
-TEST(RowLoops, RoundToBFloat16_AnyBits_AreThoseOfFloat16) {
+TEST(RowLoops, RoundToBFloat16_AnyBits_EqualsFloat16) {
   for (const RowLoops* loops : Builds()) {
     for (const int64_t n : {1, 7, 64, 1003}) {
       Floats values, expected;

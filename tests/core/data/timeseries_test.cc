@@ -99,7 +99,7 @@ std::vector<Window> OracleOf(int64_t size, const TimeseriesOptions& o) {
   return all;
 }
 
-TEST(TimeseriesTest, Windows_RandomOptions_AreThoseOfKerasInEachGroup) {
+TEST(TimeseriesTest, Windows_RandomOptions_EqualKerasInEachGroup) {
   RandomCases cases("RINGLET_TIMESERIES");
   while (cases.Next()) {
     SCOPED_TRACE(cases.command());
@@ -193,7 +193,7 @@ TEST(TimeseriesTest, Files_WithoutGroups_AreGroups) {
   EXPECT_EQ(TimeseriesDatasetFromArray(rows, o).size(), 5);
 }
 
-TEST(TimeseriesTest, SampleWeight_OfRows_IsThatOfTheTarget) {
+TEST(TimeseriesTest, SampleWeight_OfRows_IsTheTargetsWeight) {
   const Rows rows(5);
   TimeseriesOptions o;
   o.sequence_length = 2;

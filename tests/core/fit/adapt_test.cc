@@ -140,7 +140,7 @@ TEST(AdaptTest, Adapt_PartOfTheDataAndAScale_ArePartOfTheStatistics) {
   ExpectStatistics(NormOf(*model), *rows, examples, scale);
 }
 
-TEST(AdaptTest, Outputs_AfterAdapt_AreThoseOfGivenStatistics) {
+TEST(AdaptTest, Outputs_AfterAdapt_EqualGivenStatistics) {
   const Dataset data = Dataset(std::make_shared<Rows>(50)).Batch(7);
   auto model = MakeModel();
   ASSERT_OK(model->Fit(data, OneEpoch()));

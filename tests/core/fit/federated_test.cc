@@ -457,7 +457,7 @@ TEST(FederatedTest, Round_BelowTheQuorum_IsNotedAsComputedAgain) {
 }
 
 // Replicas of one process compute one after another, and each has its time.
-TEST(FederatedTest, RoundDeadline_ReplicasOfOneProcess_IsOfEachReplica) {
+TEST(FederatedTest, RoundDeadline_ReplicasOfOneProcess_CountsForEach) {
   Job job;
   job.replicas = 8;
   job.local.steps = 2;

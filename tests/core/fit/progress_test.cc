@@ -140,7 +140,7 @@ TEST_F(ProgressTest, Line_SeveralUpdates_IsPrintedOnceAtTheEnd) {
 }
 
 // The first update may be of many steps, and steps may have been made before.
-TEST_F(ProgressTest, StepTime_EarlierStepsOrRounds_IsOfTheStepsMade) {
+TEST_F(ProgressTest, StepTime_EarlierStepsOrRounds_CountsOnlyTheStepsMade) {
   const auto line = [this](int64_t before, const std::vector<int64_t>& rounds) {
     Progress progress(Verbose::kLine, out_, 70, &clock_, before);
     int64_t done = before;

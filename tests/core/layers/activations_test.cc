@@ -244,7 +244,7 @@ TEST(ActivationsTest, Gradient_AtTheBends_EqualsTensorFlow) {
 }
 
 // Compares with the definition in double; the values of a row are one sum.
-TEST(ActivationsTest, Softmax_OverOtherAxes_EqualsThatOfItsRows) {
+TEST(ActivationsTest, Softmax_OverOtherAxes_EqualsItsRows) {
   struct Case {
     std::vector<int64_t> axes;
     int64_t outer, count, inner;  // extents of axes of (3, 5, 70)

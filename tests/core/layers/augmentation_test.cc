@@ -225,7 +225,7 @@ TEST(AugmentationTest, RandomContrast_LowerAboveUpper_KeepsBoth) {
   EXPECT_NEAR(std::fabs(*most), 1.25f, 0.01f);
 }
 
-TEST(AugmentationTest, Gradients_EachLayer_AreThoseOfOutputs) {
+TEST(AugmentationTest, Gradients_EachLayer_MatchTheOutputs) {
   CheckGradients(RandomTranslation({0.1f, 0.3f}, 0.3f), {{4, 5, 2}}, 3, 2);
   CheckGradients(RandomRotation(0.5f).FillMode(FillMode::kConstant),
                  {{4, 5, 2}}, 3, 2);

@@ -162,13 +162,13 @@ void ExpectAll(MakeCase* make) {
   }
 }
 
-TEST(ConvolutionTest, DepthwiseConv_RandomCases_IsItsDefinition) {
+TEST(ConvolutionTest, DepthwiseConv_RandomCases_EqualsTheDefinition) {
   ExpectAll(DepthwiseCase);
 }
-TEST(ConvolutionTest, SeparableConv_RandomCases_IsItsDefinition) {
+TEST(ConvolutionTest, SeparableConv_RandomCases_EqualsTheDefinition) {
   ExpectAll(SeparableCase);
 }
-TEST(ConvolutionTest, ConvTranspose_RandomCases_IsItsDefinition) {
+TEST(ConvolutionTest, ConvTranspose_RandomCases_EqualsTheDefinition) {
   ExpectAll(TransposedCase);
 }
 TEST(ConvolutionTest, ConvTranspose_ShapesOfADecoder_HaveTheSameBits) {
@@ -199,13 +199,13 @@ TEST(ConvolutionTest, ConvTranspose_EachPadding_HasKerasSize) {
   EXPECT_EQ(steps(Conv1DTranspose(1, 3).DilationRate(2)), 9);
 }
 
-TEST(ConvolutionTest, Conv_GroupsAndDilation_IsItsDefinition) {
+TEST(ConvolutionTest, Conv_GroupsAndDilation_EqualsTheDefinition) {
   ExpectAll(ConvCase);
 }
 
 // LeNet-5, ResNet-8 and MobileNet have these shapes. The shapes have more
 // positions and taps than a block of a sum.
-TEST(ConvolutionTest, Conv_ShapesOfKnownModels_IsItsDefinition) {
+TEST(ConvolutionTest, Conv_ShapesOfKnownModels_EqualsTheDefinition) {
   const struct {
     Layer layer;
     Shape image;
@@ -228,7 +228,8 @@ TEST(ConvolutionTest, Conv_ShapesOfKnownModels_IsItsDefinition) {
 }
 
 // Shapes that users have; more examples than blocks.
-TEST(ConvolutionTest, DepthwiseConv_ShapesOfMobileNetAndDsCnn_IsItsDefinition) {
+TEST(ConvolutionTest,
+     DepthwiseConv_ShapesOfMobileNetAndDsCnn_EqualsTheDefinition) {
   for (const int64_t batch : {1, 32, 100}) {
     ExpectSameBits(DepthwiseConv2D(3).Padding(kSame), {{25, 5, 64}}, batch);
   }

@@ -78,7 +78,7 @@ TEST(LayersTest, Gradients_KinkedLayers_AreExact) {
   EXPECT_EQ(tie.Run(1, {{5, 5, 5, 5}}, {}, {3}).dx[0], (Floats{3, 0, 0, 0}));
 }
 
-TEST(LayersTest, Merge_EqualValuesOrBroadcast_IsItsDefinition) {
+TEST(LayersTest, Merge_EqualValuesOrBroadcast_EqualsTheDefinition) {
   const auto run = [](const Layer& layer, const std::vector<Shape>& shapes,
                       int64_t batch, const std::vector<Floats>& x,
                       const Floats& dy) {

@@ -104,13 +104,13 @@ TEST_F(DenseLoraTest, Weights_OfDense_AreTheFrozenKernelBiasAAndB) {
   }
 }
 
-TEST_F(DenseLoraTest, Forward_AnyMatrices_IsThatOfTheMergedKernel) {
+TEST_F(DenseLoraTest, Forward_AnyMatrices_EqualsTheMergedKernel) {
   Doubles y = Times(Wide(x_), merged_, kRows, kIn, kOut);
   for (size_t i = 0; i < y.size(); ++i) y[i] += double{w_[1][i % kOut]};
   ExpectNear(run_.y, y);
 }
 
-TEST_F(DenseLoraTest, Backward_AnyMatrices_IsThatOfTheMergedKernel) {
+TEST_F(DenseLoraTest, Backward_AnyMatrices_EqualsTheMergedKernel) {
   ExpectNear(run_.dx[0], Times(Wide(dy_), Transposed(merged_, kIn, kOut), kRows,
                                kOut, kIn));
   Doubles d_bias(kOut, 0.0);
@@ -159,7 +159,7 @@ TEST(LoraTest, Embedding_WithMatrices_HasRowsAndGradientsOfTheMergedMatrix) {
                                                  kRank, kIn, kOut)));
 }
 
-TEST(LoraTest, Gradients_OfEachActivationAndShape_AreThoseOfTheOutput) {
+TEST(LoraTest, Gradients_OfEachActivationAndShape_MatchTheOutput) {
   const struct {
     Layer layer;
     Shape x;
@@ -206,7 +206,7 @@ TEST(LoraTest, Initialize_MatricesOfLora_ChangesNoOutput) {
 }
 
 // As in Keras the matrices have the kernel's regularizer, and the kernel none.
-TEST(LoraTest, Regularizer_OfTheKernel_IsThatOfBothMatrices) {
+TEST(LoraTest, Regularizer_OfTheKernel_CountsBothMatrices) {
   const OpRunner runner(Dense(5).LoraRank(2).KernelRegularizer(L2(0.5f)),
                         {{7}});
   ASSERT_OK(runner.status());

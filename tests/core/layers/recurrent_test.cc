@@ -84,7 +84,7 @@ std::vector<Layer> AllRecurrentLayers(int64_t units) {
           GRU(units).ResetAfter(false)};
 }
 
-TEST(RecurrentTest, Gradients_EachLayer_AreThoseOfTheOutput) {
+TEST(RecurrentTest, Gradients_EachLayer_MatchTheOutput) {
   for (const Layer& plain : AllRecurrentLayers(3)) {
     CheckGradients(plain, {{4, 2}}, 3, 2);
     Layer all = plain;

@@ -108,7 +108,7 @@ void AddLayers(const Layer& layer, AddBoth add, Functional* model) {
   model->Add(Dense(2), {model->Add(Concatenate(), all)});
 }
 
-TEST(BidirectionalStatesTest, Fit_EncoderAndDecoder_IsThatOfBothLayers) {
+TEST(BidirectionalStatesTest, Fit_EncoderAndDecoder_EqualsBothLayers) {
   for (const Layer& layer : Recurrences()) {
     for (const int64_t batch : {1, 32, 100}) {
       SCOPED_TRACE(std::string(ClassName(layer)) + " " + std::to_string(batch));
@@ -172,7 +172,7 @@ TEST(BidirectionalStatesTest, Load_SavedModel_PredictsTheSame) {
   }
 }
 
-TEST(BidirectionalStatesTest, Call_OfAModelWithStates_IsItsLayers) {
+TEST(BidirectionalStatesTest, Call_OfAModelWithStates_EqualsItsLayers) {
   Functional inner, model;
   AddLayers(GRU(kUnits), AddUnmerged, &inner);
   CompileWithSgd(&inner, 0.1f, 1);

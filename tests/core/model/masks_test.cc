@@ -147,7 +147,7 @@ TEST(MasksTest, Sequence_OfPaddingAlone_HasNoLossAndAMeanOfZeros) {
 }
 
 // With states of another layer, steps before the first that counts are zeros.
-TEST(MasksTest, Output_OfMaskedSteps_IsThatOfTheStepBeforeOrZeros) {
+TEST(MasksTest, Output_OfMaskedSteps_EqualsTheStepBeforeOrZeros) {
   const Numbers padded(2, 1);
   const auto predict = [&](const Layer& layer, bool states) {
     Functional model;

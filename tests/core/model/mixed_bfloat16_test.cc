@@ -311,7 +311,7 @@ TEST(MixedBFloat16Test, Masking_NumberThatWouldBeRounded_IsFound) {
   EXPECT_EQ(y, (std::vector<float>{0, 0, 1, 2}));
 }
 
-TEST(MixedBFloat16Test, TimeDistributed_PolicyOfItsLayer_IsItsOwn) {
+TEST(MixedBFloat16Test, TimeDistributed_PolicyOfItsLayer_IsUsed) {
   const auto predict = [](Layer inner, DTypePolicy outer) {
     Sequential model({Input({3, 2}), TimeDistributed(inner).DType(outer),
                       Flatten(), Dense(1)});

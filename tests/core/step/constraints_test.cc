@@ -79,7 +79,7 @@ void ExpectNear(const Floats& weights, const std::vector<double>& expected,
   }
 }
 
-TEST(ConstraintsTest, Constrain_AnyKindAndShape_IsThatOfKeras) {
+TEST(ConstraintsTest, Constrain_AnyKindAndShape_EqualsKeras) {
   const struct {
     Shape shape;
     std::vector<int64_t> axis;
@@ -117,7 +117,7 @@ TEST(ConstraintsTest, Constrain_AnyKindAndShape_IsThatOfKeras) {
   }
 }
 
-TEST(ConstraintsTest, Constrain_ZerosAndNotANumber_AreThoseOfKeras) {
+TEST(ConstraintsTest, Constrain_ZerosAndNotANumber_EqualKeras) {
   ThreadPool pool(1);
   for (const Constraint& c : {MaxNorm(), UnitNorm(), MinMaxNorm(0.5f, 1)}) {
     float zeros[3] = {};

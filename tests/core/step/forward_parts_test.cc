@@ -51,7 +51,7 @@ std::vector<float> InputsOf(int64_t first, int64_t count) {
   return x;
 }
 
-TEST(ForwardPartsTest, Outputs_OfALargeBatch_AreThoseOfEachExample) {
+TEST(ForwardPartsTest, Outputs_OfALargeBatch_EqualEachExamples) {
   for (const int threads : {1, 2}) {
     const auto model = ImagesModel(threads), one = ImagesModel(1);
     for (const int64_t batch : {100, 1, 32, 9}) {
@@ -74,7 +74,7 @@ TEST(ForwardPartsTest, Outputs_OfALargeBatch_AreThoseOfEachExample) {
 }
 
 // The memory is then planned for a step, in which values have other places.
-TEST(ForwardPartsTest, Outputs_AfterAStep_AreThoseOfEachExample) {
+TEST(ForwardPartsTest, Outputs_AfterAStep_EqualEachExamples) {
   const auto model = ImagesModel(1);
   ASSERT_OK(model->Reserve(32, /*training=*/true));
   const std::vector<float> x = InputsOf(0, 32);

@@ -708,7 +708,7 @@ Pairs Pods(const std::string& size, const std::string& service,
   return all;
 }
 
-TEST(KubernetesTest, Rank_OfAPod_IsItsOrdinal) {
+TEST(KubernetesTest, Rank_OfAPod_EqualsItsOrdinal) {
   const ClusterConfig config =
       Resolve(Pods("3", "mnist.lab.svc.cluster.local"), "mnist-train-2");
   EXPECT_EQ(Addresses(config),

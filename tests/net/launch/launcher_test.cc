@@ -31,7 +31,7 @@ using Strings = std::vector<std::string>;
 
 // --- what a worker is given --------------------------------------------------
 
-TEST_F(LauncherTest, TfConfig_OfEachWorker_IsItsOwnTaskOfOneCluster) {
+TEST_F(LauncherTest, TfConfig_OfEachWorker_HasItsTaskInOneCluster) {
   EXPECT_EQ(RunScript(3, "echo \"$TF_CONFIG\""), 0);
   std::vector<Address> first;
   for (int i = 0; i < 3; ++i) {
@@ -228,7 +228,7 @@ TEST_F(LauncherTest, OpenFiles_AnyLimit_WorkersRunOrAnErrorNamesIt) {
   EXPECT_TRUE(ran);
 }
 
-TEST_F(LauncherTest, Options_BehindTheCommand_AreItsOwn) {
+TEST_F(LauncherTest, Options_BehindTheCommand_BelongToIt) {
   EXPECT_EQ(Run({"-n", "1", "echo", "-n", "--help"}), 0);
   EXPECT_EQ(out(), "[0] --help\n");
   EXPECT_EQ(Run({"-n", "1", "--", "echo", "--"}), 0);

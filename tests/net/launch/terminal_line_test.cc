@@ -22,7 +22,7 @@ Strings Lines(const std::string& bytes, size_t each) {
   return lines;
 }
 
-TEST(TerminalLineTest, Feed_BarSplitAnywhere_IsItsLastDrawing) {
+TEST(TerminalLineTest, Feed_BarSplitAnywhere_GivesItsLastDrawing) {
   const std::string bytes =
       "Epoch 1/2\n\r1/6 \u2501\u2501 10s\b\b\b\b\r6/6 \u2501\u2501\u2501 1s\n"
       "dos\r\n\nlast";

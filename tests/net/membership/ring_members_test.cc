@@ -10,13 +10,13 @@ namespace {
 // A view of the workers 1 and 3, of four.
 const View kView = {5, 0b1010};
 
-TEST(RingMembersTest, NameOf_Member_IsItsRank) {
+TEST(RingMembersTest, NameOf_Member_HasItsRank) {
   RingMembers members(4, /*elastic=*/true);
   members.SetView(kView);
   EXPECT_EQ(members.WorkerName(3), "rank 1");
 }
 
-TEST(RingMembersTest, NameOf_WorkerOutsideTheView_IsItsNumber) {
+TEST(RingMembersTest, NameOf_WorkerOutsideTheView_HasItsNumber) {
   RingMembers members(4, /*elastic=*/true);
   members.SetView(kView);
   EXPECT_EQ(members.WorkerName(2), "worker 2");

@@ -176,7 +176,7 @@ TEST(RelayTest, Flood_OfConnections_DelaysNoWorker) {
 
 // A port alone is on all of the host's addresses: of a name that has both kinds
 // a worker may have a link to the IPv6 one alone.
-TEST(RelayTest, Address_PortAlone_IsOfBothAddressFamilies) {
+TEST(RelayTest, Address_PortAlone_MeansBothAddressFamilies) {
   RelayOptions options;
   options.address = std::to_string(FreePorts(1)[0]);
   std::unique_ptr<Relay> relay;

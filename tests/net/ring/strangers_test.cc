@@ -256,7 +256,7 @@ class Squatter {
   std::atomic<int> guests_{0};
 };
 
-TEST(SquatterTest, LocalSocket_TakenByASquatter_RingFormsAllTheSame) {
+TEST(OtherListenerTest, LocalSocket_HeldByAnotherListener_RingForms) {
   for (const Squatter::Behavior behavior :
        {Squatter::kNeverAccepts, Squatter::kNeverAnswers, Squatter::kCloses,
         Squatter::kSaysGarbage, Squatter::kSaysHello, Squatter::kIsAnotherRank,
@@ -281,7 +281,7 @@ TEST(SquatterTest, LocalSocket_TakenByASquatter_RingFormsAllTheSame) {
 }
 
 // A squatter of another user receives nothing, not even a hello.
-TEST(SquatterTest, Squatter_OfAnotherUser_GetsNoByte) {
+TEST(OtherListenerTest, Listener_OfAnotherUser_GetsNoByte) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   const std::vector<std::string> addresses = FreeAddresses(2);
   int ready[2];
@@ -350,7 +350,7 @@ std::string ToldAsRank1(const std::vector<std::string>& addresses) {
 
 // Another user at the local socket is not accepted and gets no answer. A
 // process of this user gets one, so the test would see it.
-TEST(SquatterTest, Guest_OfAnotherUser_IsNotAnswered) {
+TEST(OtherListenerTest, Guest_OfAnotherUser_IsNotAnswered) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   for (const bool other : {true, false}) {
     const std::vector<std::string> addresses = FreeAddresses(2);
@@ -385,7 +385,7 @@ TEST(SquatterTest, Guest_OfAnotherUser_IsNotAnswered) {
 
 // In a container with its own users every user without a number there has the
 // number 65534.
-TEST(SquatterTest, LocalSocket_UserWithoutANumber_IsNotTrusted) {
+TEST(OtherListenerTest, LocalSocket_UserWithoutANumber_IsNotTrusted) {
   if (geteuid() != 0) GTEST_SKIP() << "no users of its own";
   int pair[2];
   ASSERT_EQ(seteuid(12345), 0);

@@ -74,7 +74,7 @@ TEST(HttpRequestTest, Head_OfMoreThanTheLimit_IsTooLong) {
             State::kComplete);
 }
 
-TEST(HttpRequestTest, Host_OfAnAddress_IsOfThisMachine) {
+TEST(HttpRequestTest, Host_OfAnAddress_MeansThisMachine) {
   for (const char* const host : {"", "127.0.0.1", "127.0.0.1:9090", "[::1]:80",
                                  "localhost", "localhost:1", "10.0.0.7:2"}) {
     EXPECT_TRUE(IsHostOfThisMachine(host)) << host;
