@@ -30,7 +30,7 @@ namespace {
 
 using Kind = Layer::Kind;
 // An entry, the number of its call, and the number of its tensor.
-using FindTensor = std::tuple<int, int64_t, int64_t>;
+using TensorKey = std::tuple<int, int64_t, int64_t>;
 
 Status NameEntries(LayerGraph* graph) {
   int i = 0;
@@ -49,7 +49,7 @@ Status NameEntries(LayerGraph* graph) {
 // Makes `reference` refer to a RecurrentOutput, if its layer gives several
 // tensors. `output_names` has the name of the new layer for each such tensor.
 Status ReferToOutput(const LayerGraph& graph, const std::string& path,
-                     std::map<FindTensor, std::string>* output_names,
+                     std::map<TensorKey, std::string>* output_names,
                      CallReference* reference) {
   const auto found = graph.by_name.find(reference->name);
   if (found == graph.by_name.end()) return Status();  // CountFrom has the error
@@ -81,7 +81,7 @@ Status ReferToOutput(const LayerGraph& graph, const std::string& path,
 // several.
 Status AddRecurrentOutputs(std::vector<CallReference>* outputs,
                            const std::string& path, LayerGraph* graph) {
-  std::map<FindTensor, std::string> output_names;
+  std::map<TensorKey, std::string> output_names;
   for (CallReference& output : *outputs) {
     RINGLET_RETURN_IF_ERROR(
         ReferToOutput(*graph, path, &output_names, &output));

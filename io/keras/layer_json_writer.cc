@@ -156,7 +156,9 @@ struct WriteValue {
         inner.kind != Layer::Kind::kSTFTSpectrogram) {
       inner.trainable = layer.trainable;
     }
-    if (layer.kind == Layer::Kind::kTimeDistributed) inner.dtype = layer.dtype;
+    if (layer.kind == Layer::Kind::kTimeDistributed && IsMixed(layer)) {
+      inner.dtype = DTypePolicy::kMixedBFloat16;
+    }
     WriteLayerObject(w, inner);
   }
   void operator()(OnlyFalse) const { w->Bool(false); }

@@ -36,11 +36,12 @@ class GatherTest : public ProgramTest {
   // Writes the state of a board: the trained weights of a model alone, with
   // slots and without steps.
   void WriteState(const std::string& from, const std::string& to,
-                  float factor = 1) {
+                  float factor = 1,
+                  const Optimizer& optimizer = SGD(0.1f, 0.9f)) {
     std::unique_ptr<Model> model;
     ASSERT_OK(LoadModel(folder_ / from, &model));
     ASSERT_OK(model->SetTrainable("dense", false));
-    model->Compile(SGD(0.1f, 0.9f), model->losses());
+    model->Compile(optimizer, model->losses());
     ASSERT_OK(model->status());
     for (int64_t i = 0; i < model->num_weights(); ++i) {
       model->weights()[i] *= factor;
@@ -140,11 +141,16 @@ TEST_F(GatherTest, Wrong_Files_AreNamedAndNothingIsWritten) {
     expect({"a", "--examples", wrong}, 2, {"--examples: must be whole"});
   }
   expect({"m2", "--state", "s"}, 2, {"m2 is another one"});
+  WriteState("m1", "plain", 1, SGD(0.1f));
+  expect({"a", "plain", "--state", "s"}, 2, {"slots of another optimizer"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "s"));
   ExpectError({"gather", "m1", "a", "-o", "a"}, 2, {"--out a"});
   ExpectError({"gather", "m1", "a"}, 2, {"--out is missing"});
   ExpectError({"gather", "m1", "a", "-o", "n", "--state", "n"}, 2,
               {"--state and --out are one file"});
+  ExpectError({"gather", "m1", "a", "-o", "./n", "--state", "n"}, 2,
+              {"--state and --out are one file"});
+  EXPECT_OK(VerifyCheckpoint(folder_ / "n"));  // the state, not the model
 }
 
 }  // namespace

@@ -19,12 +19,18 @@ constexpr char kPolicyOfKeras3[] =
     R"({"module": "keras", "class_name": "DTypePolicy",
         "config": {"name": "mixed_bfloat16"}, "registered_name": null})";
 
-// The names of the layers with the policy, in the order of the nodes.
+// The names of the layers with the policy, or that apply one, in the order of
+// the nodes.
 std::string Mixed(const Model& model) {
   std::string names;
   for (int i = 0; i < model.num_nodes(); ++i) {
     const Layer& layer = model.layer(i);
-    if (layer.dtype == DTypePolicy::kMixedBFloat16) names += layer.name + " ";
+    const Layer* applied = &layer;
+    bool mixed = false;
+    for (; applied != nullptr; applied = applied->layer.get()) {
+      mixed |= applied->dtype == DTypePolicy::kMixedBFloat16;
+    }
+    if (mixed) names += layer.name + " ";
   }
   return names;
 }
@@ -119,7 +125,9 @@ TEST(DTypeJsonTest, ToJson_LayersInLayers_KeepThePolicy) {
   Sequential model(
       {Input({4, 3}), body(),
        Bidirectional(LSTM(2).ReturnSequences(true).DType(mixed)).DType(mixed),
-       TimeDistributed(Dense(3)).DType(mixed), Flatten(), Dense(1)});
+       TimeDistributed(Dense(3)).DType(mixed),
+       TimeDistributed(Dense(3).DType(mixed)).Name("inner_policy"), Flatten(),
+       Dense(1)});
   ASSERT_OK(model.status());
   const std::string written = ToJson(model);
   const std::unique_ptr<Model> again = Read(written);

@@ -40,8 +40,13 @@ constexpr double kMostExamples = 1 << 24;
 struct BoardState {
   double examples = 1;
   std::vector<std::string> names;
-  std::vector<float> weights;  // the weights of all `names`
+  std::vector<float> weights;      // the weights of all `names`
+  std::vector<std::string> slots;  // the names of the other numbers
 };
+
+Status OneFileError() {
+  return InvalidArgument("--state and --out are one file; give two names");
+}
 
 const Variable* Find(const Model& model, const std::string& name) {
   for (const Variable& v : model.variables()) {
@@ -62,10 +67,16 @@ Status ReadState(const std::string& path, const Model& model,
   SafetensorsReader reader;
   RINGLET_RETURN_IF_ERROR(OpenState(path, &reader));
   for (const StoredTensor& tensor : reader.tensors()) {
-    if (!StartsWith(tensor.name, kWeightsPrefix)) continue;
+    if (!StartsWith(tensor.name, kWeightsPrefix)) {
+      state->slots.push_back(tensor.name);
+      continue;
+    }
+    if (tensor.storage != Storage::kF32) {
+      return InvalidArgument("%s: weight '%s' is not float32; save it as such",
+                             path.c_str(), Printable(tensor.name).c_str());
+    }
     const Variable* const v = Find(model, tensor.name);
-    if (v == nullptr || v->shape != tensor.shape ||
-        tensor.storage != Storage::kF32) {
+    if (v == nullptr || v->shape != tensor.shape) {
       return InvalidArgument(
           "%s: the model has no weight '%s' of this shape; give the model that "
           "was exported to the boards",
@@ -98,7 +109,7 @@ Status ReadExamples(std::string text, std::vector<BoardState>* states) {
         examples < 1 || examples > kMostExamples ||
         examples != std::floor(examples)) {
       return InvalidArgument(
-          "--examples: must be whole numbers from 1 to %g, with commas",
+          "--examples: must be whole numbers from 1 to %.0f, with commas",
           kMostExamples);
     }
     if (count < states->size()) (*states)[count].examples = examples;
@@ -119,7 +130,7 @@ std::vector<float> MeanOf(std::vector<BoardState>* states) {
   for (const BoardState& state : *states) all += state.examples;
   std::vector<float> mean;
   for (size_t i = 0; i < (*states)[0].weights.size(); ++i) {
-    double sum = 0;
+    double sum = -0.0;  // of which the mean of one state has the bits
     for (const BoardState& state : *states) {
       sum += state.examples * static_cast<double>(state.weights[i]);
     }
@@ -175,9 +186,16 @@ Status Gather(const std::vector<std::string>& paths,
   RINGLET_RETURN_IF_ERROR(ReadExamples(examples, &states));
   for (size_t i = 0; i < states.size(); ++i) {
     RINGLET_RETURN_IF_ERROR(ReadState(paths[i + 1], *model, &states[i]));
-    if (states[i].names == states[0].names) continue;
-    return InvalidArgument("%s: has other weights than %s",
-                           paths[i + 1].c_str(), paths[1].c_str());
+    if (states[i].names != states[0].names) {
+      return InvalidArgument("%s: has other weights than %s",
+                             paths[i + 1].c_str(), paths[1].c_str());
+    }
+    if (!state.empty() && states[i].slots != states[0].slots) {
+      return InvalidArgument(
+          "--state: %s has slots of another optimizer than %s; gather the "
+          "states of each C file apart",
+          paths[i + 1].c_str(), paths[1].c_str());
+    }
   }
   const std::vector<float> mean = MeanOf(&states);
   auto from = mean.begin();
@@ -188,6 +206,7 @@ Status Gather(const std::vector<std::string>& paths,
   }
   if (!state.empty()) {
     RINGLET_RETURN_IF_ERROR(WriteState(paths[1], mean, state));
+    if (NameOneFile(state, out)) return OneFileError();
     PrintWritten(state, "the boards' new state");
   }
   RINGLET_RETURN_IF_ERROR(SaveModel(model.get(), out, options));
@@ -220,7 +239,7 @@ int GatherCommand(const std::vector<std::string>& line) {
     status = CheckWritable("--state", state);
     if (status.ok()) status = CheckNotRead("--state", state, paths);
     if (status.ok() && state == out) {
-      status = InvalidArgument("--state and --out are one file");
+      status = OneFileError();
     }
   }
   if (status.ok()) status = Gather(paths, examples, out, state);

@@ -209,7 +209,7 @@ Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
 }
 
 // If the data has groups, `share` is the part of the groups.
-int64_t SplitAt(int64_t count, double share) {
+int64_t FirstValidationIndex(int64_t count, double share) {
   return static_cast<int64_t>(
       std::floor(static_cast<double>(count) * (1 - share)));
 }
@@ -348,7 +348,7 @@ Status Split(double share, Dataset* train, Dataset* validation) {
   const bool in_groups = !groups.empty();
   const int64_t count =
       in_groups ? static_cast<int64_t>(groups.size()) : all.size();
-  const int64_t split = SplitAt(count, share);
+  const int64_t split = FirstValidationIndex(count, share);
   if (split == 0 || split == count) {
     return InvalidArgument("fit.validation_split: %g of %" PRId64
                            " %s leaves none to %s%s",
