@@ -53,7 +53,10 @@ PARAMETER = re.compile(r"`([a-z]\w*)`|(?<![\w*/.)])\*([a-z]\w*)")
 EXPLAINED = re.compile(r'"[^"]*"|\w+\([^)]*\)')
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 IN_NAMES = re.compile(r"(?:Who|Whose|Whom|Whoever|Nobody|Somebody|Anybody|Comer|"
-                      r"Giver|Anew|Verdict|Doubt)s?(?![a-z])")
+                      r"Giver|Anew|Verdict|Doubt|IsThatOf|AreThoseOf|Torn|Tear|"
+                      r"Told|Squatter)s?(?![a-z])")
+# Comments behind code that need the code's name as their noun.
+FRAGMENT = re.compile(r"(?:of|it|its|they|as|so|or|and|by|else) ")
 
 
 def files():
@@ -110,7 +113,13 @@ def remarks(name):
         if kind == "comment" and CUT.search(text):
             yield number, "…", "a comment that is whole"
     if name.startswith("tests/"):
-        for test in TEST.finditer((ROOT / name).read_text()):
+        text = (ROOT / name).read_text()
+        for number, line in enumerate(text.split("\n"), 1):
+            comment = COMMENT.match(line)
+            found = comment and comment[1].strip() and FRAGMENT.match(comment[2])
+            if found:
+                yield number, f"// {found[0]}", "a noun or a sentence"
+        for test in TEST.finditer(text):
             found = IN_NAMES.search(test[2])
             if found:
                 yield test[2], found[0], "Subject_Condition_Result"

@@ -62,7 +62,7 @@ struct Event {
 
 // How a worker's last process ends.
 enum class End : uint8_t {
-  kRight,    // its bits equal the undisturbed run's
+  kRight,    // the bits of the undisturbed run
   kStops,    // a check failed, or histories differ
   kLost,     // the process was ended
   kNoState,  // no member has a valid state

@@ -112,8 +112,8 @@ TEST(BackupTest, Resume_FromBackupAfterFaultyWorker_DropsStateInMemory) {
       computed_wrong = true;
       AwaitJoiner(&job);
     });
-    const auto goes_on = AfterSteps(StepWatcher::kGoesOn, CorruptWeight);
-    EXPECT_EQ(train(1, lets_join, goes_on).status.code(), Code::kOutOfSync);
+    const auto after_loss = AfterSteps(StepWatcher::kAfterLoss, CorruptWeight);
+    EXPECT_EQ(train(1, lets_join, after_loss).status.code(), Code::kOutOfSync);
     has_ended = true;
     Await(may_return);
     EXPECT_OK(train(1, DoesNothing(), DoesNothing()).status);

@@ -67,12 +67,12 @@ class StepWatcher final : public Callback {
  public:
   StepWatcher(int64_t at, std::function<void(FitState&)> what)
       : at_(at), what_(std::move(what)) {}
-  static constexpr int64_t kGoesOn = -2;  // as the fit continues after a loss
-  // As the fit begins, before it meets the other workers.
+  static constexpr int64_t kAfterLoss = -2;  // the fit continues after a loss
+  // When the fit begins, before it meets the other workers.
   static constexpr int64_t kMeets = -3;
   const char* name() const override { return "watches"; }
   Status OnTrainBegin(FitState& fit) override {
-    if (at_ == kGoesOn && fit.details->after_loss) what_(fit);
+    if (at_ == kAfterLoss && fit.details->after_loss) what_(fit);
     if (at_ != kMeets) return Status();
     what_(fit);
     return fit.model->collective()->Barrier();

@@ -461,7 +461,7 @@ TEST(RingCollectiveTest, Destructor_OperationsInFlight_IsAllowed) {
   std::vector<std::vector<float>> spans(3, std::vector<float>(500000));
   RunRing(3, [&](Collective* ring) {
     std::vector<float>& v = spans[static_cast<size_t>(ring->rank())];
-    ASSERT_OK(ring->Barrier());  // else one leaves while others arrive
+    ASSERT_OK(ring->Barrier());  // none leaves while others arrive
     Collective::Ticket ticket;
     for (int i = 0; i < 6; ++i) {
       ring->StartAllReduce(v.data(), v.size(), &ticket).IgnoreError();
