@@ -41,8 +41,9 @@ bool TryLock(int fd) {
 
 class FileEventLog final : public EventLog, private EventSink {
  public:
-  // The file has `size` bytes. If `torn`, its last line is incomplete.
-  FileEventLog(int fd, int64_t size, bool torn, const EventLogOptions& options)
+  // The file has `size` bytes. `incomplete` says whether its last line is.
+  FileEventLog(int fd, int64_t size, bool incomplete,
+               const EventLogOptions& options)
       : fd_(fd),
         path_(options.path),
         old_path_(options.path + ".1"),
@@ -54,7 +55,7 @@ class FileEventLog final : public EventLog, private EventSink {
                  ": a line of the event log cannot be written; is the disk "
                  "full? The training continues\n"),
         size_(size),
-        torn_(torn) {
+        incomplete_(incomplete) {
     Event start("start");
     start.Text("version", RINGLET_VERSION).Text("run", options.run);
     start.Int("pid", getpid()).Int("index", worker_);
@@ -91,10 +92,10 @@ class FileEventLog final : public EventLog, private EventSink {
     const size_t length =
         MakeEventLine(clock_->WallNanos(), clock_->MonotonicNanos() - begin_,
                       worker_, fields, bytes, line + 1);
-    const bool torn = torn_.exchange(false);
-    const auto all = static_cast<int64_t>(length) + (torn ? 1 : 0);
+    const bool incomplete = incomplete_.exchange(false);
+    const auto all = static_cast<int64_t>(length) + (incomplete ? 1 : 0);
     if (size_.fetch_add(all) + all > max_bytes_) Rotate(all);
-    if (!stopped_) WriteLine(torn ? line : line + 1, all);
+    if (!stopped_) WriteLine(incomplete ? line : line + 1, all);
     errno = error;
   }
   void WriteLine(const char* line, int64_t bytes) {
@@ -104,7 +105,7 @@ class FileEventLog final : public EventLog, private EventSink {
     } while (written < 0 && errno == EINTR);
     if (written == bytes) return RecordLostLines();
     // After a failure the file ends within a line if it did before.
-    if (written > 0 || *line == '\n') torn_ = true;
+    if (written > 0 || *line == '\n') incomplete_ = true;
     size_ -= bytes;
     ++lost_lines_;
     Warn();
@@ -157,7 +158,7 @@ class FileEventLog final : public EventLog, private EventSink {
   const std::string warning_;
   std::string start_, continued_;  // fields of the first line of a file
   std::atomic<int64_t> size_;
-  std::atomic<bool> torn_;  // the file ends within a line
+  std::atomic<bool> incomplete_;  // the file ends within a line
   std::atomic<int64_t> lost_lines_{0};
   std::atomic<bool> warned_{false}, stopped_{false};
   std::atomic_flag rotating_ = ATOMIC_FLAG_INIT;
@@ -166,7 +167,8 @@ class FileEventLog final : public EventLog, private EventSink {
 };
 
 // Reads what decides whether lines may be appended to the file.
-Status CheckFile(int fd, const std::string& path, int64_t* size, bool* torn) {
+Status CheckFile(int fd, const std::string& path, int64_t* size,
+                 bool* incomplete) {
   struct stat info;
   if (fstat(fd, &info) != 0) return OsError(errno, "%s", path.c_str());
   char head[kEventLogHeadBytes] = {}, last = '\n';
@@ -176,7 +178,7 @@ Status CheckFile(int fd, const std::string& path, int64_t* size, bool* torn) {
   if (got < 0 || (*size > 0 && pread(fd, &last, 1, info.st_size - 1) < 0)) {
     return OsError(errno, "%s: reading", path.c_str());
   }
-  *torn = last != '\n';
+  *incomplete = last != '\n';
   const std::string begin(head, static_cast<size_t>(got));
   if (S_ISREG(info.st_mode) && (begin.empty() || IsEventLog(begin))) {
     return Status();
@@ -192,8 +194,8 @@ Status CheckOldFile(const std::string& path) {
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return Status();
   int64_t size = 0;
-  bool torn = false;
-  const Status status = CheckFile(fd, path, &size, &torn);
+  bool incomplete = false;
+  const Status status = CheckFile(fd, path, &size, &incomplete);
   close(fd);
   return status;
 }
@@ -214,7 +216,7 @@ Status EventLog::Open(const EventLogOptions& options,
   const int fd = OpenToAppend(path, 0);
   if (fd < 0) return OsError(errno, "%s: opening", path);
   int64_t size = 0;
-  bool torn = false;
+  bool incomplete = false;
   Status status;
   if (!TryLock(fd)) {
     status = Error(Code::kUnavailable,
@@ -222,9 +224,9 @@ Status EventLog::Open(const EventLogOptions& options,
                    "give another name",
                    path);
   }
-  if (status.ok()) status = CheckFile(fd, options.path, &size, &torn);
+  if (status.ok()) status = CheckFile(fd, options.path, &size, &incomplete);
   if (status.ok()) {
-    *out = std::make_unique<FileEventLog>(fd, size, torn, options);
+    *out = std::make_unique<FileEventLog>(fd, size, incomplete, options);
   } else {
     close(fd);
   }

@@ -92,7 +92,7 @@ Status RowFile::OpenAsChief(int worker, bool append, bool in_memory,
 
 Status RowFile::Execute(const RowPlan& plan) {
   const int64_t size = writer_.Size();
-  if (plan.warning == RowPlan::Warning::kTornRow) {
+  if (plan.warning == RowPlan::Warning::kIncompleteRow) {
     Notice("warning: %s: %s: its last row has no end; a new line begins",
            callback_, path_.c_str());
   } else if (plan.warning == RowPlan::Warning::kRowsMissing) {

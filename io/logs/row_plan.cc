@@ -47,7 +47,7 @@ RowPlan Decide(const LogBytes& log, const LogState& s) {
   if (s.offset < 0) {
     if (!s.append) return RowPlan();
     if (log.RowEndsAt(size)) return {size};
-    return {size, false, "\n", RowPlan::Warning::kTornRow};
+    return {size, false, "\n", RowPlan::Warning::kIncompleteRow};
   }
   if (s.offset == s.run_start && s.last.empty() && s.own_run_start >= 0 &&
       s.own_run_start <= size && log.RowEndsAt(s.own_run_start)) {

@@ -44,7 +44,7 @@ struct LogState {
 };
 
 struct RowPlan {
-  enum class Warning : uint8_t { kNone, kTornRow, kRowsMissing };
+  enum class Warning : uint8_t { kNone, kIncompleteRow, kRowsMissing };
   int64_t end = 0;           // the log is cut there
   bool is_rollback = false;  // the rows after it may be written again
   std::string rows = {};     // the first rows after it

@@ -31,48 +31,48 @@ class Writer {
   // A full disk gives a warning, since it may have space later. All else is an
   // error.
   Status Open(const std::string& folder, const TensorBoardOptions& options) {
-    told_ = false;
+    has_warned_ = false;
     const Status status =
         file_.Open(options.log_dir + folder, options.clock, options.files);
     if (!IsFullDisk(status)) return status;
-    Tell(status);
+    Warn(status);
     return Status();
   }
   // Creates the file if there is none. False if this fails.
   bool EnsureOpen(const std::string& folder,
                   const TensorBoardOptions& options) {
     if (!file_.is_open()) {
-      Tell(file_.Open(options.log_dir + folder, options.clock, options.files));
+      Warn(file_.Open(options.log_dir + folder, options.clock, options.files));
     }
     return file_.is_open();
   }
   void Scalar(const std::string& tag, int64_t step, double value) {
-    Tell(file_.AddScalar(tag, step, value));
+    Warn(file_.AddScalar(tag, step, value));
   }
   void Histogram(const std::string& tag, int64_t step, const float* values,
                  int64_t count) {
-    Tell(file_.AddHistogram(tag, step, values, count));
+    Warn(file_.AddHistogram(tag, step, values, count));
   }
   void Flush() {
     if (!file_.is_open()) return;
     const Status status = file_.Flush();
-    Tell(status);
-    told_ = !status.ok();
+    Warn(status);
+    has_warned_ = !status.ok();
   }
   void Close() {
-    told_ = false;
-    Tell(file_.Close());
+    has_warned_ = false;
+    Warn(file_.Close());
   }
 
  private:
-  void Tell(const Status& status) {
-    if (status.ok() || told_) return;
+  void Warn(const Status& status) {
+    if (status.ok() || has_warned_) return;
     Notice("warning: tensorboard: %s", status.message());
-    told_ = true;
+    has_warned_ = true;
   }
 
   EventFile file_;
-  bool told_ = false;
+  bool has_warned_ = false;
 };
 
 class TensorBoardCallback final : public Callback {

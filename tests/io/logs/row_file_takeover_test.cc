@@ -156,7 +156,7 @@ TEST(RowFileTest, Rollback_ToTheBackup_NextChiefWritesNoRowTwice) {
 enum class ChiefEnds : uint8_t {
   kCloses,       // lost after its last row
   kOneRowAhead,  // lost, and its file has a row that no other worker has
-  kTornRow,      // lost before its last row is written whole
+  kCutRow,       // lost before its last row is written whole
   kRollback,     // not lost, and all roll back to the view's start
 };
 
@@ -229,7 +229,7 @@ class RandomTakeovers {
     CopyState(files_[donor].get(), &end);
     const std::string text = ReadWhole(paths_[chief_]);
     files_[chief_]->Close();
-    if (ends == ChiefEnds::kTornRow && count > 0) {
+    if (ends == ChiefEnds::kCutRow && count > 0) {
       const size_t cut = random_() % 4;
       WriteWhole(paths_[chief_], text.substr(0, text.size() - 1 - cut));
     }

@@ -67,7 +67,7 @@ TEST(RowFileTest, Offset_EveryRank_CountsTheBytesOfTheRows) {
 // The backup has 13 bytes of rows.
 //
 // rows in the file           of these bytes  expected
-// a whole one and a torn one 9 are whole     the torn row is cut
+// a whole and a partial one  9 are whole     the partial row is cut
 // others, none ends at 13    none is whole   nothing is cut
 TEST(RowFileTest, Resume_FileWithoutTheBackupsRow_AllRanksCountWhatIsThere) {
   TempFolder folder;

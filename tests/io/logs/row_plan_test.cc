@@ -73,8 +73,8 @@ TEST(RowPlanTest, Decide_EachStateOfTheLog_CutsNoRowOfAnotherRun) {
        Warning::kNone},
       {"appends to an empty log", "", With(kAppend, kBackup, -1), 0, false, "",
        Warning::kNone},
-      {"appends to a torn row", "head\n0,", With(kAppend, kMemory, -1), 7,
-       false, "\n", Warning::kTornRow},
+      {"appends to an incomplete row", "head\n0,", With(kAppend, kMemory, -1),
+       7, false, "\n", Warning::kIncompleteRow},
       // With the offset of a backup.
       {"backup", rows, With(kEmpties, kBackup, 9), 9, true, "", Warning::kNone},
       {"backup, appends", rows, With(kAppend, kBackup, 9), 9, true, "",
@@ -94,7 +94,7 @@ TEST(RowPlanTest, Decide_EachStateOfTheLog_CutsNoRowOfAnotherRun) {
       // With the last row, from memory.
       {"last row is there", rows, known, 9, true, "", Warning::kNone},
       {"last row lacks", "head\n", known, 5, false, "0,1\n", Warning::kNone},
-      {"last row is torn", "head\n0,", known, 5, false, "0,1\n",
+      {"last row is incomplete", "head\n0,", known, 5, false, "0,1\n",
        Warning::kNone},
       {"last row is elsewhere", "others\nhead\n0,1\n1,1\n", known, 16, true, "",
        Warning::kNone},
