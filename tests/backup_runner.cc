@@ -72,9 +72,9 @@ class DeadlyFile final : public File {
   Calls& calls_;
 };
 
-class DeadlyDisk final : public WrappedDisk {
+class CrashingDisk final : public WrappedDisk {
  public:
-  explicit DeadlyDisk(Calls* calls) : calls_(*calls) {}
+  explicit CrashingDisk(Calls* calls) : calls_(*calls) {}
   Status Create(const std::string& path, std::unique_ptr<File>* file) override {
     if (calls_.Count()) raise(SIGKILL);
     RINGLET_RETURN_IF_ERROR(WrappedDisk::Create(path, file));
@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
   BackupAndRestoreOptions backup;
   backup.save_freq = std::atoi(argv[3]);
   Calls calls(ArgumentNumber(moment, "kill="));
-  DeadlyDisk disk(&calls);
+  CrashingDisk disk(&calls);
   backup.files = &disk;
   const int held_at = ArgumentNumber(moment, "hold=");
   LambdaCallbackOptions lambda;

@@ -20,7 +20,7 @@
 //   loop=N           elastic=N, in a user-defined training loop
 //   sparse=H         rounds of H local steps, sparse changes, overlap
 //   overlap=H        rounds of H local steps, overlap
-//   dies=R@S         elastic=1; every seventh step saves the model; rank R is
+//   crashes=R@S      elastic=1; every seventh step saves the model; rank R is
 //                    killed while it saves at step S
 //   drags=R          elastic, of 8 replicas, each of which takes rank R four
 //                    times as long as the others
@@ -55,18 +55,111 @@ using namespace ringlet;
 
 namespace {
 
-// The rank and the step of "error=1@20"; rank -1 where the option is another.
+// A rank and a step, as in "1@20"; rank -1 without the option.
 struct At {
-  At(const char* argument, const std::string& option) {
-    if (std::strncmp(argument, (option + "=").c_str(), option.size() + 1) != 0)
-      return;
-    rank = std::atoi(argument + option.size() + 1);
-    const char* at = std::strchr(argument, '@');
-    if (at != nullptr) step = std::atoi(at + 1);
-  }
   int rank = -1;
   int64_t step = 0;
 };
+
+struct Settings {
+  std::string folder;
+  StrategyOptions cluster;
+  bool backup = false, in_loop = false, full = false, large = false;
+  At slow, error, record, save, rate, drags, wrong, crashes;
+};
+
+At ParseAt(const char* value) {
+  const char* const step = std::strchr(value, '@');
+  return {std::atoi(value), step == nullptr ? 0 : std::atoi(step + 1)};
+}
+
+void MakeElastic(int min_workers, int replicas, Settings* settings) {
+  settings->cluster.min_workers = min_workers;
+  settings->cluster.replicas = replicas;
+}
+
+void MakeRounds(int steps, Settings* settings) {
+  settings->cluster.local.steps = steps;
+  settings->cluster.local.overlap = true;
+  settings->cluster.replicas = 4;
+}
+
+template <At Settings::*kField>
+void Set(const char* value, Settings* settings) {
+  settings->*kField = ParseAt(value);
+}
+
+struct Option {
+  const char* name;
+  void (*apply)(const char* value, Settings* settings);
+};
+constexpr Option kOptions[] = {
+    {"timeout",
+     [](const char* value, Settings* settings) {
+       settings->cluster.timeout_seconds = std::atof(value);
+     }},
+    {"full", [](const char*, Settings* settings) { settings->full = true; }},
+    {"large",
+     [](const char*, Settings* settings) {
+       settings->full = settings->large = true;
+     }},
+    {"error", Set<&Settings::error>},
+    {"record", Set<&Settings::record>},
+    {"save", Set<&Settings::save>},
+    {"slow", Set<&Settings::slow>},
+    {"rate", Set<&Settings::rate>},
+    {"elastic",
+     [](const char* value, Settings* settings) {
+       MakeElastic(std::atoi(value), 6, settings);
+     }},
+    {"loop",
+     [](const char* value, Settings* settings) {
+       settings->in_loop = true;
+       MakeElastic(std::atoi(value), 6, settings);
+     }},
+    {"sparse",
+     [](const char* value, Settings* settings) {
+       settings->cluster.local.delta = LocalUpdates::Delta::kSparse;
+       MakeRounds(std::atoi(value), settings);
+     }},
+    {"overlap",
+     [](const char* value, Settings* settings) {
+       MakeRounds(std::atoi(value), settings);
+     }},
+    {"crashes",
+     [](const char* value, Settings* settings) {
+       settings->crashes = ParseAt(value);
+       MakeElastic(1, 6, settings);
+     }},
+    {"drags",
+     [](const char* value, Settings* settings) {
+       settings->drags = ParseAt(value);
+       MakeElastic(1, 8, settings);
+     }},
+    {"wrong",
+     [](const char* value, Settings* settings) {
+       settings->wrong = ParseAt(value);
+       MakeElastic(1, 8, settings);
+     }},
+};
+
+Settings ReadSettings(int argc, char** argv) {
+  Settings settings;
+  settings.folder = argv[1];
+  settings.cluster.timeout_seconds = 5;
+  settings.cluster.start_timeout_seconds = 30;
+  for (int i = 2; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "backup") settings.backup = true;
+    const size_t end = argument.find('=');
+    if (end == std::string::npos) continue;
+    for (const Option& option : kOptions) {
+      if (argument.substr(0, end) != option.name) continue;
+      option.apply(argument.c_str() + end + 1, &settings);
+    }
+  }
+  return settings;
+}
 
 // A disk without room for another file.
 class FullDisk : public WrappedDisk {
@@ -77,9 +170,10 @@ class FullDisk : public WrappedDisk {
 };
 
 // A disk that kills its worker in an operation.
-class DeadlyDisk final : public WrappedDisk {
+class CrashingDisk final : public WrappedDisk {
  public:
-  DeadlyDisk(const Model* model, int64_t step) : model_(*model), step_(step) {}
+  CrashingDisk(const Model* model, int64_t step)
+      : model_(*model), step_(step) {}
   Status Create(const std::string& path, std::unique_ptr<File>* file) override {
     if (model_.iterations() == step_) raise(SIGKILL);
     return WrappedDisk::Create(path, file);
@@ -177,118 +271,112 @@ Status Train(Model* model, const Dataset& data, const FitOptions& options,
   return status;
 }
 
+class Worker {
+ public:
+  explicit Worker(const Settings& settings)
+      : settings_(settings),
+        strategy_(
+            MultiWorkerMirroredStrategy::FromEnvironment(settings.cluster)),
+        rank_(std::to_string(strategy_.worker())),
+        slow_layer_(std::make_shared<SlowLayer>(Is(settings.drags) ? 12 : 3)),
+        model_(MakeModel()),
+        crashing_disk_(model_.get(),
+                       Is(settings.crashes) ? settings.crashes.step : -1) {
+    // A program may change the rate after Compile, which cannot compare it.
+    if (Is(settings.rate)) model_->SetLearningRate(0.02f);
+  }
+
+  Status Run() {
+    Dataset points = Points(300);
+    if (Is(settings_.record)) {
+      points = Dataset(std::make_shared<Damaged>(points.source(), model_.get(),
+                                                 settings_.record.step));
+    }
+    RINGLET_RETURN_IF_ERROR(
+        Train(model_.get(), points.Shuffle(4).Repeat().Batch(13),
+              MakeFitOptions(), settings_.folder, settings_.in_loop));
+    if (settings_.drags.rank >= 0) {
+      WriteWhole(Path("trained." + rank_),
+                 std::to_string(slow_layer_->trained()));
+    }
+    return SaveCheckpoint(Path("final." + rank_ + ".safetensors"),
+                          {model_->weights_state(), model_->optimizer_state()});
+  }
+
+ private:
+  bool Is(const At& at) const { return at.rank == strategy_.worker(); }
+  std::string Path(const std::string& name) const {
+    return settings_.folder + "/" + name;
+  }
+
+  std::unique_ptr<Sequential> MakeModel() const {
+    if (settings_.large) return LargeModel(strategy_);
+    if (settings_.wrong.rank >= 0) return TinyModelWith(one_bit_, strategy_);
+    if (settings_.drags.rank >= 0) return SlowModel(slow_layer_, strategy_);
+    return TinyModel(Adam(0.01f), /*dropout=*/0.2f, strategy_);
+  }
+
+  // Carries out `wrong` and `slow`, and waits for the test after each step.
+  std::shared_ptr<Callback> MakeStepCallback() {
+    LambdaCallbackOptions lambda;
+    lambda.on_train_batch_begin = [this](int64_t) {
+      if (Is(settings_.wrong) && model_->iterations() >= settings_.wrong.step) {
+        one_bit_->Break();
+      }
+    };
+    lambda.on_train_batch_end = [this](int64_t, const Logs&) {
+      ReplaceWhole(Path("step." + rank_), std::to_string(model_->iterations()));
+      AwaitTest(settings_.folder, model_->iterations());
+    };
+    lambda.on_epoch_end = [this](int64_t, const Logs&) {
+      if (!Is(settings_.slow) || model_->iterations() != settings_.slow.step) {
+        return;
+      }
+      if (Exists(Path("slow"))) return;
+      WriteWhole(Path("slow"), "");
+      sleep(300);
+    };
+    return LambdaCallback(lambda);
+  }
+
+  FitOptions MakeFitOptions() {
+    FitOptions options;
+    options.epochs = 4;
+    options.steps_per_epoch = settings_.large ? 5 : 40;
+    if (settings_.crashes.rank >= 0) {
+      ModelCheckpointOptions saving;
+      saving.save_freq = 7;
+      saving.files = &crashing_disk_;
+      options.callbacks.push_back(
+          ModelCheckpoint(Path("{epoch}-{batch}.safetensors"), saving));
+    }
+    options.callbacks.push_back(MakeStepCallback());
+    options.callbacks.push_back(StepLogger(Path("steps.csv")));
+    options.callbacks.push_back(CSVLogger(Path("log.csv")));
+    if (settings_.backup) {
+      BackupAndRestoreOptions saving = SaveEvery(7);
+      if (settings_.full) saving.files = &full_disk_;
+      options.callbacks.push_back(BackupAndRestore(Path("backup"), saving));
+    }
+    options.callbacks.push_back(std::make_shared<FailingCallback>(
+        Is(settings_.error) ? settings_.error.step : 0, Is(settings_.save)));
+    return options;
+  }
+
+  const Settings settings_;
+  const MultiWorkerMirroredStrategy strategy_;
+  const std::string rank_;
+  const std::shared_ptr<SlowLayer> slow_layer_;
+  const std::shared_ptr<OneBitLayer> one_bit_ =
+      std::make_shared<OneBitLayer>(/*bit=*/27);
+  const std::unique_ptr<Sequential> model_;
+  CrashingDisk crashing_disk_;
+  FullDisk full_disk_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  const std::string folder = argv[1];
-  StrategyOptions cluster;
-  cluster.timeout_seconds = 5;
-  bool backup = false, in_loop = false;
-  At slow("", ""), full("", ""), large("", ""), error("", ""), record("", ""),
-      save("", ""), rate("", ""), drags("", ""), wrong("", ""), dies("", "");
-  for (int i = 2; i < argc; ++i) {
-    if (std::strcmp(argv[i], "backup") == 0) backup = true;
-    if (std::strncmp(argv[i], "timeout=", 8) == 0)
-      cluster.timeout_seconds = std::atof(argv[i] + 8);
-    if (At(argv[i], "loop").rank >= 0) in_loop = true;
-    if (At(argv[i], "dies").rank >= 0) dies = At(argv[i], "dies");
-    if (At(argv[i], "elastic").rank >= 0 || At(argv[i], "loop").rank >= 0 ||
-        dies.rank >= 0) {
-      cluster.min_workers =
-          dies.rank >= 0 ? 1 : std::atoi(std::strchr(argv[i], '=') + 1);
-      cluster.replicas = 6;
-    }
-    for (const char* const name : {"sparse", "overlap"}) {
-      if (At(argv[i], name).rank < 0) continue;
-      cluster.local.steps = At(argv[i], name).rank;
-      cluster.local.overlap = true;
-      if (name[0] == 's') {
-        cluster.local.delta = LocalUpdates::Delta::kSparse;
-      }
-      cluster.replicas = 4;
-    }
-    if (At(argv[i], "wrong").rank >= 0) wrong = At(argv[i], "wrong");
-    if (At(argv[i], "drags").rank >= 0) drags = At(argv[i], "drags");
-    if (wrong.rank >= 0 || drags.rank >= 0) {
-      cluster.min_workers = 1;
-      cluster.replicas = 8;
-    }
-    if (At(argv[i], "full").rank >= 0) full = At(argv[i], "full");
-    if (At(argv[i], "large").rank >= 0) full = large = At(argv[i], "large");
-    if (At(argv[i], "slow").rank >= 0) slow = At(argv[i], "slow");
-    if (At(argv[i], "error").rank >= 0) error = At(argv[i], "error");
-    if (At(argv[i], "record").rank >= 0) record = At(argv[i], "record");
-    if (At(argv[i], "save").rank >= 0) save = At(argv[i], "save");
-    if (At(argv[i], "rate").rank >= 0) rate = At(argv[i], "rate");
-  }
-  cluster.start_timeout_seconds = 30;
-  const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(cluster);
-  const std::string rank = std::to_string(strategy.worker());
-  const int own = strategy.worker();
-  const auto slow_layer =
-      std::make_shared<SlowLayer>(drags.rank == own ? 12 : 3);
-  const auto one_bit = std::make_shared<OneBitLayer>(/*bit=*/27);
-  auto model = large.rank >= 0   ? LargeModel(strategy)
-               : wrong.rank >= 0 ? TinyModelWith(one_bit, strategy)
-               : drags.rank >= 0
-                   ? SlowModel(slow_layer, strategy)
-                   : TinyModel(Adam(0.01f), /*dropout=*/0.2f, strategy);
-  // A program may change the rate after Compile, which cannot compare it.
-  if (rate.rank == own) model->SetLearningRate(0.02f);
-
-  FitOptions options;
-  options.epochs = 4;
-  options.steps_per_epoch = large.rank >= 0 ? 5 : 40;
-  LambdaCallbackOptions lambda;
-  lambda.on_train_batch_begin = [&](int64_t) {
-    if (wrong.rank == own && model->iterations() >= wrong.step) {
-      one_bit->Break();
-    }
-  };
-  lambda.on_train_batch_end = [&](int64_t, const Logs&) {
-    ReplaceWhole(folder + "/step." + rank, std::to_string(model->iterations()));
-    AwaitTest(folder, model->iterations());
-  };
-  lambda.on_epoch_end = [&](int64_t, const Logs&) {
-    if (slow.rank != own || model->iterations() != slow.step) return;
-    if (Exists(folder + "/slow")) return;
-    WriteWhole(folder + "/slow", "");
-    sleep(300);
-  };
-  options.callbacks = {LambdaCallback(lambda),
-                       StepLogger(folder + "/steps.csv"),
-                       CSVLogger(folder + "/log.csv")};
-  DeadlyDisk deadly_disk(model.get(), dies.rank == own ? dies.step : -1);
-  if (dies.rank >= 0) {
-    ModelCheckpointOptions saving;
-    saving.save_freq = 7;
-    saving.files = &deadly_disk;
-    options.callbacks.insert(
-        options.callbacks.begin(),
-        ModelCheckpoint(folder + "/{epoch}-{batch}.safetensors", saving));
-  }
-  FullDisk full_disk;
-  if (backup) {
-    BackupAndRestoreOptions saving = SaveEvery(7);
-    if (full.rank >= 0) saving.files = &full_disk;
-    options.callbacks.push_back(BackupAndRestore(folder + "/backup", saving));
-  }
-  options.callbacks.push_back(std::make_shared<FailingCallback>(
-      error.rank == own ? error.step : 0, save.rank == own));
-  Dataset points = Points(300);
-  if (record.rank == own)
-    points = Dataset(
-        std::make_shared<Damaged>(points.source(), model.get(), record.step));
-  const Status trained =
-      Train(model.get(), points.Shuffle(4).Repeat().Batch(13), options, folder,
-            in_loop);
-  if (!trained.ok()) return ExitCode(trained);
-  if (drags.rank >= 0) {
-    WriteWhole(folder + "/trained." + rank,
-               std::to_string(slow_layer->trained()));
-  }
-  return ExitCode(
-      SaveCheckpoint(folder + "/final." + rank + ".safetensors",
-                     {model->weights_state(), model->optimizer_state()}));
+  return ExitCode(Worker(ReadSettings(argc, argv)).Run());
 }

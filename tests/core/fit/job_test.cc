@@ -237,17 +237,17 @@ TEST(JobTest, Loss_WithBackup_SurvivorsWaitAndContinueFromIt) {
   constexpr int kSize = 3;
   TempFolder undisturbed;
   Undisturbed(undisturbed, kSize);
-  for (const int victim : {1, 0}) {
+  for (const int killed : {1, 0}) {
     TempFolder folder;
     Job job(folder, kSize, /*backup=*/true);
     int losses = 0;
     for (const int step : {20, 90}) {
-      job.WaitForStep(victim, step);
-      job.Signal(victim, SIGKILL);
-      EXPECT_EQ(job.End(victim), 128 + SIGKILL);
+      job.WaitForStep(killed, step);
+      job.Signal(killed, SIGKILL);
+      EXPECT_EQ(job.End(killed), 128 + SIGKILL);
       job.Limit(step + 20);
       job.AwaitStderr(2, "waiting until it joins again", ++losses);
-      job.Start(victim);
+      job.Start(killed);
     }
     for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
     ExpectEndsLike(undisturbed, folder, kSize);
@@ -260,17 +260,17 @@ TEST(JobTest, StoppedWorker_IsContinued_LoadsTheBackup) {
   constexpr int kSize = 3;
   TempFolder undisturbed;
   Undisturbed(undisturbed, kSize);
-  for (const int victim : {1, 0}) {
+  for (const int stopped : {1, 0}) {
     TempFolder folder;
     Job job(folder, kSize, /*backup=*/true);
-    job.WaitForStep(victim, 30);
-    job.Signal(victim, SIGSTOP);
+    job.WaitForStep(stopped, 30);
+    job.Signal(stopped, SIGSTOP);
     job.Limit(60);
     job.AwaitStderr(2, "waiting until it joins again");
-    job.Signal(victim, SIGCONT);
+    job.Signal(stopped, SIGCONT);
     for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
     ExpectEndsLike(undisturbed, folder, kSize);
-    EXPECT_TRUE(Contains(job.StderrOf(2), "rank " + std::to_string(victim)));
+    EXPECT_TRUE(Contains(job.StderrOf(2), "rank " + std::to_string(stopped)));
   }
 }
 
@@ -293,15 +293,15 @@ void ExpectLossesCostNothing(
   TempFolder undisturbed;
   Undisturbed(undisturbed, kSize);
   for (int n = 0; n < Losses(); ++n) {
-    const int victim = n % kSize;
+    const int killed = n % kSize;
     TempFolder folder;
     Job job(folder, kSize, /*backup=*/true, option);
     for (int loss = 0; loss < losses_each; ++loss) {
-      job.WaitForStep(victim, 70 * loss + RandomStep(n, 60));
+      job.WaitForStep(killed, 70 * loss + RandomStep(n, 60));
       disturb(folder);
-      job.Signal(victim, SIGKILL);
-      EXPECT_EQ(job.End(victim), 128 + SIGKILL);
-      job.Start(victim);
+      job.Signal(killed, SIGKILL);
+      EXPECT_EQ(job.End(killed), 128 + SIGKILL);
+      job.Start(killed);
     }
     for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
     ExpectEndsLike(undisturbed, folder, kSize);
@@ -330,14 +330,14 @@ TEST(JobTest, Loss_SparseOrOverlappingRounds_ContinuesFromTheBackup) {
     TempFolder undisturbed;
     Undisturbed(undisturbed, kSize, option);
     for (int n = 0; n < Losses(); ++n) {
-      const int victim = n % kSize;
+      const int killed = n % kSize;
       TempFolder folder;
       Job job(folder, kSize, /*backup=*/true, option);
       for (const int step : {0, 70}) {
-        job.WaitForStep(victim, step + RandomStep(n, 60));
-        job.Signal(victim, SIGKILL);
-        EXPECT_EQ(job.End(victim), 128 + SIGKILL);
-        job.Start(victim);
+        job.WaitForStep(killed, step + RandomStep(n, 60));
+        job.Signal(killed, SIGKILL);
+        EXPECT_EQ(job.End(killed), 128 + SIGKILL);
+        job.Start(killed);
       }
       for (int i = 0; i < kSize; ++i)
         EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
@@ -384,14 +384,14 @@ TEST(ElasticJobTest, Loss_RestartedWorker_JoinsTheSurvivors) {
   constexpr int kSize = 3;
   TempFolder undisturbed;
   UndisturbedElastic(undisturbed, kSize);
-  for (const int victim : {1, 0}) {
+  for (const int killed : {1, 0}) {
     TempFolder folder;
     Job job(folder, kSize, /*backup=*/false, "elastic=1");
-    job.WaitForStep(victim, 20);
-    job.Signal(victim, SIGKILL);
-    EXPECT_EQ(job.End(victim), 128 + SIGKILL);
+    job.WaitForStep(killed, 20);
+    job.Signal(killed, SIGKILL);
+    EXPECT_EQ(job.End(killed), 128 + SIGKILL);
     job.WaitForStep(2, 60);  // the other workers continue
-    job.Rejoin(victim, /*most=*/150);
+    job.Rejoin(killed, /*most=*/150);
     for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
     ExpectEndsLike(undisturbed, folder, kSize);
   }
@@ -404,11 +404,11 @@ TEST(ElasticJobTest, UserLoop_WorkersAreLost_EndsWithTheSameBits) {
   UndisturbedElastic(fitted, kSize);
   Undisturbed(undisturbed, kSize, "loop=1", /*backup=*/false);
   ExpectEndsLike(fitted, undisturbed, kSize);
-  for (const int victim : {1, 0}) {
+  for (const int first : {1, 0}) {
     TempFolder folder;
     Job job(folder, kSize, /*backup=*/false, "loop=1");
-    for (const int lost : {victim, 1 - victim}) {
-      const int step = lost == victim ? 20 : 60;
+    for (const int lost : {first, 1 - first}) {
+      const int step = lost == first ? 20 : 60;
       job.WaitForStep(2, step);
       job.Signal(lost, SIGKILL);
       EXPECT_EQ(job.End(lost), 128 + SIGKILL);
@@ -428,8 +428,8 @@ TEST(ElasticJobTest, UserLoop_WorkersAreLost_EndsWithTheSameBits) {
 TEST(ElasticJobTest, Chief_LostAsItSavesAtAStep_CostsNoState) {
   constexpr int kSize = 3;
   TempFolder undisturbed, folder;
-  Undisturbed(undisturbed, kSize, "dies=0@1000", /*backup=*/false);
-  Job job(folder, kSize, /*backup=*/false, "dies=0@63");
+  Undisturbed(undisturbed, kSize, "crashes=0@1000", /*backup=*/false);
+  Job job(folder, kSize, /*backup=*/false, "crashes=0@63");
   EXPECT_EQ(job.End(0), 128 + SIGKILL) << job.StderrOf(0);
   for (const int i : {1, 2}) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
   int saved = 0;
@@ -453,9 +453,9 @@ TEST(ElasticJobTest, Worker_LastOfAll_FinishesTheJob) {
   UndisturbedElastic(undisturbed, kSize);
   Job job(folder, kSize, /*backup=*/false, "elastic=1");
   job.WaitForStep(0, 20);
-  for (const int victim : {0, 2}) {
-    job.Signal(victim, SIGKILL);
-    EXPECT_EQ(job.End(victim), 128 + SIGKILL);
+  for (const int killed : {0, 2}) {
+    job.Signal(killed, SIGKILL);
+    EXPECT_EQ(job.End(killed), 128 + SIGKILL);
   }
   EXPECT_EQ(job.End(1), 0) << job.StderrOf(1);
   EXPECT_TRUE(ReadWhole(folder / "final.1.safetensors") ==
@@ -561,11 +561,11 @@ TEST(ElasticJobTest, Losses_AtRandomSteps_CostNoBit) {
     TempFolder folder;
     Job job(folder, kSize, /*backup=*/false, "elastic=1");
     for (int loss = 0; loss < 2; ++loss) {  // worker 1 never ends
-      const int victim = (n + loss) % 2 * 2;
+      const int killed = (n + loss) % 2 * 2;
       job.WaitForStep(1, RandomStep(2 * n + loss, 60) + 70 * loss);
-      job.Signal(victim, SIGKILL);
-      EXPECT_EQ(job.End(victim), 128 + SIGKILL);
-      job.Rejoin(victim, /*most=*/loss == 0 ? 100 : 158);
+      job.Signal(killed, SIGKILL);
+      EXPECT_EQ(job.End(killed), 128 + SIGKILL);
+      job.Rejoin(killed, /*most=*/loss == 0 ? 100 : 158);
     }
     for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
     ExpectEndsLike(undisturbed, folder, kSize);
