@@ -317,7 +317,7 @@ DEFECTS = {
          "layout.kind == 'U' ? 4 : width;",
          "width;",
          ("io_readers",
-          "NpyTest.Labels_OfText_AreClassesInTheOrderOfTheirNames")),
+          "TextLabelsTest.Labels_OfText_AreClassesInTheOrderOfTheirNames")),
     # io/keras
     "layers: a pool's strides are its height":
         ("io/keras/layer_json.cc",

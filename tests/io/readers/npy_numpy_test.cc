@@ -200,10 +200,13 @@ TEST(NpyTest, Read_Uint64BeyondInt64_IsRefused) {
               "9223372036854775807");
 }
 
-TEST(NpyTest, Labels_OfText_AreClassesInTheOrderOfTheirNames) {
-  if (!HasNumpy()) GTEST_SKIP() << kPython << " has no numpy";
-  const DataFiles files;
-  ASSERT_TRUE(RunPython(files, R"(
+// Labels of text that numpy wrote in files with x.npy. `names_` are the classes
+// in numpy's order, and `classes_` the labels' numbers as bytes.
+class TextLabelsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HasNumpy()) GTEST_SKIP() << kPython << " has no numpy";
+    ASSERT_TRUE(RunPython(files_, R"(
 import numpy
 names = ['dog', 'cat', 'élan', 'Zebra', 'cat', '', '猫', 'ca', 'dog']
 y = numpy.array(names)
@@ -218,37 +221,46 @@ open('names', 'w').write('\n'.join(sorted_names) + '\n')
 numpy.save('many.npy', numpy.array(['n%d' % i for i in range(65537)]))
 numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
 )"));
-  const std::string raw = ReadWhole(files.Path("classes"));
-  std::vector<std::string> names;
-  std::istringstream lines(ReadWhole(files.Path("names")));
-  for (std::string line; std::getline(lines, line);) names.push_back(line);
+    classes_ = ReadWhole(files_.Path("classes"));
+    std::istringstream lines(ReadWhole(files_.Path("names")));
+    for (std::string line; std::getline(lines, line);) names_.push_back(line);
+  }
+
+  const DataFiles files_;
+  std::string classes_;
+  std::vector<std::string> names_;
+};
+
+TEST_F(TextLabelsTest, Labels_OfText_AreClassesInTheOrderOfTheirNames) {
   for (const char* y : {"u.npy", "big.npy", "s.npy", "wide.npy"}) {
     SCOPED_TRACE(y);
     testing::internal::CaptureStderr();
-    const Dataset d = NpyDataset(files.Path("x.npy"), files.Path(y));
+    const Dataset d = NpyDataset(files_.Path("x.npy"), files_.Path(y));
     const std::string printed = testing::internal::GetCapturedStderr();
     ASSERT_OK(d.Batch(1).status());
     EXPECT_EQ(d.source()->y().dtype, DType::kInt32);
     EXPECT_EQ(d.source()->y().shape, Shape());
-    EXPECT_EQ(d.source()->Description().classes, names);
+    EXPECT_EQ(d.source()->Description().classes, names_);
     std::vector<double> x;
-    std::vector<int32_t> classes;
-    ReadAll(d.source().get(), &x, &classes);
-    EXPECT_EQ(std::string(reinterpret_cast<const char*>(classes.data()),
-                          classes.size() * 4),
-              raw);
+    std::vector<int32_t> numbers;
+    ReadAll(d.source().get(), &x, &numbers);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(numbers.data()),
+                          numbers.size() * 4),
+              classes_);
     EXPECT_EQ(printed.compare(0, 6, "note: "), 0) << printed;
     EXPECT_TRUE(Contains(printed, "0 '', 1 'Zebra', 2 'ca', 3 'cat', 4 'dog'"));
   }
-  // If classes are given, they have these numbers, and a note lists a missing
-  // class.
+}
+
+// Given classes have their places as numbers, and a note lists a missing class.
+TEST_F(TextLabelsTest, Labels_WithGivenClasses_HaveTheirNumbers) {
   std::vector<std::string> known = {"new"};
-  known.insert(known.end(), names.rbegin(), names.rend());
+  known.insert(known.end(), names_.rbegin(), names_.rend());
   testing::internal::CaptureStderr();
   const Dataset numbered =
-      NpyDataset(files.Path("x.npy"), files.Path("u.npy"), known);
+      NpyDataset(files_.Path("x.npy"), files_.Path("u.npy"), known);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "note: " + files.Path("u.npy") +
+            "note: " + files_.Path("u.npy") +
                 ": has no example of 1 of the 8 classes: 'new'\n");
   ASSERT_OK(numbered.Batch(1).status());
   EXPECT_EQ(numbered.source()->Description().classes, known);
@@ -259,21 +271,22 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
   EXPECT_EQ(known[static_cast<size_t>(numbers[6])], "猫");
   known.pop_back();
   ExpectError(
-      NpyDataset(files.Path("x.npy"), files.Path("u.npy"), known).status(),
-      Code::kInvalidArgument, files.Path("u.npy"), "the label ''");
+      NpyDataset(files_.Path("x.npy"), files_.Path("u.npy"), known).status(),
+      Code::kInvalidArgument, files_.Path("u.npy"), "the label ''");
+}
 
-  // Text is refused as examples, and so are labels in another number.
-  ExpectError(NpyDataset(files.Path("u.npy"), files.Path("x.npy")).status(),
-              Code::kInvalidArgument, files.Path("u.npy"), "labels only");
+TEST_F(TextLabelsTest, Text_WrongUse_IsRefused) {
+  ExpectError(NpyDataset(files_.Path("u.npy"), files_.Path("x.npy")).status(),
+              Code::kInvalidArgument, files_.Path("u.npy"), "labels only");
   ExpectError(
-      NpyDataset(files.Path("manyx.npy"), files.Path("many.npy")).status(),
-      Code::kInvalidArgument, files.Path("many.npy"), "65536 different");
+      NpyDataset(files_.Path("manyx.npy"), files_.Path("many.npy")).status(),
+      Code::kInvalidArgument, files_.Path("many.npy"), "65536 different");
   // A code point that is no character.
-  const std::string path = files.Write(
+  const std::string path = files_.Write(
       "bad.npy", Npy(1, Dictionary("<U1", "(9,)"),
                      std::string(35, '\0') + std::string(1, '\x7f')));
-  ExpectError(NpyDataset(files.Path("x.npy"), path).status(), Code::kCorruption,
-              path, "code point");
+  ExpectError(NpyDataset(files_.Path("x.npy"), path).status(),
+              Code::kCorruption, path, "code point");
 }
 
 template <typename T>

@@ -204,14 +204,33 @@ void Put32(char* at, uint32_t value) {
   for (int i = 0; i < 4; ++i) at[i] = static_cast<char>(value >> (8 * i));
 }
 
-TEST(NpzTest, Read_HostileFields_AreRefusedBeforeMemoryIsTaken) {
+// `whole` with `change` made to the fields of its end of the directory.
+std::string WithEnd(std::string whole,
+                    const std::function<void(char*)>& change) {
+  change(&whole[whole.size() - 22]);
+  return whole;
+}
+
+struct HostileFile {
+  const char* what;
+  std::string bytes;
+  Code code;
+};
+
+void ExpectRefused(const std::vector<HostileFile>& hostile_files) {
+  for (const HostileFile& file : hostile_files) {
+    SCOPED_TRACE(file.what);
+    const Status status = ErrorOf(file.bytes);
+    EXPECT_EQ(status.code(), file.code) << status.message();
+    EXPECT_EQ(std::string(status.message()).find(kPath), 0u)
+        << status.message();
+  }
+}
+
+TEST(NpzTest, Read_HostileEntry_IsRefusedBeforeMemoryIsTaken) {
   const std::string whole = Small();
   const size_t end = whole.size() - 22;
-  const struct {
-    const char* what;
-    std::string bytes;
-    Code code;
-  } cases[] = {
+  ExpectRefused({
       {"an inflated size of 4 GiB",
        WithEntry(whole, 0, [](char* e) { Put32(e + 24, 0xfffffff0); }),
        Code::kCorruption},
@@ -254,44 +273,26 @@ TEST(NpzTest, Read_HostileFields_AreRefusedBeforeMemoryIsTaken) {
        Code::kCorruption},
       {"a longer name", WithEntry(whole, 1, [](char* e) { e[29] = 0x7f; }),
        Code::kCorruption},
-      {"too many entries",
-       [&] {
-         std::string bytes = whole;
-         bytes[end + 8] = bytes[end + 10] = 3;
-         return bytes;
-       }(),
+  });
+}
+
+TEST(NpzTest, Read_HostileEndOrNoArchive_IsRefusedBeforeMemoryIsTaken) {
+  const std::string whole = Small();
+  ExpectRefused({
+      {"too many entries", WithEnd(whole, [](char* e) { e[8] = e[10] = 3; }),
        Code::kCorruption},
       {"Zip64 without its records",
-       [&] {
-         std::string bytes = whole;
-         Put32(&bytes[end + 16], 0xffffffff);
-         return bytes;
-       }(),
+       WithEnd(whole, [](char* e) { Put32(e + 16, 0xffffffff); }),
        Code::kCorruption},
       {"a directory behind the end",
-       [&] {
-         std::string bytes = whole;
-         Put32(&bytes[end + 16], 0xfffffff0);
-         return bytes;
-       }(),
+       WithEnd(whole, [](char* e) { Put32(e + 16, 0xfffffff0); }),
        Code::kCorruption},
       {"a directory of 4 GiB",
-       [&] {
-         std::string bytes = whole;
-         Put32(&bytes[end + 12], 0xfffffff0);
-         return bytes;
-       }(),
+       WithEnd(whole, [](char* e) { Put32(e + 12, 0xfffffff0); }),
        Code::kCorruption},
       {"no zip archive", "PK\3\4 and so on", Code::kCorruption},
       {"nothing", "", Code::kCorruption},
-  };
-  for (const auto& c : cases) {
-    SCOPED_TRACE(c.what);
-    const Status status = ErrorOf(c.bytes);
-    EXPECT_EQ(status.code(), c.code) << status.message();
-    EXPECT_EQ(std::string(status.message()).find(kPath), 0u)
-        << status.message();
-  }
+  });
 }
 
 template <typename T>

@@ -57,23 +57,36 @@ class TorchTest : public testing::Test {
     }
   }
 
+  // Loads PyTorch's weights from the file `name` + `end`.
+  void ExpectLoads(std::unique_ptr<Model> model, const std::string& name,
+                   const std::string& end) {
+    SCOPED_TRACE(name);
+    WeightsReport report;
+    ASSERT_OK(
+        LoadWeights(model.get(), folder_ / (name + end), Torch(), &report));
+    EXPECT_EQ(report.verified, end != ".safetensors");
+    EXPECT_EQ(report.loaded.size(), model->variables().size());
+    ExpectOutputs(model.get(), name);
+  }
+
   TempFolder folder_;
 };
 
-TEST_F(TorchTest, Load_WeightsOfPyTorch_GiveItsOutputs) {
+std::unique_ptr<Model> Separable(bool named) {
+  return Compiled(
+      {Input({6, 5, 3}),
+       SeparableConv2D(5, 3, kRelu).DepthMultiplier(2).Name(named ? "s" : ""),
+       Conv2D(2, 1).Name(named ? "last" : ""), GlobalMaxPooling2D()});
+}
+
+// Names of layers are PyTorch's names of modules.
+TEST_F(TorchTest, Load_WeightsOfPyTorchByName_GiveItsOutputs) {
   if (!Write()) GTEST_SKIP() << "needs python3-torch";
-  for (const std::string end : {".npz", ".z.npz", ".safetensors"}) {
+  for (const char* const end : {".npz", ".z.npz", ".safetensors"}) {
     SCOPED_TRACE(end);
-    const bool npz = end != ".safetensors";
     const auto expect = [&](std::unique_ptr<Model> model,
                             const std::string& name) {
-      SCOPED_TRACE(name);
-      WeightsReport report;
-      ASSERT_OK(
-          LoadWeights(model.get(), folder_ / (name + end), Torch(), &report));
-      EXPECT_EQ(report.verified, npz);
-      EXPECT_EQ(report.loaded.size(), model->variables().size());
-      ExpectOutputs(model.get(), name);
+      ExpectLoads(std::move(model), name, end);
     };
     expect(Cnn(/*named=*/true), "cnn");
     expect(
@@ -93,15 +106,6 @@ TEST_F(TorchTest, Load_WeightsOfPyTorch_GiveItsOutputs) {
                          .Scale(false)
                          .Name("bn3")}),
            "normalized");
-    if (npz) {
-      expect(
-          Compiled(
-              {Input({6, 4, 2}), LayerNormalization().Axes({1, 2, 3}),
-               Conv2D(3, 3).UseBias(false), BatchNormalization(), ReLU(),
-               Flatten(), BatchNormalization(), LayerNormalization(), Dense(5),
-               BatchNormalization(0.9f, 1e-5f).Center(false).Scale(false)}),
-          "normalized");
-    }
     expect(Compiled(
                {Input({10, 11, 4}),
                 DepthwiseConv2D(3, 2, kRelu)
@@ -111,16 +115,7 @@ TEST_F(TorchTest, Load_WeightsOfPyTorch_GiveItsOutputs) {
                 Conv2D(6, 1, 2, kTanh).Groups(2).DilationRate(2).Name("groups"),
                 Flatten(), Dense(3).Name("fc")}),
            "depthwise");
-    const auto separable = [](bool names) {
-      return Compiled({Input({6, 5, 3}),
-                       SeparableConv2D(5, 3, kRelu)
-                           .DepthMultiplier(2)
-                           .Name(names ? "s" : ""),
-                       Conv2D(2, 1).Name(names ? "last" : ""),
-                       GlobalMaxPooling2D()});
-    };
-    expect(separable(/*names=*/true), "separable");
-    if (npz) expect(separable(/*names=*/false), "separable");
+    expect(Separable(/*named=*/true), "separable");
     expect(
         Compiled(
             {Input({13, 3}), Conv1D(6, 3, kRelu).DilationRate(2).Name("conv"),
@@ -128,21 +123,40 @@ TEST_F(TorchTest, Load_WeightsOfPyTorch_GiveItsOutputs) {
              DepthwiseConv1D(4).DepthMultiplier(2).Name("depth"),
              MaxPooling1D(), Dropout(0.5f), Flatten(), Dense(5).Name("fc")}),
         "line");
-    auto cnn = Cnn(/*named=*/false);
-    auto twins = Compiled({Input({4}), Dense(4, kRelu), Dense(4)});
-    if (npz) {
-      expect(std::move(cnn), "cnn");
-      expect(std::move(twins), "twins");
-      continue;
-    }
-    // Sorted by name, they are not the layers'.
-    Status status = LoadWeights(cnn.get(), folder_ / ("cnn" + end), Torch());
-    EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_TRUE(Contains(status, "(classifier.weight), F32 (3, 2, 3, 2)"));
-    status = LoadWeights(twins.get(), folder_ / ("twins" + end), Torch());
-    EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_TRUE(Contains(status, "'a.weight' and 'b.weight' are of one shape"));
   }
+}
+
+// The tensors of an npz file have the order of PyTorch's state_dict.
+TEST_F(TorchTest, Load_NpzWithoutNamesOfLayers_GivesTheOutputs) {
+  if (!Write()) GTEST_SKIP() << "needs python3-torch";
+  for (const char* const end : {".npz", ".z.npz"}) {
+    SCOPED_TRACE(end);
+    ExpectLoads(Cnn(/*named=*/false), "cnn", end);
+    ExpectLoads(Compiled({Input({4}), Dense(4, kRelu), Dense(4)}), "twins",
+                end);
+    ExpectLoads(
+        Compiled({Input({6, 4, 2}), LayerNormalization().Axes({1, 2, 3}),
+                  Conv2D(3, 3).UseBias(false), BatchNormalization(), ReLU(),
+                  Flatten(), BatchNormalization(), LayerNormalization(),
+                  Dense(5),
+                  BatchNormalization(0.9f, 1e-5f).Center(false).Scale(false)}),
+        "normalized", end);
+    ExpectLoads(Separable(/*named=*/false), "separable", end);
+  }
+}
+
+// The tensors of a safetensors file are sorted by name, which is not the order
+// of the layers.
+TEST_F(TorchTest, Load_SafetensorsWithoutNamesOfLayers_IsRefused) {
+  if (!Write()) GTEST_SKIP() << "needs python3-torch";
+  const auto cnn = Cnn(/*named=*/false);
+  Status status = LoadWeights(cnn.get(), folder_ / "cnn.safetensors", Torch());
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_TRUE(Contains(status, "(classifier.weight), F32 (3, 2, 3, 2)"));
+  const auto twins = Compiled({Input({4}), Dense(4, kRelu), Dense(4)});
+  status = LoadWeights(twins.get(), folder_ / "twins.safetensors", Torch());
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_TRUE(Contains(status, "'a.weight' and 'b.weight' are of one shape"));
 }
 
 TEST_F(TorchTest, Load_Kernels_AreTransposedAsDocumented) {
