@@ -278,12 +278,12 @@ class Scenario:
     def stopped(self):
         """A worker is stopped for ten timeouts, and continues."""
         self.somewhere()
-        victim = self.rng.randrange(WORKERS)
-        os.kill(self.job.workers[victim].process.pid, signal.SIGSTOP)
+        worker = self.rng.randrange(WORKERS)
+        os.kill(self.job.workers[worker].process.pid, signal.SIGSTOP)
         self.next.append(self.job.next_step())
         time.sleep(10 * TIMEOUT)
         begin = time.monotonic()
-        os.kill(self.job.workers[victim].process.pid, signal.SIGCONT)
+        os.kill(self.job.workers[worker].process.pid, signal.SIGCONT)
         self.back.append(self.job.until_all(begin))
 
     def cut(self, pairs, hooks, seconds=4 * TIMEOUT):

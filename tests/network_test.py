@@ -185,25 +185,25 @@ def test_cut():
     size = 4
     with Network(size) as network:
         for hooks in (["input", "output"], ["output"], ["input"]):
-            for victim, count in ((2, 30000), (2, 100), (0, 30000), (0, 100)):
+            for cut_off, count in ((2, 30000), (2, 100), (0, 30000), (0, 100)):
                 with ring(network, size, count, 0, "pause=10") as workers:
                     for worker in workers:
                         wait_until(lambda: worker.said("made 16"), "16 rounds")
                     start = time.monotonic()
-                    network.rule(victim, hooks, "drop")
+                    network.rule(cut_off, hooks, "drop")
                     times = []
                     for i, worker in enumerate(workers):
-                        if i == victim:
+                        if i == cut_off:
                             continue
                         wait_until(lambda: worker.said("failed:"), "failed")
                         when, text = worker.said("failed:")
                         lost = re.search(r"rank (\d+) \(.*?\) was lost: (\w+)",
                                          text)
-                        assert lost and int(lost[1]) == victim, text
+                        assert lost and int(lost[1]) == cut_off, text
                         times.append((when - start) / TIMEOUT)
                         assert worker.end() == RESUMABLE
-                    network.no_rules(victim)
-                    print(f"  {'+'.join(hooks)} of rank {victim}, {4 * count} "
+                    network.no_rules(cut_off)
+                    print(f"  {'+'.join(hooks)} of rank {cut_off}, {4 * count} "
                           f"bytes: {lost[2]}, named after "
                           f"{min(times):.2f} to {max(times):.2f} timeouts",
                           flush=True)
@@ -389,18 +389,18 @@ def test_backup():
     size = 4
     expected, _ = undisturbed()
     with Network(size) as network:
-        for victim in (2, 0):
+        for cut_off in (2, 0):
             with tempfile.TemporaryDirectory() as folder:
                 timeout = f"timeout={TIMEOUT}"
                 with job(network, size, folder, "backup",
                          timeout) as workers:
                     wait_for_step(workers, folder, 60)
-                    network.rule(victim, ["input", "output"], "drop")
+                    network.rule(cut_off, ["input", "output"], "drop")
                     no_limit(folder)
                     for i, worker in enumerate(workers):
-                        wait_until(lambda: i == victim
+                        wait_until(lambda: i == cut_off
                                    or worker.said("until it joins again"), f"loss: {i}")
-                    network.no_rules(victim)
+                    network.no_rules(cut_off)
                     back = time.monotonic()
                     restarts = 0
                     for i in range(size):
@@ -411,7 +411,7 @@ def test_backup():
                                                     "backup", timeout)
                         assert workers[i].process.returncode == 0
                     assert final_weights(folder, size) == expected
-                    print(f"  rank {victim}: complete {restarts} restarts and "
+                    print(f"  rank {cut_off}: complete {restarts} restarts and "
                           f"{time.monotonic() - back:.1f} s after its return",
                           flush=True)
 
@@ -421,18 +421,18 @@ def test_address():
     size = 4
     expected, _ = undisturbed()
     with Network(size) as network:
-        for victims in ([2], [0], range(size)):
+        for absent in ([2], [0], range(size)):
             with tempfile.TemporaryDirectory() as folder:
                 with job(network, size, folder, "backup") as workers:
                     wait_for_step(workers, folder, 60)
-                    network.take_away(*victims)
+                    network.take_away(*absent)
                     # Workers that wait at the limit see no loss.
                     no_limit(folder)
                     for worker in workers:
                         wait_until(lambda: worker.said("until it joins again")
                                    or worker.process.poll(), "a line about the loss")
                     time.sleep(2 * TIMEOUT)
-                    network.give_back(*victims)
+                    network.give_back(*absent)
                     for worker in workers:
                         assert worker.end() == 0, "it did not go on"
                     assert final_weights(folder, size) == expected

@@ -308,11 +308,11 @@ def check_mutated(table, folder):
             result = subprocess.run([PROGRAM, *command], cwd=folder, timeout=60,
                                     stdout=subprocess.DEVNULL,
                                     stderr=subprocess.PIPE)
-            told = f"{' '.join(command)}: {result.stderr[:400]}"
-            assert result.returncode in (0, 1, 2), told
+            report = f"{' '.join(command)}: {result.stderr[:400]}"
+            assert result.returncode in (0, 1, 2), report
             named = b"error: " in result.stderr and (
                 table.file.encode() in result.stderr)
-            assert result.returncode == 0 or named, told
+            assert result.returncode == 0 or named, report
 
 
 def main():

@@ -430,17 +430,17 @@ def check_steps(case, options):
         ok = ok and worst <= max(LIMIT, 2 * max(roundings))
     print(f"{options.run.stem}: {len(rows)} steps of {batch} on {workers} workers, "
           f"last loss {exact:.6f}; largest difference from float64: {worst:.1e}, "
-          f"PyTorch's in float32 {told(roundings)}; within {LIMIT} for {good} "
+          f"PyTorch's in float32 {text_of(roundings)}; within {LIMIT} for {good} "
           "steps")
     exact = exactly.net.state
     moved = furthest(read_moving(case.folder / "out.safetensors"), exact)
     roundings = [furthest(each.net.state, exact) for each in shorts]
     print(f"    moving statistics: {moved:.1e}, PyTorch's in float32 "
-          f"{told(roundings)}")
+          f"{text_of(roundings)}")
     return ok and moved <= max(LIMIT, 2 * max(roundings))
 
 
-def told(roundings):
+def text_of(roundings):
     return f"{roundings[0]:.1e} (a rounding off {max(roundings[1:]):.1e})"
 
 

@@ -251,7 +251,7 @@ def test_a_checkpoint_of_the_whole_model_is_enough(folder):
         (folder.path / next(iter(kept))).unlink()
 
 
-def test_a_folder_that_cannot_be_written_is_told_at_once(folder):
+def test_a_folder_that_cannot_be_written_is_reported_at_once(folder):
     if os.geteuid() == 0:
         # Root may write everywhere but on a file system that takes nothing.
         out, err = folder.run("train", str(folder.path / "run.json"), code=2,
@@ -392,7 +392,7 @@ def test_messages_begin_lines_of_their_own(folder):
     assert found and set(found) == {"\n"}, out
 
 
-def test_numbers_that_look_wrong_are_told(folder):
+def test_numbers_that_look_wrong_are_reported(folder):
     folder.write(scale=255)
     _, err = folder.run("train", "run.json", "--no-save")
     assert err.count("warning: the training data reach 65025 ") == 1, err

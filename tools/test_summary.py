@@ -61,13 +61,13 @@ def without_failure(path):
     log = report.with_name(report.name.removesuffix(".junit.xml") + ".json")
     if not log.exists():
         return {}
-    told = {program for program, case in cases_of(report)
-            if case.find("failure") is not None
-            or case.find("error") is not None}
+    reported = {program for program, case in cases_of(report)
+                if case.find("failure") is not None
+                or case.find("error") is not None}
     ended = {each["name"].rsplit(" / ", 1)[-1]: each["result"]
              for each in map(json.loads, log.read_text().splitlines())}
     return {program: result for program, result in ended.items()
-            if result not in PASSED and program not in told}
+            if result not in PASSED and program not in reported}
 
 
 def main(path):

@@ -37,7 +37,7 @@ class HeaderTest : public ProgramTest {
   }
 
   const std::string rows_ = "5.5,3.5,0\n4.5,3,1\n6,2,0\n5,2.5,1\n";
-  const std::string told_ =
+  const std::string note_ =
       "note: d.csv: line 1 holds numbers and is read as data, not as names; if "
       "that is wrong, set \"header\": true in RUN.json (evaluate, predict: "
       "--header)\n";
@@ -45,7 +45,7 @@ class HeaderTest : public ProgramTest {
 
 TEST_F(HeaderTest, Train_FirstLineOfNumbers_IsARowWithANote) {
   TrainWithoutHeader();
-  EXPECT_TRUE(Contains(err_, told_));
+  EXPECT_TRUE(Contains(err_, note_));
   EXPECT_TRUE(Contains(out_, "4/4 - "));
 }
 
@@ -59,7 +59,7 @@ TEST_F(HeaderTest, Train_FieldHeader_FirstLineIsNoRow) {
 TEST_F(HeaderTest, Predict_FlagsOfHeader_DecideOverTheFirstLine) {
   TrainWithoutHeader();
   ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv"}), 0) << err_;
-  EXPECT_EQ(err_, told_);
+  EXPECT_EQ(err_, note_);
   EXPECT_EQ(Lines(out_).size(), 4u);
   ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv", "--header"}), 0) << err_;
   EXPECT_EQ(err_, "");

@@ -117,7 +117,7 @@ TEST_F(ProgramTest, Export_WrongCommand_WritesNoFile) {
   ASSERT_EQ(Run({"export", "m", "-o", "w.npz"}), 0) << err_;
   ASSERT_EQ(Run({"export", "m", "-o", "m.onnx"}), 0) << err_;
   const std::string model = ReadWhole(folder_ / "m.onnx");
-  WriteWhole(folder_ / "torn", ReadWhole(folder_ / "m").substr(0, 5000));
+  WriteWhole(folder_ / "cut", ReadWhole(folder_ / "m").substr(0, 5000));
   WriteWhole(folder_ / "x.npy", "\x93NUMPY");
   const struct {
     Strings arguments;
@@ -160,7 +160,7 @@ TEST_F(ProgramTest, Export_WrongCommand_WritesNoFile) {
       {{"none", "-o", "m.onnx"}, 2, {"none, from the"}},
       {{"w.npz", "-o", "m.onnx"}, 2, {"w.npz"}},
       {{"x.npy", "-o", "m.onnx"}, 2, {"x.npy"}},
-      {{"torn", "-o", "m.onnx"}, 1, {"torn"}},
+      {{"cut", "-o", "m.onnx"}, 1, {"cut"}},
       {{"m", "--format", "ONNX", "-o", "m.onnx"},
        2,
        {"'ONNX'", "--format onnx, c"}},

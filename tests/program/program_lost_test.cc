@@ -463,10 +463,10 @@ TEST_P(EventsOfLostTest, Report_LostWorker_NamesTheWaits) {
   EXPECT_TRUE(Contains(events, "\"event\":\"loss\",\"lost\":[\"1\"],"));
   // A file that is empty, cut off or no log hides none of the other files.
   WriteWhole(folder_ / "empty.events", "");
-  WriteWhole(folder_ / "torn.events",
+  WriteWhole(folder_ / "cut.events",
              ReadWhole(folder_ / "m.worker-1.events").substr(0, 100));
   WriteWhole(folder_ / "old.trail", "RLTRAIL1" + std::string(100, '\0'));
-  EXPECT_EQ(Run({"inspect", "empty.events", "torn.events", "run.json",
+  EXPECT_EQ(Run({"inspect", "empty.events", "cut.events", "run.json",
                  "old.trail", "m.worker-0.events"}),
             1);
   for (const char* file : {"empty.events: ", "run.json: "}) {

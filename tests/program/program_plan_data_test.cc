@@ -54,7 +54,7 @@ TEST_F(ProgramPlanDataTest, Pictures_LargeFile_CountsItsDecoding) {
   // Each thread decodes ahead.
   EXPECT_EQ(DataBytesOf(R"("memory": "1MB")"),
             labels + kLabel + batch + large + (1 << 20));
-  WriteWhole(folder_ / "frames/b/torn.pgm", "P5 4");
+  WriteWhole(folder_ / "frames/b/cut.pgm", "P5 4");
   EXPECT_EQ(DataBytesOf(R"("in_memory": false)"),
             labels + 2 * kLabel + batch + large);
 }

@@ -371,7 +371,7 @@ class SimulatedFileSystem : public FileSystem {
       for (size_t at = 0; at < size; at += sector) {
         const size_t end = std::min({at + sector, size, now.size()});
         if (at >= end) break;
-        const uint64_t fate = (*random)() % 4;  // old, new, torn, zeros
+        const uint64_t fate = (*random)() % 4;  // old, new, mixed, zeros
         const size_t cut = fate == 2 ? at + (*random)() % (end - at + 1) : end;
         for (size_t i = at; i < end; ++i) {
           if (fate == 3) old[i] = '\0';

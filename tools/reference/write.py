@@ -331,9 +331,9 @@ be given once.
 
 def main():
     build = pathlib.Path(sys.argv[1])
-    told = json.loads(subprocess.run([build / "tools/reference/describe"],
-                                     check=True, stdout=subprocess.PIPE).stdout)
-    titles = [CATEGORIES[f["category"]][0] for f in told["categories"]
+    description = json.loads(subprocess.run(
+        [build / "tools/reference/describe"], check=True, stdout=subprocess.PIPE).stdout)
+    titles = [CATEGORIES[f["category"]][0] for f in description["categories"]
               if f["category"] in CATEGORIES] + ["RUN.json", "Commands"]
     index = ",\n".join(
         ", ".join(f"[{t}](#{t.lower().replace('.', '')})"
@@ -351,10 +351,10 @@ that it is ignored.
 "only" means that Keras has more values, and ringlet accepts only this one, or null (no null for `window`). "a
 number" is finite, and within the range of float32 if a model keeps it.
 """
-    for category in told["categories"]:
+    for category in description["categories"]:
         if category["category"] in CATEGORIES:
             text += "\n" + category_text(category)
-    text += "\n" + run_text(told["run"])
+    text += "\n" + run_text(description["run"])
     text += "\n" + flags_text(build / "tools/ringlet/ringlet")
     print(text, end="")
 

@@ -169,28 +169,28 @@ ElasticRun RunProgram(Program program, Collective* collective) {
 }
 
 struct Rejoined {
-  int died = 0, refused = 0;
+  int ended = 0, refused = 0;
 };
 
-// The workers run `program`. The process of `victim` ends in its call number
-// `last_call`, and is started again.
-Rejoined RunProgramAndRejoin(Program program, int workers, int victim,
+// The workers run `program`. The process of `ending_worker` ends in its call
+// number `last_call`, and is started again.
+Rejoined RunProgramAndRejoin(Program program, int workers, int ending_worker,
                              int last_call, uint64_t undisturbed) {
   Rejoined count;
   ElasticJob job;
   RunWorkers(&job, workers, [&](int w) {
-    if (w == victim) {
+    if (w == ending_worker) {
       {
         ElasticCollective collective(&job, w, last_call);
         RunProgram(program, &collective);
         if (!collective.ended()) return;
       }
-      ++count.died;
+      ++count.ended;
       job.Arrive(w);
     }
     ElasticCollective collective(&job, w);
     const ElasticRun run = RunProgram(program, &collective);
-    if (w == victim && run.status.code() == Code::kInvalidArgument) {
+    if (w == ending_worker && run.status.code() == Code::kInvalidArgument) {
       ++count.refused;
       EXPECT_TRUE(Contains(run.status, "workers are taken back in the first"));
       return;
@@ -209,22 +209,22 @@ TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
   for (int p = 0; p < 4; ++p) {
     undisturbed[p] = RunProgram(static_cast<Program>(p), nullptr).digest;
   }
-  int died = 0, refused = 0;
+  int ended = 0, refused = 0;
   for (unsigned seed = 0; seed < 2 * SeedCount() && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const int workers = 2 + static_cast<int>(random() % 3);
-    const int victim = random() % 2 == 0 ? 0 : workers - 1;
+    const int ending_worker = random() % 2 == 0 ? 0 : workers - 1;
     const int last_call = 1 + static_cast<int>(random() % 220);
     const Rejoined count =
-        RunProgramAndRejoin(static_cast<Program>(seed % 4), workers, victim,
-                            last_call, undisturbed[seed % 4]);
-    died += count.died;
+        RunProgramAndRejoin(static_cast<Program>(seed % 4), workers,
+                            ending_worker, last_call, undisturbed[seed % 4]);
+    ended += count.ended;
     refused += count.refused;
   }
   const std::string printed = testing::internal::GetCapturedStderr();
   if (HasFailure()) ADD_FAILURE() << printed;
-  EXPECT_GT(died, 20);
+  EXPECT_GT(ended, 20);
   EXPECT_GT(refused, 10);
 }
 
@@ -315,7 +315,7 @@ TEST(ElasticTest, Joiner_AnotherModelAndALoss_EndsAlone) {
       const int joiner = run_of % 2 == 0 ? 0 : 2;
       const int last_call = 1 + run_of / 2;
       ElasticJob job;
-      const int victim = joiner == 0 ? 2 : 0;
+      const int ending_worker = joiner == 0 ? 2 : 0;
       for (int w = 0; w < 3; ++w) {
         if (w != joiner) job.Arrive(w);
       }
@@ -335,7 +335,7 @@ TEST(ElasticTest, Joiner_AnotherModelAndALoss_EndsAlone) {
             5,
             [&](FitState&) {
               called = true;
-              if (w == victim) collective.EndAfterReform(last_call);
+              if (w == ending_worker) collective.EndAfterReform(last_call);
               while (!job.has_joiner()) std::this_thread::yield();
             },
             false)};

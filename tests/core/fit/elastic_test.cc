@@ -202,7 +202,7 @@ TEST(ElasticTest, StopRequest_AnotherWorkerIsLost_IsKept) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const int workers = 2 + static_cast<int>(random() % 3);
-    const int victim = static_cast<int>(random() % 2);
+    const int ending_worker = static_cast<int>(random() % 2);
     const int64_t at = random() % 16;
     const bool raises = random() % 2 == 0;
     ElasticJob job;
@@ -212,11 +212,11 @@ TEST(ElasticTest, StopRequest_AnotherWorkerIsLost_IsKept) {
       const auto callback = std::make_shared<AtStep>(
           at,
           [&](FitState& fit) {
-            if (w == victim) {
+            if (w == ending_worker) {
               collective.EndInNextCall();
-            } else if (w == 1 - victim && raises) {
+            } else if (w == 1 - ending_worker && raises) {
               raise(SIGTERM);
-            } else if (w == 1 - victim) {
+            } else if (w == 1 - ending_worker) {
               fit.interrupted = true;
             }
           },
@@ -224,7 +224,7 @@ TEST(ElasticTest, StopRequest_AnotherWorkerIsLost_IsKept) {
       FitOptions options = Quiet(3);
       options.callbacks = {callback};
       const ElasticRun run = Train(Exact(&collective), options);
-      if (w == victim) return;
+      if (w == ending_worker) return;
       EXPECT_EQ(run.status.code(),
                 raises ? Code::kInterrupted : Code::kCancelled)
           << run.status.message();

@@ -231,9 +231,9 @@ TEST(FitTest, Loss_StopWasRequested_DoesNotWaitForThePeer) {
 }
 
 TEST(FitTest, Loss_NoRankHasTheState_IsAnErrorAndNoStartFromZero) {
-  class TornWhileItReplaces final : public Callback {
+  class LostWhileLoading final : public Callback {
    public:
-    const char* name() const override { return "torn"; }
+    const char* name() const override { return "lost while loading"; }
     Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
       if (fit.model->iterations() != 3) return Status();
       fit.details->source = RestoreSource::kLoading;
@@ -245,7 +245,7 @@ TEST(FitTest, Loss_NoRankHasTheState_IsAnErrorAndNoStartFromZero) {
   compile.collective = &collective;
   auto model = TinyModel(SGD(0.1f), 0, compile);
   FitOptions options = Quiet(2);
-  options.callbacks = {std::make_shared<TornWhileItReplaces>(),
+  options.callbacks = {std::make_shared<LostWhileLoading>(),
                        std::make_shared<StateRestorer>()};
   const auto history = model->Fit(Points(16).Batch(4), options);
   EXPECT_EQ(history.status().code(), Code::kInternal);

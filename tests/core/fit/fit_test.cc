@@ -397,7 +397,7 @@ class RangedPoints final : public Source {
 };
 
 // Returns the text that one model writes to stderr in `fits` fits.
-std::string ToldInFits(int fits, bool states_range, const Scale& scale) {
+std::string PrintedByFits(int fits, bool states_range, const Scale& scale) {
   auto model = TinyModel(SGD(0.f));
   testing::internal::CaptureStderr();
   for (int i = 0; i < fits; ++i) {
@@ -411,10 +411,10 @@ std::string ToldInFits(int fits, bool states_range, const Scale& scale) {
 TEST(FitTest, Scale_DataBecomeLarge_WarnsOncePerModel) {
   for (const bool states_range : {false, true}) {
     SCOPED_TRACE(states_range);
-    EXPECT_EQ(ToldInFits(1, states_range, Scale(90, 0)), "");
-    EXPECT_EQ(ToldInFits(1, states_range, Scale(-90, 5)), "");
-    EXPECT_NE(ToldInFits(1, states_range, Scale(1, 200)), "");
-    const std::string large = ToldInFits(2, states_range, Scale(-255, 0));
+    EXPECT_EQ(PrintedByFits(1, states_range, Scale(90, 0)), "");
+    EXPECT_EQ(PrintedByFits(1, states_range, Scale(-90, 5)), "");
+    EXPECT_NE(PrintedByFits(1, states_range, Scale(1, 200)), "");
+    const std::string large = PrintedByFits(2, states_range, Scale(-255, 0));
     EXPECT_EQ(large.find("warning: the training data reach 25"), 0u) << large;
     EXPECT_EQ(large.find("warning"), large.rfind("warning")) << large;
     EXPECT_TRUE(Contains(large, "scale -255 and offset 0"));

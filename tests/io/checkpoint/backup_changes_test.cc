@@ -341,8 +341,8 @@ TEST(BackupTest, Resume_OtherStatisticsOfNormalization_IsRefused) {
   } cases[] = {{one, one, true}, {one, another, false}, {adapts, adapts, true}};
   for (const auto& run : cases) {
     TempFolder folder;
-    const Resumed died = FitOn(folder.path(), 15, normalized(run.before), {});
-    ASSERT_FALSE(died.status.ok());
+    const Resumed ended = FitOn(folder.path(), 15, normalized(run.before), {});
+    ASSERT_FALSE(ended.status.ok());
     const Resumed resumed = FitOn(folder.path(), 0, normalized(run.after), {});
     EXPECT_EQ(resumed.status.ok(), run.fits) << resumed.status.message();
     if (run.fits) continue;

@@ -291,7 +291,7 @@ TEST_P(CheckpointCrashTest, Save_DiskWasFull_SucceedsOnceThereIsSpace) {
 
 // The simulator must find the defect of a writer that does not sync.
 TEST(SimulatedDiskTest, CutPower_FileNotSynced_MayBeDamagedOrGone) {
-  int whole = 0, torn = 0, gone = 0;
+  int whole = 0, damaged = 0, gone = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SimulatedFileSystem files;
     ASSERT_OK(files.MakeFolder("d"));
@@ -302,10 +302,10 @@ TEST(SimulatedDiskTest, CutPower_FileNotSynced_MayBeDamagedOrGone) {
     ASSERT_OK(files.Rename("d/a.tmp", "d/a"));
     files.CutPower(seed);
     const std::string* left = files.Content("d/a");
-    ++(left == nullptr ? gone : *left == text ? whole : torn);
+    ++(left == nullptr ? gone : *left == text ? whole : damaged);
   }
   EXPECT_GT(whole, 0);
-  EXPECT_GT(torn, 50);
+  EXPECT_GT(damaged, 50);
   EXPECT_GT(gone, 50);
 }
 

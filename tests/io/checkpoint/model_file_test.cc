@@ -288,13 +288,13 @@ Ended TrainLoaded(Form form, const std::string& path, Collective* collective) {
 // A worker that ends in its call number `last_call` (0: in none), and joins
 // again if it `returns`.
 void RunWorker(Form form, const std::string& path, ElasticJob* job, int worker,
-               int last_call, bool returns, Ended* end, bool* died) {
+               int last_call, bool returns, Ended* end, bool* has_ended) {
   for (;; last_call = 0) {
     job->Arrive(worker);
     ElasticCollective collective(job, worker,
                                  last_call == 0 ? kNever : last_call);
     *end = TrainLoaded(form, path, &collective);
-    *died |= collective.ended();
+    *has_ended |= collective.ended();
     if (collective.ended() && !returns) return;
     // A worker that has lost another before its Fit has begun starts again.
     const bool again =
@@ -323,24 +323,25 @@ TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
     bool waits, returns;
   };
   for (const Case c : {Case{true, true}, {false, true}, {false, false}}) {
-    for (const int mortal : {0, 2}) {
-      bool died = true;
-      for (int last_call = 1; died && !HasFailure(); ++last_call) {
+    for (const int ending_worker : {0, 2}) {
+      bool has_ended = true;
+      for (int last_call = 1; has_ended && !HasFailure(); ++last_call) {
         if (!RunsCase(last_call)) continue;
         SCOPED_TRACE(testing::Message()
                      << "waits " << c.waits << ", returns " << c.returns
-                     << ", worker " << mortal << ", call " << last_call);
-        died = false;
+                     << ", worker " << ending_worker << ", call " << last_call);
+        has_ended = false;
         ElasticJob job(c.waits);
         for (int w = 0; w < 3; ++w) job.Arrive(w);
         Ended ends[3];
-        bool others_died = false;
+        bool others_ended = false;
         RunThreads(3, [&](int w) {
-          RunWorker(GetParam(), path, &job, w, w == mortal ? last_call : 0,
-                    c.returns, &ends[w], w == mortal ? &died : &others_died);
+          RunWorker(GetParam(), path, &job, w,
+                    w == ending_worker ? last_call : 0, c.returns, &ends[w],
+                    w == ending_worker ? &has_ended : &others_ended);
         });
         for (int w = 0; w < 3; ++w) {
-          if (w == mortal && died && !c.returns) continue;
+          if (w == ending_worker && has_ended && !c.returns) continue;
           EXPECT_OK(ends[w].status);
           EXPECT_EQ(ends[w].digest, alone.digest);
         }

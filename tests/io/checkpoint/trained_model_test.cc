@@ -425,7 +425,7 @@ TEST(SaveWhenTrainedTest, Interrupt_SignalToOneRank_AllRanksEndInOneStep) {
       class FitInterrupter final : public Callback {
        public:
         explicit FitInterrupter(bool is) : is_(is) {}
-        const char* name() const override { return "told"; }
+        const char* name() const override { return "interrupts the fit"; }
         Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
           if (!is_ || fit.step != 3) return Status();
           fit.interrupted = true;

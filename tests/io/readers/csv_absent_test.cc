@@ -15,7 +15,7 @@ namespace {
 
 struct Reading {
   std::vector<float> x;
-  std::string told, error;
+  std::string printed, error;
 };
 
 // Reads `text` for a model that was trained on `trained`.
@@ -32,7 +32,7 @@ Reading ReadAgain(const std::string& trained, const CsvOptions& training,
   Reading read;
   testing::internal::CaptureStderr();
   const Dataset data = CsvDataset(files.Write("a.csv", text), options);
-  read.told = testing::internal::GetCapturedStderr();
+  read.printed = testing::internal::GetCapturedStderr();
   read.error = data.Batch(1).status().message();
   if (!read.error.empty()) return read;
   const size_t width = static_cast<size_t>(data.source()->x().shape.elements());
@@ -53,10 +53,11 @@ TEST(CsvAbsentTest, Prediction_OneColumnTooFew_IsReported) {
   for (const char* trained : {"a,b,y\n1,2,7\n3,4,8\n", "1,2,7\n3,4,8\n"}) {
     const Reading fewer = ReadAgain(trained, {}, "5,6\n", /*predicts=*/true);
     EXPECT_EQ(fewer.x, (std::vector<float>{5, 6})) << fewer.error;
-    EXPECT_TRUE(Contains(fewer.told, kAbsent));
+    EXPECT_TRUE(Contains(fewer.printed, kAbsent));
     const Reading whole = ReadAgain(trained, {}, "5,6,9\n", /*predicts=*/true);
     EXPECT_EQ(whole.x, (std::vector<float>{5, 6}));
-    EXPECT_EQ(whole.told.find("without"), std::string::npos) << whole.told;
+    EXPECT_EQ(whole.printed.find("without"), std::string::npos)
+        << whole.printed;
     // To evaluate, the label is needed.
     const Reading evaluated =
         ReadAgain(trained, {}, "5,6\n", /*predicts=*/false);
@@ -66,7 +67,7 @@ TEST(CsvAbsentTest, Prediction_OneColumnTooFew_IsReported) {
   const Reading named =
       ReadAgain("a,b,y\n1,2,7\n", {}, "b,a\n6,5\n", /*predicts=*/true);
   EXPECT_EQ(named.x, (std::vector<float>{5, 6}));
-  EXPECT_EQ(named.told, "");
+  EXPECT_EQ(named.printed, "");
 }
 
 TEST(CsvAbsentTest, Prediction_NoLabelAndNoWeights_NamesBoth) {
@@ -75,7 +76,7 @@ TEST(CsvAbsentTest, Prediction_NoLabelAndNoWeights_NamesBoth) {
   const Reading read =
       ReadAgain("9,1,2,7\n8,3,4,8\n", training, "5,6\n", /*predicts=*/true);
   EXPECT_EQ(read.x, (std::vector<float>{5, 6})) << read.error;
-  EXPECT_TRUE(Contains(read.told,
+  EXPECT_TRUE(Contains(read.printed,
                        "without the label, column 4 there and the weights, "
                        "column 1 there"));
 }

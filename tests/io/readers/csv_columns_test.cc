@@ -234,11 +234,11 @@ TEST(CsvTest, Prediction_ColumnsAreAbsent_EqualsAllColumnsOrIsRefused) {
 TEST(CsvTest, Columns_OneTooFewInAFileWithWeights_IsReported) {
   CsvOptions options = TrainedWithWeights();
   CsvTable table;
-  EXPECT_TRUE(Contains(Told("1,2,7\n", options, &table),
+  EXPECT_TRUE(Contains(NoteOf("1,2,7\n", options, &table),
                        "has 3 columns, the training data had 4; it is read as "
                        "without the weights, column 1 there"));
   EXPECT_EQ(table, (CsvTable{{1, 2}, {7}}));
-  EXPECT_EQ(Told("9,1,2,7\n", options, &table), "");
+  EXPECT_EQ(NoteOf("9,1,2,7\n", options, &table), "");
 }
 
 TEST(CsvTest, Prediction_LabelOrWeightsMayBeAbsent_IsRefused) {

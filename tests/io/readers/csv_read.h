@@ -49,18 +49,18 @@ inline void ExpectRefused(const std::string& text, const CsvOptions& options,
 }
 
 // The text that reading `text` prints on stderr, behind the path.
-inline std::string Told(const std::string& text, const CsvOptions& options,
-                        CsvTable* table,
-                        std::vector<std::string>* names = nullptr) {
+inline std::string NoteOf(const std::string& text, const CsvOptions& options,
+                          CsvTable* table,
+                          std::vector<std::string>* names = nullptr) {
   const DataFiles files;
   const std::string path = files.Write("a.csv", text);
   testing::internal::CaptureStderr();
   const Dataset d = CsvDataset(path, options);
-  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string printed = testing::internal::GetCapturedStderr();
   const Status status = d.Batch(1).status();
   EXPECT_OK(status);
   *table = CsvTable();
-  if (!status.ok()) return told;
+  if (!status.ok()) return printed;
   if (names != nullptr) *names = d.source()->Description().classes;
   if (d.source()->y().dtype == DType::kInt32) {
     std::vector<int32_t> classes;
@@ -69,8 +69,8 @@ inline std::string Told(const std::string& text, const CsvOptions& options,
   } else {
     ReadAll(d.source().get(), &table->x, &table->y);
   }
-  const size_t at = told.find("a.csv: ");
-  return at == std::string::npos ? told : told.substr(at + 7);
+  const size_t at = printed.find("a.csv: ");
+  return at == std::string::npos ? printed : printed.substr(at + 7);
 }
 
 }  // namespace ringlet

@@ -136,14 +136,14 @@ TEST(CsvTest, Header_None_FirstLineIsAnExample) {
                 "line 1, column 1: 'a' is not a number");
 }
 
-constexpr char kDataTold[] =
+constexpr char kDataNote[] =
     "line 1 holds numbers and is read as data, not as names; if that is wrong, "
     "set \"header\": true in RUN.json (evaluate, predict: --header)\n";
-constexpr char kMixedTold[] =
+constexpr char kMixedNote[] =
     "line 1 holds text beside numbers and is read as names, not as data; if "
     "that is wrong, set \"header\": false in RUN.json (evaluate, predict: "
     "--no-header)\n";
-constexpr char kNamesTold[] =
+constexpr char kNamesNote[] =
     "line 1 counts its columns and is read as names; if that is wrong, set "
     "\"header\": false in RUN.json (evaluate, predict: --no-header)\n";
 
@@ -155,11 +155,11 @@ TEST(CsvTest, Header_FirstLineOfNumbers_IsAnExampleWithAWarning) {
   const struct {
     const char* text;
     CsvOptions options;
-    const char* told;
+    const char* note;
     CsvTable table;
   } cases[] = {
-      {"1,2\n3,4\n", {}, kDataTold, {{1, 3}, {2, 4}}},
-      {"1,2\n", {}, kDataTold, {{1}, {2}}},
+      {"1,2\n3,4\n", {}, kDataNote, {{1, 3}, {2, 4}}},
+      {"1,2\n", {}, kDataNote, {{1}, {2}}},
       {"\n 1.5 ,\"2\"\n3,4\n",
        {},
        "line 2 holds numbers and is read as data, not as names; if that is "
@@ -168,28 +168,28 @@ TEST(CsvTest, Header_FirstLineOfNumbers_IsAnExampleWithAWarning) {
        {{1.5f, 3}, {2, 4}}},
       {"1,2\n3,4\n", no, "", {{1, 3}, {2, 4}}},
       {"1,2\n3,4\n", yes, "", {{3}, {4}}},
-      {"1,2\n3,4\n", unlabelled, kDataTold, {{1, 2, 3, 4}, {}}},
+      {"1,2\n3,4\n", unlabelled, kDataNote, {{1, 2, 3, 4}, {}}},
       // A field that is no number, also the label's, makes the first line
       // names. It may be a row with a gap, so a note reports it.
-      {"a,2\n3,4\n", {}, kMixedTold, {{3}, {4}}},
-      {"1,b\n3,4\n", {}, kMixedTold, {{3}, {4}}},
-      {",2\n3,4\n", {}, kMixedTold, {{3}, {4}}},
-      {"1,NA,2\n3,4,5\n", {}, kMixedTold, {{3, 4}, {5}}},
+      {"a,2\n3,4\n", {}, kMixedNote, {{3}, {4}}},
+      {"1,b\n3,4\n", {}, kMixedNote, {{3}, {4}}},
+      {",2\n3,4\n", {}, kMixedNote, {{3}, {4}}},
+      {"1,NA,2\n3,4,5\n", {}, kMixedNote, {{3, 4}, {5}}},
       {"1,NA,2\n3,4,5\n", yes, "", {{3, 4}, {5}}},
       {"a,b\n3,4\n", {}, "", {{3}, {4}}},
       {"1,b\n3,4\n", ByName("b"), "", {{3}, {4}}},
       {"1,2\n3,4\n", ByName("2"), "", {{3}, {4}}},
       // As pandas names columns that have no names.
-      {"0,1,2\n3,4,5\n", {}, kNamesTold, {{3, 4}, {5}}},
+      {"0,1,2\n3,4,5\n", {}, kNamesNote, {{3, 4}, {5}}},
       {"0,1,2\n3,4,5\n", no, "", {{0, 1, 3, 4}, {2, 5}}},
-      {"0,1,label\n3,4,5\n", {}, kNamesTold, {{3, 4}, {5}}},
-      {"0,1\n3,4\n", {}, kDataTold, {{0, 3}, {1, 4}}},
-      {"0,1,3\n3,4,5\n", {}, kDataTold, {{0, 1, 3, 4}, {3, 5}}},
+      {"0,1,label\n3,4,5\n", {}, kNamesNote, {{3, 4}, {5}}},
+      {"0,1\n3,4\n", {}, kDataNote, {{0, 3}, {1, 4}}},
+      {"0,1,3\n3,4,5\n", {}, kDataNote, {{0, 1, 3, 4}, {3, 5}}},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.text);
     CsvTable table;
-    EXPECT_EQ(Told(c.text, c.options, &table), c.told);
+    EXPECT_EQ(NoteOf(c.text, c.options, &table), c.note);
     EXPECT_EQ(table, c.table);
   }
 }
@@ -200,8 +200,8 @@ TEST(CsvTest, Quotes_WrittenTwiceWithinQuotes_AreOne) {
   EXPECT_EQ(Read(text, ByName("c,d")), (CsvTable{{1, 2, 4, 5}, {3, 6}}));
   CsvTable table;
   std::vector<std::string> names;
-  Told("a,b\n1,\"x, \"\"y\"\"\"\n2, 5\" pipe\n3,\"\"\"\"\n", {}, &table,
-       &names);
+  NoteOf("a,b\n1,\"x, \"\"y\"\"\"\n2, 5\" pipe\n3,\"\"\"\"\n", {}, &table,
+         &names);
   EXPECT_EQ(names, (std::vector<std::string>{"\"", "5\" pipe", "x, \"y\""}));
   EXPECT_EQ(table, (CsvTable{{1, 2, 3}, {2, 1, 0}}));
   CsvOptions blank = NoHeader();
@@ -240,22 +240,22 @@ TEST(CsvTest, Label_Names_BecomeClassesInTheirOrder) {
   CsvTable table;
   std::vector<std::string> names;
   const std::vector<std::string> sorted = {"Versicolor", "setosa", "virginica"};
-  const char* const told =
+  const char* const note =
       "labels are names, classes in their order: 0 'Versicolor', 1 'setosa', 2 "
       "'virginica'\n";
   const std::string rows =
       "1,2,virginica\n3,4,setosa\n5,6,Versicolor\n"
       "7,8,setosa\n";
   const CsvTable expected = {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 0, 1}};
-  EXPECT_EQ(Told("a,b,species\n" + rows, {}, &table, &names), told);
+  EXPECT_EQ(NoteOf("a,b,species\n" + rows, {}, &table, &names), note);
   EXPECT_EQ(table, expected);
   EXPECT_EQ(names, sorted);
-  EXPECT_EQ(Told(rows, NoHeader(), &table, &names), told);
+  EXPECT_EQ(NoteOf(rows, NoHeader(), &table, &names), note);
   EXPECT_EQ(table, expected);
   // Without a header the first line is one of the rows.
-  EXPECT_TRUE(Contains(Told(rows, {}, &table, &names), "is read as data"));
+  EXPECT_TRUE(Contains(NoteOf(rows, {}, &table, &names), "is read as data"));
   EXPECT_EQ(table, expected);
-  EXPECT_EQ(Told("c,a\nb,1\na,2\n", ByName("c"), &table, &names),
+  EXPECT_EQ(NoteOf("c,a\nb,1\na,2\n", ByName("c"), &table, &names),
             "labels are names, classes in their order: 0 'a', 1 'b'\n");
   EXPECT_EQ(table, (CsvTable{{1, 2}, {1, 0}}));
   // Labels are all names or all numbers.
@@ -276,11 +276,11 @@ TEST(CsvTest, Label_NumberOfColumns_TellsIfThereIsOne) {
   CsvOptions two;
   two.values = 2;
   CsvTable table;
-  EXPECT_EQ(Told("a,b\n1,2\n", two, &table), "");
+  EXPECT_EQ(NoteOf("a,b\n1,2\n", two, &table), "");
   EXPECT_EQ(table, (CsvTable{{1, 2}, {}}));
-  EXPECT_EQ(Told("a,b,c\n1,2,3\n", two, &table), "");
+  EXPECT_EQ(NoteOf("a,b,c\n1,2,3\n", two, &table), "");
   EXPECT_EQ(table, (CsvTable{{1, 2}, {3}}));
-  EXPECT_EQ(Told("1,2\n", two, &table), kDataTold);
+  EXPECT_EQ(NoteOf("1,2\n", two, &table), kDataNote);
   EXPECT_EQ(table, (CsvTable{{1, 2}, {}}));
   ExpectRefused("a\n1\n", two, Code::kInvalidArgument, "has 1 columns");
   ExpectRefused("a,b,c,d\n1,2,3,4\n", two, Code::kInvalidArgument,

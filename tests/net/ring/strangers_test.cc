@@ -163,7 +163,7 @@ TEST(StrangersTest, Strangers_SilentConnections_DoNotKeepAJobFromForming) {
 
 // Another program has the name, in Linux's abstract space, of rank 0's local
 // socket. `answer` handles its connections.
-class Squatter {
+class OtherListener {
  public:
   enum Behavior {
     kNeverAccepts,
@@ -174,7 +174,7 @@ class Squatter {
     kIsAnotherRank,
     kRefuses,
   };
-  Squatter(const std::vector<std::string>& addresses, Behavior behavior)
+  OtherListener(const std::vector<std::string>& addresses, Behavior behavior)
       : addresses_(addresses), behavior_(behavior) {
     sockaddr_in at = {};
     at.sin_family = AF_INET;
@@ -195,14 +195,14 @@ class Squatter {
     EXPECT_EQ(listen(fd_, behavior == kNeverAccepts ? 1 : 50), 0);
     if (behavior != kNeverAccepts) thread_ = std::thread([this] { Serve(); });
   }
-  ~Squatter() {
+  ~OtherListener() {
     shutdown(fd_, SHUT_RDWR);
     if (thread_.joinable()) thread_.join();
     for (int fd : held_) close(fd);
     close(fd_);
   }
-  Squatter(const Squatter&) = delete;
-  Squatter& operator=(const Squatter&) = delete;
+  OtherListener(const OtherListener&) = delete;
+  OtherListener& operator=(const OtherListener&) = delete;
   int guests() const { return guests_; }
   // True if the first guest sent a byte before it closed, within half a minute.
   bool Heard() const {
@@ -257,12 +257,13 @@ class Squatter {
 };
 
 TEST(OtherListenerTest, LocalSocket_HeldByAnotherListener_RingForms) {
-  for (const Squatter::Behavior behavior :
-       {Squatter::kNeverAccepts, Squatter::kNeverAnswers, Squatter::kCloses,
-        Squatter::kSaysGarbage, Squatter::kSaysHello, Squatter::kIsAnotherRank,
-        Squatter::kRefuses}) {
+  for (const OtherListener::Behavior behavior :
+       {OtherListener::kNeverAccepts, OtherListener::kNeverAnswers,
+        OtherListener::kCloses, OtherListener::kSaysGarbage,
+        OtherListener::kSaysHello, OtherListener::kIsAnotherRank,
+        OtherListener::kRefuses}) {
     const std::vector<std::string> addresses = FreeAddresses(2);
-    Squatter squatter(addresses, behavior);
+    OtherListener listener(addresses, behavior);
     std::thread zero([&] {
       std::unique_ptr<Collective> ring;
       ASSERT_OK(RingCollective::Open(MakeOptions(addresses, 0), &ring));
@@ -274,13 +275,13 @@ TEST(OtherListenerTest, LocalSocket_HeldByAnotherListener_RingForms) {
     EXPECT_OK(status) << "behavior " << behavior;
     if (status.ok()) ExpectSums(ring.get(), 30011);
     zero.join();
-    if (behavior != Squatter::kNeverAccepts) {
-      EXPECT_GT(squatter.guests(), 0);
+    if (behavior != OtherListener::kNeverAccepts) {
+      EXPECT_GT(listener.guests(), 0);
     }
   }
 }
 
-// A squatter of another user receives nothing, not even a hello.
+// A listener of another user receives nothing, not even a hello.
 TEST(OtherListenerTest, Listener_OfAnotherUser_GetsNoByte) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   const std::vector<std::string> addresses = FreeAddresses(2);
@@ -289,10 +290,10 @@ TEST(OtherListenerTest, Listener_OfAnotherUser_GetsNoByte) {
   const pid_t child = fork();
   if (child == 0) {
     if (setuid(65534) != 0) _exit(2);
-    Squatter squatter(addresses, Squatter::kNeverAnswers);
+    OtherListener listener(addresses, OtherListener::kNeverAnswers);
     (void)!write(ready[1], "x", 1);
-    while (squatter.guests() == 0) usleep(1000);
-    _exit(squatter.Heard() ? 1 : 0);
+    while (listener.guests() == 0) usleep(1000);
+    _exit(listener.Heard() ? 1 : 0);
   }
   char byte;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
@@ -314,7 +315,7 @@ TEST(OtherListenerTest, Listener_OfAnotherUser_GetsNoByte) {
 
 // Connects with rank 1's greeting. Returns the texts that it receives, and ""
 // at the end of the connection.
-std::string ToldAsRank1(const std::vector<std::string>& addresses) {
+std::string ReceiveAsRank1(const std::vector<std::string>& addresses) {
   Address host;
   sockaddr_storage numeric;
   EXPECT_OK(ParseAddress(addresses[0], &host));
@@ -357,7 +358,7 @@ TEST(OtherListenerTest, Guest_OfAnotherUser_IsNotAnswered) {
     const pid_t child = fork();
     if (child == 0) {
       if (other && setuid(65534) != 0) _exit(2);
-      _exit(ToldAsRank1(addresses).empty() ? 0 : 1);
+      _exit(ReceiveAsRank1(addresses).empty() ? 0 : 1);
     }
     std::thread zero([&] {
       std::unique_ptr<Collective> ring;
