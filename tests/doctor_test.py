@@ -380,7 +380,7 @@ def test_key_on_some_hosts():
 
 
 def test_no_key():
-    """No key, and not told that this is safe."""
+    """No key, and no `insecure`."""
     with Hosts() as hosts:
         hosts.environment[0] = {}
         expect(hosts.examine([0])[0], "key", "error", "no key",

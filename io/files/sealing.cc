@@ -292,7 +292,7 @@ Status Unseal(std::unique_ptr<File> below, const JobKeys& keys,
     return Status();
   }
   return Error(Code::kUnimplemented,
-               "%s: is sealed with a different key than the key file has",
+               "%s: is sealed with another key than the key file has",
                path.c_str());
 }
 

@@ -62,8 +62,8 @@ bool CheckKey(const RingOptions& ring, const std::vector<Address>& hosts,
   if (local || ring.insecure) {
     AddOk("key",
           local ? "all workers are on this host, which needs no key"
-                : "no key, as told: any program that reaches a worker may take "
-                  "part",
+                : "no key, as insecure allows: any program that reaches a "
+                  "worker may take part",
           out);
     return true;
   }

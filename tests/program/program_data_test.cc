@@ -461,7 +461,7 @@ TEST_F(TextDataTest, Validation_OtherSettings_AreRefused) {
   WriteWhole(folder_ / "v.csv", "mood,text,body\nbad,a,c e\ngood,a,b\n");
   WriteTextRun(texts_, body_ + R"(, "standardize": "none")");
   ExpectError({"train", "run.json"}, 2,
-              {"data.validation.standardize", "is another"});
+              {"data.validation.standardize", "differs from"});
 }
 
 TEST_F(TextDataTest, MissingValues_BesideAText_AreRefused) {
