@@ -57,7 +57,7 @@ class CLibrary {
     const std::string file = folder / "model.c", to = folder / "model.so";
     const std::string command = CcCommand() +
                                 " -std=c99 -Wall -Wextra -pedantic "
-                                "-Wconversion -Werror -fPIC -shared " +
+                                "-Wconversion -Wshadow -Werror -fPIC -shared " +
                                 flags + " " + file + " -o " + to;
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     library_ = dlopen(to.c_str(), RTLD_NOW);

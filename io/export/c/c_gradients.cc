@@ -79,10 +79,12 @@ const CModel::GradientRow* CModel::GradientRowOf(Kind kind) {
 // --- checks ------------------------------------------------------------------
 
 Status CModel::RefuseToTrain(const Primitive& p, const char* why) const {
+  const bool is_last = p.layer == At(Outputs()[0]).layer;
   return InvalidArgument(
-      "layer '%s' (%s) %s, and C cannot train through it; train only layers "
-      "that follow it",
-      p.layer->name.c_str(), ClassName(*p.layer), why);
+      "layer '%s' (%s) %s, and C cannot train through it; %s",
+      p.layer->name.c_str(), ClassName(*p.layer), why,
+      is_last ? "no layer follows it: give the model another last layer"
+              : "train only layers that follow it");
 }
 
 Status CModel::CheckGradient(int index) const {
@@ -92,9 +94,8 @@ Status CModel::CheckGradient(int index) const {
   if (GradientRowOf(p.kind) == nullptr) {
     return RefuseToTrain(p, "has no gradient");
   }
-  if (p.inputs.size() != 1 || p.steps != 0) {
-    return RefuseToTrain(p, "has several inputs");
-  }
+  if (p.steps != 0) return RefuseToTrain(p, "is computed for each step");
+  if (p.inputs.size() != 1) return RefuseToTrain(p, "has several inputs");
   if (p.depthwise && IsTrained(p) &&
       p.layer->kind != Layer::Kind::kDepthwiseConv2D &&
       p.layer->kind != Layer::Kind::kDepthwiseConv1D) {
@@ -287,10 +288,10 @@ void CModel::RowGradient(const Variable* weight, const std::string& x,
     helpers_.Add("end_sums");
     sums = "sums + " + std::to_string(sums_);
     sums_ += weight->size();
-    end_calls_ +=
-        FormatText("  end_sums(%s, %s, %lld, step * %lld, %lld);\n", to.c_str(),
-                   sums.c_str(), static_cast<long long>(weight->size()), rows,
-                   static_cast<long long>(block));
+    end_calls_ += FormatText(
+        "  end_sums(%s, %s, %lld, step_size * %lld, %lld);\n", to.c_str(),
+        sums.c_str(), static_cast<long long>(weight->size()), rows,
+        static_cast<long long>(block));
   }
   Call("row_gradient(%s, %s, %s, %s, seen * %lld, %lld, %lld, %lld, %lld)",
        x.c_str(), d.c_str(), to.c_str(), sums.c_str(), rows, rows,
@@ -327,7 +328,8 @@ void CModel::ConvGradient() {
     helpers_.Add(name);
     Call("%s(%s, %s, %s, %s, %s, %s)", name, X().c_str(), d_.c_str(),
          GradientOf(p_->kernel).c_str(), GradientOf(p_->bias).c_str(),
-         p_->depthwise ? (DepthwiseSums() + ", seen, step").c_str() : "seen",
+         p_->depthwise ? (DepthwiseSums() + ", seen, step_size").c_str()
+                       : "seen",
          numbers.c_str());
   }
   if (!PassesGradient()) return;

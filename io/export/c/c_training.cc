@@ -90,7 +90,7 @@ constexpr char kUpdate[] = R"(
 static void update(void) {
   int i;
 )";
-constexpr char kAdamStart[] = R"(  const double t = (double)steps;
+constexpr char kAdamStart[] = R"(  const double t = (double)updates;
   const float alpha = (float)((double)LEARNING_RATE *
                               root_of(1 - power(LOG_BETA_2, t)) /
                               (1 - power(LOG_BETA_1, t)));
@@ -122,7 +122,7 @@ constexpr char kAmsgrad[] =
     weights[i] = w - alpha * *m / (root(*u) + EPSILON);
 )";
 constexpr char kFlush[] =
-    R"(  for (i = 0; steps % 64 == 0 && i < NUMBERS * SLOTS; ++i) {
+    R"(  for (i = 0; updates % 64 == 0 && i < NUMBERS * SLOTS; ++i) {
     if (magnitude(slots[i]) < 0x1p-110f) slots[i] = 0;
   }
 )";
@@ -130,7 +130,7 @@ constexpr char kFlush[] =
 // In this text "@" is replaced by the prefix of the functions' names, and "$"
 // by the names of the inputs.
 constexpr char kTrain[] = R"( {
-  const double scale = (double)(1.0f / (float)step * (1.0f / ROWS));
+  const double scale = (double)(1.0f / (float)step_size * (1.0f / ROWS));
   double sum = 0;
   int i;
 #if CLASSES
@@ -145,9 +145,9 @@ constexpr char kTrain[] = R"( {
   }
   if (loss) *loss = (float)(sum / ROWS);
   backward($);
-  if (++seen < step) return 0;
+  if (++seen < step_size) return 0;
   end_step();
-  ++steps;
+  ++updates;
   seen = 0;
   update();
   return 0;
@@ -155,7 +155,7 @@ constexpr char kTrain[] = R"( {
 
 int @_begin(int examples) {
   if (examples < 1 || examples > BATCH) return 1;
-  step = examples;
+  step_size = examples;
   seen = 0;
   return 0;
 }
@@ -176,7 +176,7 @@ void @_save(unsigned char* bytes) {
 #if SLOTS
   for (i = 0; i < NUMBERS * SLOTS; ++i, to += 4) put(to, bits_of(slots[i]));
 #endif
-  put(to, steps);
+  put(to, updates);
   put(to + 4, 0);
   to += 8;
   for (i = 0; i < (int)sizeof footer; ++i) *to++ = footer[i];
@@ -204,7 +204,7 @@ int @_load(const unsigned char* bytes, int count) {
     slots[i] = float_of(get(from));
   }
 #endif
-  steps = get(from);
+  updates = get(from);
   seen = 0;
   return 0;
 }
@@ -363,8 +363,8 @@ static float gradients[NUMBERS];
 static float slots[NUMBERS * SLOTS];
 #endif
 /* Updates so far; the examples of this step, and those seen. */
-static uint32_t steps;
-static int step = BATCH, seen;
+static uint32_t updates;
+static int step_size = BATCH, seen;
 )";
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "../../support/c_training.h"
 #include "../../support/exports.h"
@@ -144,8 +145,8 @@ TEST_F(CTrainingTest, Comment_StaticMemory_EqualsTheFiles) {
               64 + 0.01 * static_cast<double>(ram));
 }
 
-// Each class of layer, frozen before a trained one, has the trainer's bits if
-// the file's comment says so.
+// Each class of layer, frozen before a trained one, is compiled, and has the
+// trainer's bits if the file's comment says so.
 TEST_F(CTrainingTest, FrozenLayers_NamedAsExact_HaveTheTrainersBits) {
   int exact = 0;
   for (const LayerClass& row : AllLayers()) {
@@ -168,8 +169,9 @@ TEST_F(CTrainingTest, FrozenLayers_NamedAsExact_HaveTheTrainersBits) {
     const auto y = model.Add(layer, inputs);
     model.Add(Dense(3), {model.Add(Flatten(), {y})});
     model.Compile(SGD(), MeanSquaredError());
-    if (!model.status().ok() || !Export(&model, 1).ok() ||
-        !Contains(ReadWhole(folder_ / "model.c"), "have the bits of")) {
+    if (!model.status().ok() || !Export(&model, 1).ok()) continue;
+    if (!Contains(ReadWhole(folder_ / "model.c"), "have the bits of")) {
+      const CLibrary c(folder_, "-O0");
       continue;
     }
     const std::vector<float> in =
@@ -187,6 +189,53 @@ TEST_F(CTrainingTest, FrozenLayers_NamedAsExact_HaveTheTrainersBits) {
   }
   EXPECT_GE(exact, 30) << "of all classes";
   std::printf("%d classes\n", exact);
+}
+
+TEST_F(CTrainingTest, Steps_FrozenRecurrentFront_AreTheTrainers) {
+  const Layer fronts[] = {LSTM(3),
+                          GRU(3),
+                          SimpleRNN(3),
+                          GRU(3).ReturnSequences(true),
+                          Bidirectional(LSTM(3)),
+                          Bidirectional(GRU(3)),
+                          TimeDistributed(LSTM(3)),
+                          TimeDistributed(Dense(3))};
+  for (Layer front : fronts) {
+    const bool of_steps = front.kind == Layer::Kind::kTimeDistributed;
+    Sequential model({Input(of_steps ? Shape{3, 6, 4} : Shape{6, 4}),
+                      front.Trainable(false), Flatten(), Dense(70, kRelu),
+                      Dense(3)});
+    model.Compile(SGD(0.1f, 0.9f), MeanSquaredError());
+    SCOPED_TRACE(model.Summary());
+    ASSERT_OK(Export(&model, 32));
+    const CLibrary c(folder_, kChecked);
+    const int64_t inputs = model.input_shape().elements();
+    for (const int64_t count : {32, 32, 1, 5}) {
+      const std::vector<float> x =
+          SomeNumbers(static_cast<size_t>(inputs * count));
+      Batch step;
+      step.count = step.global_count = count;
+      step.x = x.data();
+      step.y = x.data();
+      ASSERT_EQ(c.Begin(static_cast<int>(count)), 0);
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(c.Train(x.data() + inputs * i, x.data() + 3 * i, nullptr), 0);
+      }
+      ASSERT_OK(model.TrainStep(step));
+    }
+    const std::string state =
+        c.Save(static_cast<size_t>(Defined(folder_, "STATE")));
+    const std::string numbers = NumbersOf(&model);
+    const auto* const bytes =
+        reinterpret_cast<const unsigned char*>(state.data());
+    std::vector<float> in_c(numbers.size() / 4), here(numbers.size() / 4);
+    std::memcpy(in_c.data(), bytes + 8 + LoadLittle<uint64_t>(bytes),
+                numbers.size());
+    std::memcpy(here.data(), numbers.data(), numbers.size());
+    for (size_t i = 0; i < here.size(); ++i) {
+      ASSERT_NEAR(in_c[i], here[i], 1e-5) << i;
+    }
+  }
 }
 
 TEST(CTrainingFileTest, Export_WhatCDoesNotTrain_IsRefusedByName) {
@@ -213,6 +262,14 @@ TEST(CTrainingFileTest, Export_WhatCDoesNotTrain_IsRefusedByName) {
       "has a depth_multiplier");
   expect_layer(ActivationLayer(kSilu).Name("it"), "without a gradient in C");
   expect_layer(GlobalMaxPooling2D().KeepDims(true).Name("it"), "maxima");
+  Sequential steps({Input({3, 6, 6, 2}),
+                    TimeDistributed(Conv2D(2, 3)).Name("it"), Flatten(),
+                    Dense(3)});
+  steps.Compile(SGD(), MeanSquaredError());
+  expect_refused(&steps, {"it", "is computed for each step"});
+  Sequential last({Input({4}), Dense(4, kGelu).Name("it")});
+  last.Compile(SGD(), MeanSquaredError());
+  expect_refused(&last, {"it", "without a gradient", "no layer follows it"});
   Sequential normalized(
       {Input({4}), Dense(4), BatchNormalization().Name("it")});
   normalized.Compile(SGD(), MeanSquaredError());
