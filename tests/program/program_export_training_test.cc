@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../support/c_training.h"
 #include "../support/program.h"
 
 namespace ringlet {
@@ -47,6 +48,33 @@ TEST_F(ProgramTest, ExportTrain_WeightsAndBiases_AreTrainedAlone) {
   expect("dense_1/kernel", {"dense_1/kernel"});
 }
 
+TEST_F(ProgramTest, ExportTrain_NameThatBeginsAnother_IsThatLayerAlone) {
+  WriteRun(R"({"units": 8, "activation": "relu"}},
+    {"class_name": "Dense", "config": {"units": 10)",
+           R"({"name": "a", "units": 8, "activation": "relu"}},
+    {"class_name": "Dense", "config": {"name": "a/b", "units": 10)");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "--train", "a", "-o", "m.c"}), 0) << err_;
+  const std::string text = ReadWhole(folder_ / "m.c");
+  EXPECT_TRUE(Contains(text, "a/kernel (784, 8)"));
+  EXPECT_TRUE(Contains(text, "a/bias (8"));
+  EXPECT_FALSE(Contains(text, "a/b/"));
+}
+
+TEST_F(ProgramTest, ExportTrain_MaskedLstm_IsTheFrozenFront) {
+  WriteRun(R"({"class_name": "Flatten"},
+    {"class_name": "Dense", "config": {"units": 8, "activation": "relu"}})",
+           R"({"class_name": "Masking"},
+    {"class_name": "LSTM", "config": {"units": 8}})");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "--train", "dense", "-o", "model.c"}), 0)
+      << err_;
+  EXPECT_TRUE(
+      Contains(ReadWhole(folder_ / "model.c"), "     dense/kernel (8, 10)"));
+  if (CcCommand().empty()) return;
+  const CLibrary c(folder_, kChecked);  // it compiles
+}
+
 TEST_F(ProgramTest, ExportTrain_Lora_TrainsTheMatricesOfAFrozenKernel) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
@@ -61,6 +89,10 @@ TEST_F(ProgramTest, ExportTrain_Lora_TrainsTheMatricesOfAFrozenKernel) {
   EXPECT_TRUE(Contains(text, "dense/lora_kernel_b (2, 8)"));
   EXPECT_FALSE(Contains(text, "dense/kernel"));
   EXPECT_TRUE(Contains(text, "have the bits of `ringlet train`"));
+  EXPECT_EQ(Run({"export", "run.json", "--init", "m", "--train",
+                 "dense/kernel,dense_1", "-o", "n.c"}),
+            2);
+  EXPECT_TRUE(Contains(err_, "'dense/kernel' that can be trained (with LoRA"));
 }
 
 TEST_F(ProgramTest, ExportTrain_WrongCommand_WritesNoFile) {
@@ -78,7 +110,7 @@ TEST_F(ProgramTest, ExportTrain_WrongCommand_WritesNoFile) {
        "--train does not go with --quantize"},
       {{"--train", "dense,nose", "-o", "m.c"}, "has no layer or weight 'nose'"},
       {{"--train", "dense/kernels", "-o", "m.c"}, "weight 'dense/kernels'"},
-      {{"--train", "flatten", "-o", "m.c"}, "m.c: the model has no weights"},
+      {{"--train", "flatten,dense", "-o", "m.c"}, "'flatten' that can be"},
       {{"--train", "all", "--softmax", "-o", "m.c"}, "without softmax"},
       {{"--train", "all", "--optimizer", "sdg", "-o", "m.c"}, "--optimizer: "},
       {{"--train", "all", "--optimizer", "lion", "-o", "m.c"}, "not SGD"},

@@ -1,10 +1,12 @@
 #include "export_training.h"
 
+#include <set>
 #include <vector>
 
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/layers/layer_kind.h"
+#include "core/model/model_parts.h"
 #include "io/keras/compile_json.h"
 
 namespace ringlet {
@@ -30,54 +32,55 @@ const char* ExportTrainingFlags::FlagWithoutTrain() const {
   return batch != 0 ? "--batch" : nullptr;
 }
 
-// Finds a layer by name; -1 if there is none.
-static int FindLayer(const Model& model, const std::string& name) {
-  int i = model.num_nodes() - 1;
-  while (i >= 0 && model.layer(i).name != name) --i;
-  return i;
+// True if `name` is the layer of this node, or a model around it.
+static bool IsIn(const std::string& name, const Graph& graph,
+                 const GraphNode& node) {
+  int i = node.layer_index;
+  while (i >= 0 && graph.layers()[i].path != name) i = graph.layers()[i].parent;
+  return i >= 0;
 }
 
-static bool IsListed(const std::string& name, const Model& model,
-                     const Variable& weight) {
-  if (name == "biases") return EndsWith(weight.path, "/bias");
-  if (name != "all") {
-    return weight.path == name || StartsWith(weight.path, name + "/");
+// Adds the weights that `name` lists to *listed, by their index. Returns true
+// if one of them is trained.
+static bool AddListed(const std::string& name, const Graph& graph,
+                      std::set<int>* listed) {
+  bool any = false;
+  for (const GraphNode& node : graph.nodes()) {
+    const bool is_in = name == "all"
+                           ? node.layer.kind != Layer::Kind::kBatchNormalization
+                           : IsIn(name, graph, node);
+    for (int k = 0; k < node.num_variables; ++k) {
+      const int i = node.first_variable + k;
+      const Variable& v = graph.variables()[i];
+      if (!is_in && v.path != name &&
+          (name != "biases" || !EndsWith(v.path, "/bias"))) {
+        continue;
+      }
+      listed->insert(i);
+      any |= v.trained();
+    }
   }
-  const int i = FindLayer(model, weight.path.substr(0, weight.path.rfind('/')));
-  return i < 0 || model.layer(i).kind != Layer::Kind::kBatchNormalization;
+  return any;
 }
 
-// Trains the listed layers and weights, and no others. *frozen becomes the
-// weights of these layers that are not listed.
-static Status ChooseWeights(const std::string& list, Model* model,
+// Trains the listed layers and weights from the next Compile on, and no others.
+// *frozen becomes the weights that are not listed.
+static Status ChooseWeights(const std::vector<std::string>& names,
+                            const Graph& graph, Model* model,
                             std::vector<std::string>* frozen) {
-  const std::vector<Variable>& weights = model->variables();
-  std::vector<bool> listed(weights.size());
-  for (const std::string& name : SplitAt(list, ',')) {
-    bool known =
-        name == "all" || name == "biases" || FindLayer(*model, name) >= 0;
-    for (size_t i = 0; i < weights.size(); ++i) {
-      if (!IsListed(name, *model, weights[i])) continue;
-      listed[i] = known = true;
-    }
-    if (!known) {
-      return InvalidArgument(
-          "--train: the model has no layer or weight '%s'; `ringlet summary` "
-          "shows its layers",
-          Printable(name).c_str());
-    }
-  }
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (!listed[i]) frozen->push_back(weights[i].path);
-  }
-  for (int n = 0; n < model->num_nodes(); ++n) {
-    const Layer& layer = model->layer(n);
-    if (layer.kind == Layer::Kind::kInput) continue;
+  std::set<int> listed;
+  for (const std::string& name : names) AddListed(name, graph, &listed);
+  for (const GraphNode& node : graph.nodes()) {
     bool trains = false;
-    for (size_t i = 0; i < weights.size(); ++i) {
-      trains |= listed[i] && StartsWith(weights[i].path, layer.name + "/");
+    for (int k = 0; k < node.num_variables; ++k) {
+      const int i = node.first_variable + k;
+      const bool is_listed = listed.count(i) > 0;
+      if (!is_listed) frozen->push_back(graph.variables()[i].path);
+      trains |= is_listed;
     }
-    RINGLET_RETURN_IF_ERROR(model->SetTrainable(layer.name, trains));
+    // A mask is a node without a layer of its own.
+    if (node.num_variables == 0) continue;
+    RINGLET_RETURN_IF_ERROR(model->SetTrainable(node.layer.name, trains));
   }
   return Status();
 }
@@ -104,11 +107,23 @@ Status ExportTrainingFlags::Compile(bool compiled, Model* model,
   }
   std::vector<OutputLoss> losses = model->losses();
   for (OutputLoss& each : losses) each.metrics.clear();
-  RINGLET_RETURN_IF_ERROR(ChooseWeights(layers, model, frozen));
+  const std::vector<std::string> names = SplitAt(layers, ',');
+  const Graph& graph = ModelParts(model).graph();
+  RINGLET_RETURN_IF_ERROR(ChooseWeights(names, graph, model, frozen));
   CompileOptions options;
   options.threads = model->threads();
   model->Compile(chosen, losses, options);
-  return model->status();
+  RINGLET_RETURN_IF_ERROR(model->status());
+  for (const std::string& name : names) {
+    std::set<int> listed;
+    if (AddListed(name, graph, &listed)) continue;
+    return InvalidArgument(
+        "--train: the model has no layer or weight '%s' that can be trained "
+        "(with LoRA, a kernel is a constant); `ringlet summary` shows its "
+        "layers",
+        Printable(name).c_str());
+  }
+  return Status();
 }
 
 }  // namespace ringlet
