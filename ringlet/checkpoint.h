@@ -194,6 +194,9 @@ struct LoadWeightsOptions {
   bool by_name = false;
   // Skips a layer with missing weights or other shapes.
   bool skip_mismatch = false;
+  // Takes a layer also if the file has only some of its weights. The others
+  // stay, also those of LoRA.
+  bool partial_layers = false;
   FileSystem* files = PosixFiles();
   // Reports skipped weights and unverifiable files; by default on stderr.
   std::function<void(const std::string&)> warn;

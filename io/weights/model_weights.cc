@@ -216,10 +216,12 @@ std::set<std::string> WithoutLora(const std::vector<Match>& matches) {
 // The matches to load, and the report but for `loaded` and `verified`.
 std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
                            const std::vector<Match>& matches,
-                           const Model& model, WeightsReport* report) {
+                           const Model& model, bool partial_layers,
+                           WeightsReport* report) {
   report->unexpected = FindUnexpected(file, layout, matches, model);
   const bool trainable_only = file.metadata().count(kTrainableOnlyKey) > 0;
-  const std::set<std::string> without_lora = WithoutLora(matches);
+  const std::set<std::string> without_lora =
+      partial_layers ? std::set<std::string>() : WithoutLora(matches);
   const auto keeps_lora = [&without_lora](const Variable& v) {
     return IsLoraMatrix(v.path) && without_lora.count(LayerOf(v)) > 0;
   };
@@ -228,6 +230,7 @@ std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
     const Variable& v = *match.variable;
     if (match.fits || keeps_lora(v)) continue;
     const bool missing = match.stored.tensor == nullptr;
+    if (missing && partial_layers) continue;
     if (trainable_only && missing && !TrainingChanges(v)) continue;
     left.insert(LayerOf(v));
     if (missing) {
@@ -531,7 +534,8 @@ Status LoadWeights(Model* model, const std::string& path,
   RINGLET_RETURN_IF_ERROR(MatchWeights(file, *model, options, &matches));
   RINGLET_RETURN_IF_ERROR(CompareLoraAlphas(file, *model, &matches));
   const std::vector<Match> fitting =
-      Compare(file, LayoutOf(file, options), matches, *model, report);
+      Compare(file, LayoutOf(file, options), matches, *model,
+              options.partial_layers, report);
   RINGLET_RETURN_IF_ERROR(CheckReport(file, options, fitting.empty(), *report));
   if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
   RINGLET_RETURN_IF_ERROR(CheckFloats(file, fitting));

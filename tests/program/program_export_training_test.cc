@@ -75,6 +75,47 @@ TEST_F(ProgramTest, ExportTrain_MaskedLstm_IsTheFrozenFront) {
   const CLibrary c(folder_, kChecked);  // it compiles
 }
 
+// What C has trained, whichever weights, goes back by --init and by gather.
+TEST_F(ProgramTest, ExportTrain_AnyState_GoesBackIntoTheModel) {
+  if (CcCommand().empty()) GTEST_SKIP() << "needs a compiler of this machine";
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  WriteRun(R"("data":)",
+           R"("lora": {"rank": 2, "alpha": 6, "layers": ["dense"]}, "data":)");
+  ASSERT_EQ(Run({"export", "run.json", "--init", "m", "--format", "model", "-o",
+                 "lora"}),
+            0)
+      << err_;
+  const char* const cases[][2] = {
+      {"m", "dense_1"},        {"m", "biases"},
+      {"m", "dense_1/kernel"}, {"m", "all"},
+      {"lora", "dense"},       {"lora", "biases"},
+      {"lora", "all"},         {"lora", "dense/lora_kernel_b,dense_1/bias"}};
+  for (const auto& [model, list] : cases) {
+    SCOPED_TRACE(std::string(model) + ", " + list);
+    ASSERT_EQ(Run({"export", model, "--train", list, "-o", "model.c"}), 0)
+        << err_;
+    const CLibrary c(folder_, "");
+    const std::vector<float> x(28 * 28, 0.5f);
+    for (const int32_t y : {3, 7, 1}) {
+      ASSERT_EQ(c.Train(x.data(), &y, nullptr), 0);
+    }
+    WriteWhole(folder_ / "state",
+               c.Save(static_cast<size_t>(Defined(folder_, "STATE"))));
+    ASSERT_EQ(Run({"export", model, "--init", "state", "--format", "model",
+                   "-o", "new"}),
+              0)
+        << err_;
+    ASSERT_EQ(Run({"gather", model, "state", "--out", "mean"}), 0) << err_;
+    for (const std::string name : {model, "new", "mean"}) {
+      ASSERT_EQ(Run({"export", name, "-o", name + ".npz"}), 0) << err_;
+    }
+    const std::string back = ReadWhole(folder_ / "new.npz");
+    EXPECT_EQ(back, ReadWhole(folder_ / "mean.npz"));
+    EXPECT_NE(back, ReadWhole(folder_ / (std::string(model) + ".npz")));
+  }
+}
+
 TEST_F(ProgramTest, ExportTrain_Lora_TrainsTheMatricesOfAFrozenKernel) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;

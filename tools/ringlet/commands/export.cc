@@ -148,7 +148,7 @@ Status LoadSomeWeights(const InitFlags& init, Model* model) {
         "--init of a model is a file of ringlet");
   }
   LoadWeightsOptions options;
-  options.by_name = true;
+  options.by_name = options.partial_layers = true;
   options.files = CommandFileSystem();
   options.warn = [](const std::string&) {};
   WeightsReport report;
