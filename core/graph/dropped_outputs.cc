@@ -20,7 +20,8 @@ using KeptOutputs = std::vector<Kept>;
 class Chooser {
  public:
   // If not `packs`, no output is packed.
-  Chooser(const Graph& graph, const StepPlan::Options& options, bool packs);
+  Chooser(const Graph& graph, const StepPlan::Options& options, bool packs,
+          const BatchParts& parts);
   StepPlan::Choice Choose() const;
   bool packs() const { return !packable_.empty(); }
   uint64_t Bytes(const StepPlan::Choice& choice) const {
@@ -42,14 +43,16 @@ class Chooser {
 
   const Graph& graph_;
   const StepPlan::Options options_;
+  const BatchParts parts_;
   Candidates cheaply_recomputable_, recomputable_, packable_;
   KeptOutputs none_dropped_;
-  std::vector<uint64_t> output_, forward_, backward_;  // bytes, by node
+  // Bytes, by node. The first two are in parts.
+  std::vector<uint64_t> part_, forward_, output_, recompute_, backward_;
 };
 
 Chooser::Chooser(const Graph& graph, const StepPlan::Options& options,
-                 bool packs)
-    : graph_(graph), options_(options) {
+                 bool packs, const BatchParts& parts)
+    : graph_(graph), options_(options), parts_(parts) {
   for (int i = 0; i < graph.size(); ++i) {
     const GraphNode& node = graph.node(i);
     none_dropped_.push_back(packs && node.is_bfloat16 ? Kept::kPacked
@@ -59,12 +62,21 @@ Chooser::Chooser(const Graph& graph, const StepPlan::Options& options,
     const auto aligned_bytes = [&](uint64_t floats) {
       return Arena::RoundUp(floats * sizeof(float));
     };
-    output_.push_back(computes ? aligned_bytes(static_cast<uint64_t>(
-                                     options.batch * node.floats()))
-                               : 0);
-    forward_.push_back(computes ? aligned_bytes(node.op->forward_scratch(
-                                      options.batch, options.threads))
-                                : 0);
+    const auto output_bytes = [&](int64_t examples) {
+      return computes ? aligned_bytes(
+                            static_cast<uint64_t>(examples * node.floats()))
+                      : 0;
+    };
+    const auto forward_bytes = [&](int64_t examples) {
+      return computes ? aligned_bytes(
+                            node.op->forward_scratch(examples, options.threads))
+                      : 0;
+    };
+    part_.push_back(output_bytes(parts.examples));
+    forward_.push_back(
+        forward_bytes(parts.Has(i) ? parts.examples : options.batch));
+    output_.push_back(output_bytes(options.batch));
+    recompute_.push_back(forward_bytes(options.batch));
     backward_.push_back(computes ? aligned_bytes(node.op->backward_scratch(
                                        options.batch, options.threads))
                                  : 0);
@@ -80,7 +92,7 @@ Chooser::Chooser(const Graph& graph, const StepPlan::Options& options,
 uint64_t Chooser::Peak(const KeptOutputs& kept) const {
   const StepSchedule schedule(graph_, kept);
   const StepValues values(graph_, schedule, /*training=*/true,
-                          StepPlan::forced().in_place);
+                          StepPlan::forced().in_place, parts_);
   // Bytes that begin and end to live, by time. Sums of it are never negative.
   std::vector<uint64_t> change(static_cast<size_t>(schedule.after()) + 2, 0);
   const auto lives = [&](uint64_t bytes, int first, int last) {
@@ -96,7 +108,7 @@ uint64_t Chooser::Peak(const KeptOutputs& kept) const {
   }
   for (size_t i = 0; i < all.size(); ++i) {
     if (homes[i].second < 0) continue;
-    const uint64_t bytes = output_[all[i].node];
+    const uint64_t bytes = (all[i].in_parts ? part_ : output_)[all[i].node];
     lives(all[i].packed ? Arena::RoundUp(bytes / 2) : bytes, homes[i].first,
           homes[i].second);
   }
@@ -105,7 +117,7 @@ uint64_t Chooser::Peak(const KeptOutputs& kept) const {
       if (time >= 0) lives(bytes, time, time);
     };
     now(forward_[i], schedule.forward(i));
-    now(forward_[i], schedule.recompute_time(i));
+    now(recompute_[i], schedule.recompute_time(i));
     now(backward_[i], schedule.backward(i));
   }
   uint64_t living = 0, peak = 0;
@@ -196,8 +208,8 @@ KeptOutputs Chooser::Forced() const {
 
 StepPlan::Choice Chooser::Choose() const {
   const bool in_place = StepPlan::forced().in_place;
-  if (StepPlan::forced().keep_every > 0) return {Forced(), in_place};
-  StepPlan::Choice best = {none_dropped_, in_place};
+  if (StepPlan::forced().keep_every > 0) return {Forced(), in_place, parts_};
+  StepPlan::Choice best = {none_dropped_, in_place, parts_};
   uint64_t best_bytes = Bytes(best);
   const auto prefer = [&](const StepPlan::Choice& other) {
     const uint64_t bytes = Bytes(other);
@@ -207,12 +219,12 @@ StepPlan::Choice Chooser::Choose() const {
   };
   // Also with some of the packed outputs as float32.
   const auto prefer_either = [&](const KeptOutputs& kept) {
-    prefer({kept, in_place});
+    prefer({kept, in_place, parts_});
     if (packable_.empty()) return;
-    prefer({Refine(packable_, kept, Kept::kPacked), in_place});
+    prefer({Refine(packable_, kept, Kept::kPacked), in_place, parts_});
   };
   // Values that share memory live long, which may leave gaps.
-  prefer({none_dropped_, /*in_place=*/false});
+  prefer({none_dropped_, /*in_place=*/false, parts_});
   if (!packable_.empty()) prefer_either(none_dropped_);
   if (cheaply_recomputable_.empty() && !options_.recompute) return best;
   const KeptOutputs all_dropped = DropAll(cheaply_recomputable_);
@@ -231,16 +243,32 @@ StepPlan::Choice Chooser::Choose() const {
   return best;
 }
 
+// Parts, if they need less memory.
+BatchParts ChooseParts(const Graph& graph, const StepPlan::Options& options) {
+  const int64_t forced = StepPlan::forced().part;
+  BatchParts parts = PartsForTraining(graph, options.threads);
+  if (forced > 0) parts.examples = std::min(forced, options.batch);
+  if (forced > 0) return parts;
+  if (forced < 0 || parts.examples >= options.batch) return {};
+  StepPlan::Choice choice = {KeptOutputs(graph.size())};
+  const uint64_t whole = StepPlan(graph, options, choice).bytes();
+  choice.parts = parts;
+  if (StepPlan(graph, options, choice).bytes() >= whole) return {};
+  return parts;
+}
+
 }  // namespace
 
 StepPlan::Choice ChooseForStep(const Graph& graph,
                                const StepPlan::Options& options) {
   const StepPlan::Forced& forced = StepPlan::forced();
   if (!options.training) return {KeptOutputs(graph.size()), forced.in_place};
-  const Chooser chooser(graph, options, forced.packs);
+  const BatchParts parts = ChooseParts(graph, options);
+  const Chooser chooser(graph, options, forced.packs, parts);
   StepPlan::Choice best = chooser.Choose();
   if (!chooser.packs() || forced.keep_every > 0) return best;
-  StepPlan::Choice plain = Chooser(graph, options, /*packs=*/false).Choose();
+  StepPlan::Choice plain =
+      Chooser(graph, options, /*packs=*/false, parts).Choose();
   return chooser.Bytes(plain) < chooser.Bytes(best) ? plain : best;
 }
 

@@ -1,5 +1,7 @@
 #include "live_buffers.h"
 
+#include <algorithm>
+
 #include "../base/poison.h"
 
 namespace ringlet {
@@ -19,6 +21,7 @@ void LiveBuffers::Watch(const Graph& graph, const StepPlan& plan, int threads,
 }
 
 size_t LiveBuffers::BytesOf(const StepPlan::Use& use, int64_t examples) const {
+  examples = std::min(examples, use.examples);
   const GraphNode& node = graph_->node(use.node);
   size_t floats = 0;
   switch (use.kind) {

@@ -318,14 +318,16 @@ void ModelMemory::BindStep(const StepPlan& plan) {
   }
   MarkWhatAllPartsKeep(plan);
   first_example_ = 0;
-  part_ = ChoosePart();
+  frozen_parts_ = plan.parts();
+  all_parts_ = PartsForPrediction(graph_, batch_, options_.threads);
   BindInputs();
 }
 
-// Marks what all parts keep: the inputs, the outputs, and the values that share
-// the memory of an output.
+// Marks what all parts keep: what nodes in parts and others use, or the inputs,
+// the outputs, and the values that share the memory of an output.
 void ModelMemory::MarkWhatAllPartsKeep(const StepPlan& plan) {
   const auto keeps = [&](int root) {
+    if (!plan.parts().empty()) return !plan.node(root).in_parts;
     bool found = root < graph_.num_inputs();
     for (size_t k = 0; k < graph_.outputs().size(); ++k) {
       const int output = graph_.node(graph_.outputs()[k]).root;
@@ -340,25 +342,11 @@ void ModelMemory::MarkWhatAllPartsKeep(const StepPlan& plan) {
   }
 }
 
-// Only for networks of images, on one thread: products of recurrent layers have
-// a row for each example, and threads wait for each other at each layer. So
-// small parts would cost these more than the cache saves. The weights are read
-// once for each part, and must fit the cache, too. User-defined layers see
-// whole batches.
-int64_t ModelMemory::ChoosePart() const {
-  constexpr int64_t kPartFloats = 1 << 17, kMaxWeights = 1 << 18;
-  constexpr int64_t kSmallestPart = 4;
-  if (options_.threads > 1 || graph_.num_weights() > kMaxWeights) return batch_;
-  int64_t most = 1;  // floats that a layer reads and writes for an example
-  for (int i = graph_.num_inputs(); i < graph_.size(); ++i) {
-    const GraphNode& node = graph_.node(i);
-    if (node.root != i) continue;
-    if (node.output.rank() == 2 || node.layer.custom != nullptr) return batch_;
-    int64_t floats = node.floats();
-    for (const int input : node.inputs) floats += graph_.node(input).floats();
-    most = std::max(most, floats);
-  }
-  return std::max(kSmallestPart, kPartFloats / most);
+BatchParts ModelMemory::parts(bool training) const {
+  if (!frozen_parts_.empty()) return frozen_parts_;
+  BatchParts parts = all_parts_;
+  if (training) parts.examples = batch_;
+  return parts;
 }
 
 void ModelMemory::SetFirstExample(int64_t example) {
@@ -367,6 +355,10 @@ void ModelMemory::SetFirstExample(int64_t example) {
   for (int i = 0; i < graph_.size(); ++i) {
     if (!nodes_[i].keeps_all_parts) continue;
     nodes_[i].y += examples * graph_.node(graph_.node(i).root).floats();
+  }
+  for (int i = frozen_parts_.begin; i < frozen_parts_.end; ++i) {
+    if (nodes_[i].packed == nullptr) continue;
+    nodes_[i].packed += examples * graph_.node(i).floats();
   }
   BindInputs();
 }

@@ -81,7 +81,7 @@ struct NodeSpans {
   std::vector<float*> weights;
   std::vector<float*> d_weights;            // null if not trained
   std::vector<float*> layer_state_changes;  // null if unchanged
-  // y has all examples of a batch after a forward pass in parts.
+  // y has all examples of the batch while other nodes run it in parts.
   bool keeps_all_parts = false;
   // Clears every pointer into the step's block. Call it when that block is
   // freed.
@@ -142,12 +142,12 @@ class ModelMemory {
   // follows `examples` examples of the first.
   void SetInput(const float* x, int64_t examples);
   const NodeSpans& node(int i) const { return nodes_[i]; }
-  // The number of examples of a part. Without training a large batch is
-  // computed in parts. Each part passes through all layers, so that values stay
-  // in the cache between two layers.
-  int64_t part() const { return part_; }
-  // Begins the next part: `example` becomes the first example of the inputs and
-  // of the outputs. All other values of the previous part are overwritten.
+  // The nodes that run the batch in parts: frozen ones, if the step's block has
+  // their memory for a part only, or all nodes without training.
+  const BatchParts& frozen_parts() const { return frozen_parts_; }
+  BatchParts parts(bool training) const;
+  // Begins the next part: `example` becomes the first example of the values
+  // that all parts keep. All other values of the previous part are overwritten.
   // SetInput sets the first example to 0.
   void SetFirstExample(int64_t example);
   // An output of the model; null without a step's block.
@@ -199,7 +199,6 @@ class ModelMemory {
   void BindStep(const StepPlan& plan);
   void BindInputs();
   void MarkWhatAllPartsKeep(const StepPlan& plan);
-  int64_t ChoosePart() const;
   void BindShared(int node, float* gradients);
   void CheckScratch() const;
   void PoisonSlack() const;
@@ -220,7 +219,7 @@ class ModelMemory {
   std::unique_ptr<const StepSchedule>
       schedule_;  // null where there is no block
   std::vector<NodeSpans> nodes_;
-  int64_t part_ = 1;
+  BatchParts frozen_parts_, all_parts_;
   int64_t first_example_ = 0;
   std::vector<float*> pass_outputs_;
   LiveBuffers live_;

@@ -23,8 +23,10 @@ StepPlan::StepPlan(const Graph& graph, const Options& options,
     : graph_(graph),
       options_(options),
       schedule_(graph, choice.kept),
+      parts_(choice.parts),
       nodes_(graph.size()) {
-  AddValues(StepValues(graph, schedule_, options.training, choice.in_place));
+  AddValues(
+      StepValues(graph, schedule_, options.training, choice.in_place, parts_));
   AddScratch();
   bytes_ = buffers_.Place();
 }
@@ -42,7 +44,7 @@ uint64_t StepPlan::SharedFloats(const Graph& graph, int i) {
 }
 
 uint64_t StepPlan::BytesOf(const StepValue& value) const {
-  return static_cast<uint64_t>(options_.batch *
+  return static_cast<uint64_t>(ExamplesOf(value) *
                                graph_.node(value.node).floats()) *
          (value.packed ? sizeof(uint16_t) : sizeof(float));
 }
@@ -70,13 +72,15 @@ void StepPlan::AddValues(const StepValues& values) {
     const UseKind kind = v.gradient ? UseKind::kGradient
                          : v.packed ? UseKind::kPacked
                                     : UseKind::kOutput;
-    uses_.push_back({buffer[v.home], kind, v.node, v.first, v.last});
+    uses_.push_back(
+        {buffer[v.home], kind, v.node, v.first, v.last, ExamplesOf(v)});
   }
   const auto buffer_of = [&](int value) {
     return value < 0 || all[value].first < 0 ? -1 : buffer[all[value].home];
   };
   for (int i = 0; i < graph_.size(); ++i) {
     nodes_[i].y = buffer_of(values.output(i));
+    nodes_[i].in_parts = all[values.output(i)].in_parts;
     const StepValues::Reads& reads = values.reads(i);
     nodes_[i].y_for_backward = buffer_of(reads.y_for_backward);
     for (const int x : reads.x_for_backward) {
@@ -97,10 +101,10 @@ void StepPlan::AddValues(const StepValues& values) {
 }
 
 int StepPlan::AddScratch(UseKind kind, int node, uint64_t floats, int first,
-                         int last) {
+                         int last, int64_t examples) {
   if (floats == 0 || first < 0) return -1;
   const int buffer = buffers_.Add(floats * sizeof(float), first, last);
-  uses_.push_back({buffer, kind, node, first, last});
+  uses_.push_back({buffer, kind, node, first, last, examples});
   return buffer;
 }
 
@@ -110,16 +114,21 @@ void StepPlan::AddScratch() {
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);
     if (node.op == nullptr || node.root != i) continue;
-    const uint64_t forward = node.op->forward_scratch(batch, threads);
-    nodes_[i].forward_scratch =
-        AddScratch(UseKind::kForwardScratch, i, forward, schedule_.forward(i));
+    const int now = schedule_.forward(i);
+    const int64_t examples = parts_.Has(i) ? parts_.examples : batch;
+    nodes_[i].forward_scratch = AddScratch(
+        UseKind::kForwardScratch, i,
+        node.op->forward_scratch(examples, threads), now, now, examples);
     if (!options_.training) continue;
-    nodes_[i].saved = AddScratch(
-        UseKind::kSaved, i, node.op->saved_floats(batch), schedule_.forward(i),
-        std::max({schedule_.forward(i), schedule_.recompute_time(i),
-                  schedule_.backward(i)}));
+    const int last_read =
+        std::max({now, schedule_.recompute_time(i), schedule_.backward(i)});
+    const int64_t saved = last_read > now ? batch : examples;
+    nodes_[i].saved =
+        AddScratch(UseKind::kSaved, i, node.op->saved_floats(saved), now,
+                   last_read, saved);
     nodes_[i].recompute_scratch = AddScratch(
-        UseKind::kForwardScratch, i, forward, schedule_.recompute_time(i));
+        UseKind::kForwardScratch, i, node.op->forward_scratch(batch, threads),
+        schedule_.recompute_time(i));
     nodes_[i].backward_scratch = AddScratch(
         UseKind::kBackwardScratch, i, node.op->backward_scratch(batch, threads),
         schedule_.backward(i));

@@ -31,12 +31,14 @@ class StepPlan {
   struct Choice {
     std::vector<Kept> kept;  // see StepSchedule
     bool in_place = true;    // see StepValues
+    BatchParts parts = {};   // nodes with values of a part
   };
   // Indices of buffers; -1 for none. Outputs and gradients are the buffers of
   // the root of a chain of views. Values that share memory have the same index.
   struct NodeBuffers {
-    int y = -1;       // the output in the forward pass
-    int packed = -1;  // the output as bfloat16
+    int y = -1;             // the output in the forward pass
+    int packed = -1;        // the output as bfloat16
+    bool in_parts = false;  // y has the examples of a part
     // The buffers that passes after the loss read; -1 for a buffer that they do
     // not read. A repeated forward pass writes y_for_backward.
     int y_for_backward = -1;
@@ -60,8 +62,9 @@ class StepPlan {
   struct Use {
     int buffer;
     UseKind kind;
-    int node;         // the node with this output or scratch
-    int first, last;  // its lifetime
+    int node;          // the node with this output or scratch
+    int first, last;   // its lifetime
+    int64_t examples;  // the most of which it has values
   };
 
   // `graph` is complete.
@@ -80,6 +83,7 @@ class StepPlan {
   const LifetimePlan& buffers() const { return buffers_; }
   const std::vector<Use>& uses() const { return uses_; }
   const StepSchedule& schedule() const { return schedule_; }
+  const BatchParts& parts() const { return parts_; }
   uint64_t bytes() const { return bytes_; }  // the bytes of all buffers
   // Returns the error for a lack of memory. It names the largest use, and
   // whether a smaller batch would help. `bytes` is the size of the step's whole
@@ -94,6 +98,8 @@ class StepPlan {
     // If not zero, drops all that can be dropped except each n-th output.
     int keep_every = 0;
     bool packs = true;
+    // If not zero, the examples of a part of frozen layers; -1 for no parts.
+    int64_t part = 0;
   };
   static void ForceForTests(const Forced& forced) { forced_ = forced; }
   static const Forced& forced() { return forced_; }
@@ -101,9 +107,13 @@ class StepPlan {
  private:
   void AddValues(const StepValues& values);
   void AddScratch();
-  int AddScratch(UseKind kind, int node, uint64_t floats, int first, int last);
+  int AddScratch(UseKind kind, int node, uint64_t floats, int first, int last,
+                 int64_t examples);
   int AddScratch(UseKind kind, int node, uint64_t floats, int now) {
-    return AddScratch(kind, node, floats, now, now);
+    return AddScratch(kind, node, floats, now, now, options_.batch);
+  }
+  int64_t ExamplesOf(const StepValue& value) const {
+    return value.in_parts ? parts_.examples : options_.batch;
   }
   uint64_t BytesOf(const StepValue& value) const;
 
@@ -112,6 +122,7 @@ class StepPlan {
   const Graph& graph_;
   const Options options_;
   const StepSchedule schedule_;
+  const BatchParts parts_;
   std::vector<NodeBuffers> nodes_;
   std::vector<int> pass_outputs_;
   std::vector<Use> uses_;

@@ -12,7 +12,7 @@
 namespace ringlet {
 
 StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
-                       bool training, bool in_place)
+                       bool training, bool in_place, const BatchParts& parts)
     : graph_(graph),
       schedule_(schedule),
       n_(graph.size()),
@@ -33,6 +33,7 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
     Use(gradient(root), schedule.loss());
   }
   if (training) SetLifetimesAfterLoss();
+  SetLifetimesInParts(parts);
   for (int i = 0; i < n_ && in_place; ++i) {
     const GraphNode& node = graph.node(i);
     if (node.op == nullptr || node.root != i) continue;
@@ -72,6 +73,21 @@ void StepValues::SetLifetimesAfterLoss() {
         pass_outputs_[k] = Unpack(pass.node, now);
         break;
     }
+  }
+}
+
+// Values that only nodes in parts use exist for one part. All others that they
+// use exist for all parts.
+void StepValues::SetLifetimesInParts(const BatchParts& parts) {
+  if (parts.empty()) return;
+  const int begin = schedule_.forward(parts.begin);
+  const int last = schedule_.forward(parts.end - 1);
+  for (StepValue& v : values_) {
+    if (v.first < 0 || v.first > last || v.last < begin) continue;
+    v.in_parts = v.first >= begin && v.last <= last;
+    if (v.in_parts) continue;
+    v.first = std::min(v.first, begin);
+    v.last = std::max(v.last, last);
   }
 }
 
@@ -168,6 +184,7 @@ void StepValues::ShareForwardMemory(int node, int time, int overwritten,
   const GraphNode& reader = graph_.node(node);
   const int source = values_[overwritten].node;
   if (source < graph_.num_inputs() || values_[overwritten].last != time ||
+      values_[overwritten].in_parts != values_[value].in_parts ||
       CountReads(graph_, node, source) != 1 ||
       !reader.op->may_overwrite_input() ||
       reader.floats() != graph_.node(source).floats()) {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "batch_parts.h"
 #include "graph.h"
 #include "step_schedule.h"
 
@@ -22,15 +23,17 @@ struct StepValue {
   int first = -1, last = -1;  // its lifetime; -1 if it has none
   int home = 0;               // the first value in this place
   bool gradient = false;
-  bool packed = false;  // it has half that size
+  bool packed = false;    // it has half that size
+  bool in_parts = false;  // it has the size of a part of the batch
 };
 
 class StepValues {
  public:
   // If `in_place`, a value overwrites another value where this is permitted.
-  // Without `training` there are only the values of the forward pass.
+  // Without `training` there are only the values of the forward pass. `parts`
+  // may be empty.
   StepValues(const Graph& graph, const StepSchedule& schedule, bool training,
-             bool in_place);
+             bool in_place, const BatchParts& parts);
 
   const std::vector<StepValue>& all() const { return values_; }
   // Indices of values, by a root.
@@ -56,6 +59,7 @@ class StepValues {
  private:
   void SetForwardLifetimes();
   void SetLifetimesAfterLoss();
+  void SetLifetimesInParts(const BatchParts& parts);
   void SetRecomputeLifetimes(int node, int time);
   void SetBackwardLifetimes(int node, int time);
   int Unpack(int node, int time);

@@ -343,11 +343,13 @@ Status Stepper::ForwardAll(const float* x, int64_t examples, bool training,
     std::fill_n(memory_.persistent().layer_state_changes, graph_.num_changes(),
                 0.0f);
   }
-  const int64_t part = training ? examples : memory_.part();
-  Status status = ForwardParts(examples, part);
+  BatchParts parts = memory_.parts(training);
+  Status status = ForwardParts(examples, parts);
   // An error reports places in the whole batch.
-  if (!status.ok() && part < examples) {
-    status = ForwardParts(examples, examples);
+  if (!status.ok() && parts.examples < examples &&
+      memory_.frozen_parts().empty()) {
+    parts.examples = examples;
+    status = ForwardParts(examples, parts);
   }
   RINGLET_RETURN_IF_ERROR(status);
   memory_.PoisonAllBut(memory_.schedule().loss(), count_);
@@ -355,20 +357,27 @@ Status Stepper::ForwardAll(const float* x, int64_t examples, bool training,
   return Status();
 }
 
-// Each part of the batch passes through all layers before the next one.
-Status Stepper::ForwardParts(int64_t examples, int64_t part) {
+// See BatchParts.
+Status Stepper::ForwardParts(int64_t examples, const BatchParts& parts) {
+  RINGLET_RETURN_IF_ERROR(
+      ForwardNodes(graph_.num_inputs(), parts.begin, examples));
   int64_t begin = 0;
   do {
     memory_.SetFirstExample(begin);
-    count_ = std::min(part, examples - begin);
-    for (int i = graph_.num_inputs(); i < graph_.size(); ++i) {
-      if (!RunsNode(i)) continue;
-      RINGLET_RETURN_IF_ERROR(ForwardNode(i, examples));
-    }
+    count_ = std::min(parts.examples, examples - begin);
+    RINGLET_RETURN_IF_ERROR(ForwardNodes(parts.begin, parts.end, examples));
     begin += count_;
   } while (begin < examples);
   memory_.SetFirstExample(0);
   count_ = examples;
+  return ForwardNodes(parts.end, graph_.size(), examples);
+}
+
+Status Stepper::ForwardNodes(int begin, int end, int64_t examples) {
+  for (int i = begin; i < end; ++i) {
+    if (!RunsNode(i)) continue;
+    RINGLET_RETURN_IF_ERROR(ForwardNode(i, examples));
+  }
   return Status();
 }
 

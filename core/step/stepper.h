@@ -106,7 +106,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status Report(const Batch& batch, double loss_sum);
   OpCall MakeCall(int node);
   Status Run(void (Op::*pass)(const OpCall&) const, int node, OpCall call);
-  Status ForwardParts(int64_t examples, int64_t part);
+  Status ForwardParts(int64_t examples, const BatchParts& parts);
+  Status ForwardNodes(int begin, int end, int64_t examples);
   Status ForwardNode(int node, int64_t examples);
   // Rounds numbers of the node's size to bfloat16, and packs them if `packed`
   // is not null, in which case they may have been rounded before.

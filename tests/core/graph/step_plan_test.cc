@@ -26,10 +26,12 @@ constexpr int64_t kClasses = 3;
 const Shape kImage = {6, 6, 2};
 
 // Random layers with branches that meet again; the same for the same seed. With
-// `mixed` most of them have the policy mixed_bfloat16.
+// `mixed` most of them have the policy mixed_bfloat16. In every second model
+// the first layers are frozen.
 class RandomModel {
  public:
-  RandomModel(uint32_t seed, bool mixed) : random_(seed), mixed_(mixed) {
+  RandomModel(uint32_t seed, bool mixed)
+      : random_(seed), mixed_(mixed), frozen_(seed % 2 * (seed / 2 % 16)) {
     now_ = {model_->Add(Input(kImage)), kImage};
     const int layers = 4 + Below(12);
     for (int i = 0; i < layers; ++i) AddOne();
@@ -192,7 +194,8 @@ class RandomModel {
 
   void Append(Layer layer) { Append(layer, {now_.node}); }
   void Append(Layer layer, const std::vector<int>& from) {
-    if (Below(5) == 0) layer = layer.Trainable(false);
+    const bool is_front = frozen_ > 0 && frozen_-- > 0;
+    if (Below(5) == 0 || is_front) layer = layer.Trainable(false);
     if (mixed_ && Below(5) != 0) layer.DType(DTypePolicy::kMixedBFloat16);
     const Shape shape = now_.shape;
     now_.node = model_->Add(layer, from);
@@ -202,6 +205,7 @@ class RandomModel {
 
   std::mt19937 random_;
   const bool mixed_;
+  uint32_t frozen_;  // so many layers that are added next are frozen
   std::unique_ptr<Functional> model_ = std::make_unique<Functional>();
   End now_;
   std::vector<End> taken_;  // outputs, and the shapes of their inputs
@@ -298,7 +302,7 @@ void ExpectEqualPlans(bool mixed) {
               1 + static_cast<int>(seed / 4 % 2), seed % 5 == 0 ? 3 : 1, mixed};
     SCOPED_TRACE(c.Describe());
     StepPlan::ForceForTests({/*in_place=*/false, /*keep_every=*/1,
-                             /*packs=*/false});
+                             /*packs=*/false, /*part=*/-1});
     const Result plain = Trained(c, /*recompute=*/false);
     EXPECT_EQ(plain.plan.recomputed, 0);
     const auto expect_same = [&](bool recompute, StepPlan::Forced forced) {
@@ -318,6 +322,8 @@ void ExpectEqualPlans(bool mixed) {
     expect_same(/*recompute=*/false, {true, 2});
     expect_same(/*recompute=*/false, {true, 3});
     expect_same(/*recompute=*/false, {true, 2, false});
+    expect_same(/*recompute=*/false, {true, 3, true, /*part=*/7});
+    expect_same(/*recompute=*/true, {true, 0, true, /*part=*/1});
     const MemoryPlan usual = expect_same(/*recompute=*/false, {});
     const MemoryPlan least = expect_same(/*recompute=*/true, {});
     EXPECT_LE(usual.total(), plain.plan.total());
