@@ -133,5 +133,21 @@ TEST(FrozenPartsTest, Plan_OfALargeBatch_HasAPartOfTheBody) {
   EXPECT_LT(Trained({100}, /*part=*/4).plan.total(), whole / 2);
 }
 
+// Each part would read its weights again.
+TEST(FrozenPartsTest, Plan_LargeFrozenDense_SeesTheWholeBatch) {
+  const auto bytes = [](int64_t units, int64_t part) {
+    StepPlan::ForceForTests({true, 0, true, part});
+    Sequential model({Input({64}), Dense(units).Trainable(false),
+                      Dense(units).Trainable(false), Dense(kClasses)});
+    model.Compile(SGD(0.1f), MeanSquaredError());
+    EXPECT_OK(model.status());
+    const uint64_t total = model.PlanMemory(1000).total();
+    StepPlan::ForceForTests({});
+    return total;
+  };
+  EXPECT_EQ(bytes(1025, 4), bytes(1025, -1));
+  EXPECT_LT(bytes(128, 4), bytes(128, -1));
+}
+
 }  // namespace
 }  // namespace ringlet
