@@ -41,14 +41,15 @@ struct ExportCOptions {
   Dataset test;
   // If not 0, the file also trains the layers that Compile trains, with the
   // optimizer and the loss, in steps of at most this number of examples
-  // (docs/deploy.md).
+  // (docs/deploy.md). With `calibration` too, the layers before the first
+  // trained one compute with int8, and the others with floats.
   int64_t train_batch = 0;
   // Weights of these layers that the file does not train: "dense/kernel".
   std::vector<std::string> frozen_weights;
   FileSystem* files = PosixFiles();
 };
 
-// Loss and metrics on options.test.
+// Loss and metrics on options.test. Empty for a file that trains.
 struct Int8Report {
   Logs before, after;
 };

@@ -136,6 +136,18 @@ TEST_F(ProgramTest, ExportTrain_Lora_TrainsTheMatricesOfAFrozenKernel) {
   EXPECT_TRUE(Contains(err_, "'dense/kernel' that can be trained (with LoRA"));
 }
 
+TEST_F(ProgramTest, ExportTrain_Int8_HasABodyInInt8) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "--train", "dense_1", "--quantize", "int8",
+                 "--data", "run.json", "--batch", "8", "-o", "m.c"}),
+            0)
+      << err_;
+  const std::string text = ReadWhole(folder_ / "m.c");
+  EXPECT_TRUE(Contains(text, "In int8 up to layer 'dense'"));
+  EXPECT_TRUE(Contains(text, "dense_1/kernel (8, 10)"));
+}
+
 TEST_F(ProgramTest, ExportTrain_WrongCommand_WritesNoFile) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
@@ -148,7 +160,10 @@ TEST_F(ProgramTest, ExportTrain_WrongCommand_WritesNoFile) {
       {{"--optimizer", "sgd", "-o", "m.c"}, "--optimizer needs --train"},
       {{"--learning-rate", "1", "-o", "m.c"}, "--learning-rate needs --train"},
       {{"--train", "all", "--quantize", "int8", "-o", "m.c"},
-       "--train does not go with --quantize"},
+       "give --data RUN.json"},
+      {{"--train", "all", "--quantize", "int8", "--data", "run.json", "-o",
+        "m.c"},
+       "no whole layer computes before the first trained one, 'dense'"},
       {{"--train", "dense,nose", "-o", "m.c"}, "has no layer or weight 'nose'"},
       {{"--train", "dense/kernels", "-o", "m.c"}, "weight 'dense/kernels'"},
       {{"--train", "flatten,dense", "-o", "m.c"}, "'flatten' that can be"},

@@ -110,11 +110,11 @@ Status MakeTraining(Model* model, const ExportCOptions& options,
                            static_cast<long long>(kMostExamples),
                            static_cast<long long>(options.train_batch));
   }
-  if (options.softmax || options.with_preprocessing || interface->int8 ||
+  if (options.softmax || options.with_preprocessing ||
       options.anomaly_score != ReconstructionError::kNone) {
     return InvalidArgument(
-        "a C file that trains is of floats, without softmax, preprocessing or "
-        "anomaly score");
+        "a C file that trains is without softmax, preprocessing or anomaly "
+        "score");
   }
   RINGLET_RETURN_IF_ERROR(
       training->Make(*model, options.train_batch, options.frozen_weights));
@@ -146,13 +146,15 @@ Status ExportC(Model* model, const std::string& path,
   // Before the long work. Both C files begin so (c_model.cc, int8_file.cc).
   RINGLET_RETURN_IF_ERROR(CheckReplaceable(options.files, path, "/* A model "));
   if (interface.int8) {
-    RINGLET_RETURN_IF_ERROR(
-        int8.Make(model, options.calibration, kCalibrationExamples)
-            .Annotate("%s", path.c_str()));
+    RINGLET_RETURN_IF_ERROR(int8.Make(model, options.calibration,
+                                      kCalibrationExamples, c.body_end())
+                                .Annotate("%s", path.c_str()));
     for (int i = 0; i < int8.num_inputs(); ++i) {
       interface.inputs[static_cast<size_t>(i)].tokens = int8.takes_tokens(i);
     }
-    if (report != nullptr && !options.test.empty()) {
+    if (trains) {
+      c.SetBody(int8.Body(interface));
+    } else if (report != nullptr && !options.test.empty()) {
       RINGLET_RETURN_IF_ERROR(Measure(model, int8, options.test, report));
     }
   }
@@ -160,7 +162,7 @@ Status ExportC(Model* model, const std::string& path,
   RINGLET_RETURN_IF_ERROR(OpenCHeader(options.files, CHeaderPath(path),
                                       CHeaderText(interface), &header));
   RINGLET_RETURN_IF_ERROR(
-      interface.int8
+      interface.int8 && !trains
           ? int8.Write(options.softmax, interface, options.files, path)
           : c.Write(options.files, path));
   return header.Commit();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "../../../core/base/text.h"
 #include "../../../core/layers/layer_kind.h"
@@ -169,10 +170,39 @@ Status CModel::FindChain() {
         v->path.c_str());
   }
   for (const int i : chain_) RINGLET_RETURN_IF_ERROR(CheckGradient(i));
+  if (interface_.int8) RINGLET_RETURN_IF_ERROR(RemoveBody());
   for (const Primitive& p : lowering_.primitives) {
-    const bool merged = p.layer->lora_rank > 0 && !IsLora(p);
+    const bool merged =
+        p.kind != Kind::kInput && p.layer->lora_rank > 0 && !IsLora(p);
     if (!IsExact(p) || merged) NoteInexact(p);
   }
+  return Status();
+}
+
+// Leaves an input with the shape of the body's output, and the chain.
+Status CModel::RemoveBody() {
+  body_end_ = At(chain_.back()).inputs[0];
+  int source = body_end_;
+  while (IsView(At(source))) source = At(source).inputs[0];
+  const Layer* const first = At(chain_.back()).layer;
+  if (At(source).kind == Kind::kInput || At(source).layer == first) {
+    return InvalidArgument(
+        "no whole layer computes before the first trained one, '%s', so the "
+        "model has no frozen body for int8; train only layers that follow, or "
+        "leave int8 out",
+        first->name.c_str());
+  }
+  Primitives head(chain_.size() + 1);
+  head[0].layer = At(body_end_).layer;
+  head[0].output = At(body_end_).output;
+  for (size_t k = 0; k < chain_.size(); ++k) {
+    const size_t to = chain_.size() - k;
+    head[to] = std::move(lowering_.primitives[static_cast<size_t>(chain_[k])]);
+    chain_[k] = static_cast<int>(to);
+    head[to].inputs[0] = chain_[k] - 1;
+  }
+  lowering_.primitives = std::move(head);
+  lowering_.of_node[static_cast<size_t>(model_.output_node(0))] = chain_[0];
   return Status();
 }
 
@@ -365,12 +395,20 @@ std::string CModel::ExactnessComment() const {
     if (node.is_bfloat16) add(node.layer, "is not rounded to bfloat16");
   }
   if (inexact_ != nullptr) add(*inexact_, "is computed in another order");
+  std::string text;
+  if (interface_.int8) {
+    text = FormatText(
+        "   In int8 up to layer '%s'.\n   Compared to a training of the other "
+        "layers alone, with its outputs as data:\n",
+        ForComment(At(0).layer->name).c_str());
+  }
   if (others.empty()) {
-    return "   Weights, slots and losses have the bits of `ringlet train` with "
+    return text +
+           "   Weights, slots and losses have the bits of `ringlet train` with "
            "fused\n"
            "   multiply-adds. Compile with -std=c99 or -ffp-contract=off.\n";
   }
-  return "   Not with the bits of `ringlet train`:\n" + others;
+  return text + "   Not with the bits of `ringlet train`:\n" + others;
 }
 
 std::string CModel::TrainingFunctions() const {

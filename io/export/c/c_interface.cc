@@ -251,9 +251,7 @@ std::string CDeclarations(const CInterface& c) {
               : "/* One example; returns 0. */\n";
   text += PredictSignature(c) + ";\n";
   if (c.scale && !c.table) text += PredictFrom(c, "_bytes", kBytes) + ";\n";
-  if (c.int8) {
-    text += PredictInt8(c) + ";\n";
-  }
+  if (c.int8 && c.batch == 0) text += PredictInt8(c) + ";\n";
   if (c.batch > 0) text += TrainDeclarations(c);
   if (c.anomaly_score == ReconstructionError::kNone) return text;
   return text + "/* The mean " +

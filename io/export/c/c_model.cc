@@ -234,16 +234,21 @@ Status CModel::AddLayers(bool softmax) {
   RINGLET_RETURN_IF_ERROR(CheckModel());
   RINGLET_RETURN_IF_ERROR(Lower(&model_, "C", &lowering_));
   floats_ = lowering_.weights;
+  if (Trains()) RINGLET_RETURN_IF_ERROR(FindChain());
   std::vector<CSlots::Kind> kinds;
   for (const Primitive& p : lowering_.primitives) {
     kinds.push_back({IsView(p), RowOf(p.kind).in_place});
   }
-  if (Trains()) RINGLET_RETURN_IF_ERROR(FindChain());
-  const std::vector<bool> uses_in(interface_.inputs.size(), !interface_.scale);
+  const std::vector<bool> uses_in(interface_.inputs.size(),
+                                  !interface_.scale && body_end_ < 0);
   slots_ = std::make_unique<CSlots>(
       lowering_.primitives, kinds, Outputs(), uses_in, /*uses_out=*/!Trains(),
       Trains() ? At(chain_.back()).inputs[0] : INT_MAX);
   const auto count = static_cast<int>(lowering_.primitives.size());
+  if (body_end_ >= 0) {
+    calls_ += "  body_outputs(" + CNames(interface_.inputs) + ", " +
+              OutputOf(0) + ");\n";
+  }
   for (index_ = 0; index_ < count; ++index_) {
     p_ = &At(index_);
     too_large_ |= YShape().elements() > kMax;
@@ -262,7 +267,7 @@ Status CModel::AddLayers(bool softmax) {
 // --- the file ----------------------------------------------------------------
 
 std::string CModel::Comment() const {
-  int64_t flash = 0;
+  auto flash = static_cast<int64_t>(body_.flash);
   for (const Constant& constant : constants_) flash += 4 * constant.count;
   if (Trains()) {
     flash += 4 * training_->numbers() +
@@ -286,7 +291,8 @@ std::string CModel::Comment() const {
     add(out.name, floats(out.shape.elements(), out.shape.ToString()));
   }
   add("flash", std::to_string(flash) + " bytes of weights, and the code");
-  int64_t ram = static_cast<int64_t>(arena_bytes_ + interface_.row_bytes());
+  auto ram =
+      static_cast<int64_t>(arena_bytes_ + interface_.row_bytes() + body_.ram);
   if (Trains()) ram += training_->memory_bytes() + 4 * sums_;
   add("RAM", std::to_string(ram) + " bytes, and in and out");
   if (Trains()) text += training_->Comment() + ExactnessComment();
@@ -295,7 +301,9 @@ std::string CModel::Comment() const {
          "   CFLAGS = -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 "
          "-mfloat-abi=hard -std=c99 -O2\n"
          "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n" +
-         (inexact_ != nullptr || !Trains() ? "#include <math.h>\n\n" : "") +
+         (inexact_ != nullptr || !Trains() || interface_.int8
+              ? "#include <math.h>\n\n"
+              : "") +
          (Trains() ? training_->Includes() : "") + kExactSums +
          CDeclarations(interface_);
 }
@@ -341,7 +349,7 @@ std::string CModel::Functions() const {
 Status CModel::Write(FileSystem* files, const std::string& path) const {
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));
-  std::string text = Comment();
+  std::string text = Comment() + body_.text;
   for (size_t i = 0; i < constants_.size(); ++i) {
     const Constant& constant = constants_[i];
     const float* const floats =

@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../files/file_system.h"
 #include "../lowering.h"
+#include "c_body.h"
 #include "c_helpers.h"
 #include "c_interface.h"
 #include "c_shapes.h"
@@ -33,6 +35,10 @@ class CModel {
         training_(training) {}
 
   Status AddLayers(bool softmax);
+  // The primitive before the first trained one; -1 without CInterface::int8 or
+  // training. The primitives up to it are the body, which the file has to get.
+  int body_end() const { return body_end_; }
+  void SetBody(CBody body) { body_ = std::move(body); }
   Status Write(FileSystem* files, const std::string& path) const;
 
  private:
@@ -110,6 +116,7 @@ class CModel {
     if (inexact_ == nullptr) inexact_ = p.layer;
   }
   Status FindChain();
+  Status RemoveBody();
   Status CheckGradient(int index) const;
   Status RefuseToTrain(const Primitive& p, const char* why) const;
   void AddGradients();
@@ -205,6 +212,8 @@ class CModel {
   std::vector<std::string> slopes_;
   std::string gradient_calls_, end_calls_, output_calls_;
   const Layer* inexact_ = nullptr;
+  int body_end_ = -1;
+  CBody body_;
   std::map<int, std::string> lora_products_;  // the memory of x A
   int64_t sums_ = 0;    // floats of earlier blocks of gradients
   std::string d_, dx_;  // the gradient of the present output, and of its input

@@ -39,12 +39,15 @@ std::string RepeatText(int64_t times) {
 
 }  // namespace
 
-std::string Int8Model::Comment(const CInterface& c) const {
+size_t Int8Model::flash() const {
   size_t flash = 0;
   for (const auto& bytes : bytes_) flash += bytes.size();
   for (const auto& words : words_) flash += 4 * words.size();
   for (const auto& floats : floats_) flash += 4 * floats.size();
-  flash += 4 * static_cast<size_t>(FrontEndFloats());
+  return flash + 4 * static_cast<size_t>(FrontEndFloats());
+}
+
+std::string Int8Model::Comment(const CInterface& c) const {
   std::string text =
       "/* A model in int8 for one example at a time, written by "
       "ringlet " RINGLET_VERSION ".\n\n";
@@ -81,7 +84,7 @@ std::string Int8Model::Comment(const CInterface& c) const {
       "-mfloat-abi=hard -std=c99 -O2\n"
       "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
       "#include <math.h>\n#include <stdint.h>\n\n",
-      flash, ram() + c.row_bytes());
+      flash(), ram() + c.row_bytes());
   return text + CDeclarations(c);
 }
 
@@ -197,13 +200,13 @@ std::string Int8Model::StoreText(int input, const char* x,
                     in.factors, first.c_str(), in.shifts, first.c_str());
 }
 
-std::string Int8Model::Dequantizations(bool softmax,
-                                       const CInterface& c) const {
+std::string Int8Model::Dequantizations(
+    bool softmax, const std::vector<CArgument>& outputs) const {
   std::string text;
   for (int k = 0; k < num_outputs(); ++k) {
     const int from = OutputAt(k);
     const Quantization& out = QuantizationOf(from);
-    const std::string& name = c.outputs[static_cast<size_t>(k)].name;
+    const std::string& name = outputs[static_cast<size_t>(k)].name;
     const auto m = static_cast<long long>(output(k).elements()),
                width = static_cast<long long>(output(k).back());
     text += FormatText("  dequantize(arena + %zu, %s, %lld, %s, %d);\n",
@@ -219,28 +222,35 @@ std::string Int8Model::Dequantizations(bool softmax,
   return text;
 }
 
+std::string Int8Model::Quantizations(const CInterface& c) const {
+  std::string text;
+  for (int i = 0; i < num_inputs(); ++i) {
+    const std::string& name = c.inputs[static_cast<size_t>(i)].name;
+    const bool sound = FrontEndOf(i) != nullptr;
+    if (sound) text += FormatText("  front_end%d(", i) + name + ");\n";
+    text += "  " +
+            StoreText(i, sound ? "features" : name.c_str(), PlaceOf(i),
+                      input(i).elements()) +
+            "\n";
+  }
+  return text;
+}
+
 std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
-  const std::string end = "  run();\n" + Dequantizations(softmax, c);
-  std::string begin, bytes_in, bytes_out;
+  const std::string end = "  run();\n" + Dequantizations(softmax, c.outputs);
+  std::string bytes_in, bytes_out;
   const auto copy = [](int64_t n, const std::string& to,
                        const std::string& from) {
     return "  for (i = 0; i < " + std::to_string(n) + "; ++i) " + to + " = " +
            from + ";\n";
   };
   for (int i = 0; i < num_inputs(); ++i) {
-    const std::string& name = c.inputs[static_cast<size_t>(i)].name;
-    const int64_t n = input(i).elements();
-    const bool sound = FrontEndOf(i) != nullptr;
-    if (sound) begin += FormatText("  front_end%d(", i) + name + ");\n";
-    begin += "  " +
-             StoreText(i, sound ? "features" : name.c_str(), PlaceOf(i), n) +
-             "\n";
-    bytes_in += copy(n,
+    bytes_in += copy(input(i).elements(),
                      takes_tokens(i)
                          ? FormatText("tokens[%d + i]",
                                       static_cast<int>(InputAt(i).first_token))
                          : FormatText("arena[%zu + i]", PlaceInArena(i)),
-                     name + "[i]");
+                     c.inputs[static_cast<size_t>(i)].name + "[i]");
   }
   for (int k = 0; k < num_outputs(); ++k) {
     bytes_out += copy(output(k).elements(),
@@ -253,7 +263,7 @@ std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
                                         takes_tokens(0) ? "int32_t" : "int8_t",
                                         PlaceOf(0).c_str()),
                              StoreText(0, "&x", "to + i", 1), end)
-              : "\n" + PredictSignature(c) + " {\n" + begin + end +
+              : "\n" + PredictSignature(c) + " {\n" + Quantizations(c) + end +
                     "  return 0;\n}\n";
   return predict + "\n" + PredictInt8(c) + " {\n  int i;\n" + bytes_in +
          "  run();\n" + bytes_out + "  return 0;\n}\n";
@@ -275,14 +285,7 @@ uint32_t Int8Model::Kernels() const {
   return kernels;
 }
 
-Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
-                        const std::string& path) const {
-  if (c.scale && FrontEndOf(0) != nullptr) {
-    return InvalidArgument(
-        "%s: with int8 the preprocessing does not include features of sound; "
-        "leave it out and scale the samples in your program",
-        path.c_str());
-  }
+std::string Int8Model::Code(bool softmax) const {
   const uint32_t kernels = Kernels();
   CHelpers helpers;
   if ((kernels & int8::kNormalize) != 0) helpers.Add("root");
@@ -291,7 +294,7 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
     if (output.end == kSoftmax) helpers.Add("softmax");
     if (output.end == kLogSoftmax) helpers.Add("log_softmax");
   }
-  std::string text = Comment(c);
+  std::string text;
   for (size_t i = 0; i < bytes_.size(); ++i) {
     AppendArray("int8_t", 'w', i, bytes_[i], &text);
   }
@@ -310,9 +313,28 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
   for (size_t i = 0; i < floats_.size(); ++i) {
     AppendArray("float", 'f', i, floats_[i], &text);
   }
-  text += int8::KernelText(kernels) + CHelperTexts(helpers) +
-          int8::FloatKernelText(kernels) + functions + Calls() + FrontEnds() +
-          Entries(softmax, c) + CDefinitions(c);
+  return text + int8::KernelText(kernels) + CHelperTexts(helpers) +
+         int8::FloatKernelText(kernels) + functions + Calls() + FrontEnds();
+}
+
+CBody Int8Model::Body(const CInterface& c) const {
+  const std::string text =
+      Code(/*softmax=*/false) + "\nstatic void outputs(" + CInputs(c) +
+      ", float* to) {\n" + Quantizations(c) + "  run();\n" +
+      Dequantizations(/*softmax=*/false, {{"to", output(0)}}) + "}\n";
+  return {PrefixNames(text, "body_"), flash(), ram()};
+}
+
+Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
+                        const std::string& path) const {
+  if (c.scale && FrontEndOf(0) != nullptr) {
+    return InvalidArgument(
+        "%s: with int8 the preprocessing does not include features of sound; "
+        "leave it out and scale the samples in your program",
+        path.c_str());
+  }
+  const std::string text =
+      Comment(c) + Code(softmax) + Entries(softmax, c) + CDefinitions(c);
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));
   RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));

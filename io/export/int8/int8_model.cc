@@ -227,8 +227,9 @@ int Int8Model::Source(int index) const {
   return index;
 }
 
-Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
-  RINGLET_RETURN_IF_ERROR(MakePlain(model, &plain_));
+Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples,
+                       int end) {
+  RINGLET_RETURN_IF_ERROR(MakePlain(model, end, &plain_));
   RINGLET_RETURN_IF_ERROR(Lower(&plain_.model, "int8", &lowering_));
   RINGLET_RETURN_IF_ERROR(FindRanges(model, data, examples));
   FindTableRanges();

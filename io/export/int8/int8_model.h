@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../../files/file_system.h"
+#include "../c/c_body.h"
 #include "../c/c_helpers.h"
 #include "../c/c_interface.h"
 #include "../c/c_shapes.h"
@@ -51,11 +52,17 @@ struct Int8Memory {
 
 class Int8Model {
  public:
-  // `model` can be exported to C. `examples` of `data` determine the ranges.
-  Status Make(Model* model, const Dataset& data, int64_t examples);
+  // `model` can be exported to C. `examples` of `data` determine the ranges. If
+  // `end` is not -1, this primitive is the last one, and its output the one
+  // output.
+  Status Make(Model* model, const Dataset& data, int64_t examples, int end);
   // Writes the model with or without a final softmax.
   Status Write(bool softmax, const CInterface& c, FileSystem* files,
                const std::string& path) const;
+  // The model as a part of a file that trains. Its function
+  // body_outputs(in, to) computes the one output as floats; all names of the
+  // part begin with body_.
+  CBody Body(const CInterface& c) const;
 
   int num_inputs() const { return static_cast<int>(plain_.inputs.size()); }
   int num_outputs() const { return static_cast<int>(plain_.outputs.size()); }
@@ -272,6 +279,9 @@ class Int8Model {
            span.stride * time;
   }
   size_t ram() const;
+  size_t flash() const;
+  // The constants, and all functions but the entries.
+  std::string Code(bool softmax) const;
   std::string Comment(const CInterface& c) const;
   std::string Calls() const;
   static std::string CallOf(const Step& step);
@@ -280,7 +290,9 @@ class Int8Model {
   std::string PlaceOf(int input) const;
   std::string StoreText(int input, const char* x, const std::string& to,
                         int64_t count) const;
-  std::string Dequantizations(bool softmax, const CInterface& c) const;
+  std::string Quantizations(const CInterface& c) const;
+  std::string Dequantizations(bool softmax,
+                              const std::vector<CArgument>& outputs) const;
   std::string Entries(bool softmax, const CInterface& c) const;
 
   PlainModel plain_;

@@ -27,7 +27,7 @@ class PlainModelBuilder {
   PlainModelBuilder(Model* model, PlainModel* plain)
       : model_(*model), plain_(*plain) {}
 
-  Status Build();
+  Status Build(int end);
 
  private:
   struct Row {
@@ -498,7 +498,7 @@ Status PlainModelBuilder::AddBatchNormalization() {
 // a Rescaling follows.
 void PlainModelBuilder::AddOutputs() {
   std::set<int> taken;
-  for (int k = 0; k < model_.num_outputs(); ++k) {
+  for (int k = 0; k < graph_.num_outputs(); ++k) {
     int node = nodes_[static_cast<size_t>(graph_.WithNodeOfOutput(k))];
     const bool computes = std::find(plain_.nodes.begin(), plain_.nodes.end(),
                                     node) != plain_.nodes.end();
@@ -535,11 +535,11 @@ Status PlainModelBuilder::SetWeights() {
   return plain_.model.SetInitialWeights(std::move(all));
 }
 
-Status PlainModelBuilder::Build() {
-  RINGLET_RETURN_IF_ERROR(graph_.Make(&model_, &plain_.front_ends));
+Status PlainModelBuilder::Build(int end) {
+  RINGLET_RETURN_IF_ERROR(graph_.Make(&model_, end, &plain_.front_ends));
   floats_ = graph_.lowering().weights;
   plain_.inputs.resize(static_cast<size_t>(model_.num_inputs()));
-  plain_.outputs.resize(static_cast<size_t>(model_.num_outputs()));
+  plain_.outputs.resize(static_cast<size_t>(graph_.num_outputs()));
   for (index_ = 0; index_ <= graph_.last(); ++index_) {
     primitive_ = &At(index_);
     RINGLET_RETURN_IF_ERROR(ConvertPrimitive());
@@ -553,8 +553,8 @@ Status PlainModelBuilder::Build() {
 
 }  // namespace
 
-Status MakePlain(Model* model, PlainModel* plain) {
-  return PlainModelBuilder(model, plain).Build();
+Status MakePlain(Model* model, int end, PlainModel* plain) {
+  return PlainModelBuilder(model, plain).Build(end);
 }
 
 }  // namespace ringlet

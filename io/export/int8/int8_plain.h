@@ -41,8 +41,10 @@ struct PlainModel {
   std::vector<Output> outputs;
 };
 
-// kInvalidArgument names a layer that cannot become such a primitive.
-Status MakePlain(Model* model, PlainModel* plain);
+// The plain model of the layers up to the primitive `end` of the lowered model,
+// or of the whole model for -1. kInvalidArgument names a layer that cannot
+// become such a primitive.
+Status MakePlain(Model* model, int end, PlainModel* plain);
 
 }  // namespace ringlet
 

@@ -25,7 +25,7 @@ int PlainGraph::BehindViews(int index) const {
 }
 
 int PlainGraph::OnlyReadByOutput(int index) const {
-  for (int k = 0; k < model_->num_outputs() && Reads(index) == 1; ++k) {
+  for (int k = 0; k < num_outputs() && Reads(index) == 1; ++k) {
     if (WithNodeOfOutput(k) == index) return k;
   }
   return -1;
@@ -33,7 +33,7 @@ int PlainGraph::OnlyReadByOutput(int index) const {
 
 void PlainGraph::CountReads() {
   reads_.assign(lowering_.primitives.size(), 0);
-  for (int k = 0; k < model_->num_outputs(); ++k) {
+  for (int k = 0; k < num_outputs(); ++k) {
     ++reads_[static_cast<size_t>(WithNodeOfOutput(k))];
   }
   for (int i = 0; i <= last(); ++i) {
@@ -60,10 +60,15 @@ bool PlainGraph::PathToInput(int index, std::vector<int>* path) const {
   return At(input).kind == Kind::kInput && Reads(input) == 1;
 }
 
-Status PlainGraph::Make(Model* model,
+Status PlainGraph::Make(Model* model, int end,
                         std::map<int, PlainModel::FrontEnd>* front_ends) {
-  model_ = model;
   RINGLET_RETURN_IF_ERROR(Lower(model, "C", &lowering_));
+  for (int k = 0; k < model->num_outputs() && end < 0; ++k) {
+    const auto node = static_cast<size_t>(model->output_node(k));
+    outputs_.push_back(lowering_.of_node[node]);
+  }
+  if (end >= 0) outputs_.push_back(end);
+  last_ = end >= 0 ? end : static_cast<int>(lowering_.primitives.size()) - 1;
   in_front_end_.assign(lowering_.primitives.size(), false);
   CountReads();
   std::vector<int> path;

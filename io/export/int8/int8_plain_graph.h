@@ -16,13 +16,15 @@ namespace ringlet {
 class PlainGraph {
  public:
   // Lowers `model`, which must outlive this object, and finds its front ends.
-  Status Make(Model* model, std::map<int, PlainModel::FrontEnd>* front_ends);
+  // If `end` is not -1, this primitive is the one output, and the last one.
+  Status Make(Model* model, int end,
+              std::map<int, PlainModel::FrontEnd>* front_ends);
 
   const Lowering& lowering() const { return lowering_; }
   const Primitive& At(int index) const {
     return lowering_.primitives[static_cast<size_t>(index)];
   }
-  int last() const { return static_cast<int>(lowering_.primitives.size()) - 1; }
+  int last() const { return last_; }
 
   // True for a front end, and for what is between it and its input. These
   // primitives have the input's node.
@@ -31,9 +33,9 @@ class PlainGraph {
   }
   // The primitive with the node of this primitive: itself, if it has a node.
   int WithNode(int index) const;
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
   int WithNodeOfOutput(int k) const {
-    const auto node = static_cast<size_t>(model_->output_node(k));
-    return WithNode(lowering_.of_node[node]);
+    return WithNode(outputs_[static_cast<size_t>(k)]);
   }
   // The primitive that computed the numbers of this primitive, which may be a
   // view.
@@ -47,9 +49,10 @@ class PlainGraph {
   void CountReads();
   bool PathToInput(int index, std::vector<int>* path) const;
 
-  Model* model_ = nullptr;
   Lowering lowering_;
-  std::vector<int> reads_;  // the reads of each primitive
+  int last_ = -1;
+  std::vector<int> outputs_;  // the primitives of the outputs
+  std::vector<int> reads_;    // the reads of each primitive
   std::vector<bool> in_front_end_;
 };
 

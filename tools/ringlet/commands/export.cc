@@ -350,9 +350,6 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
   if (needs_train != nullptr) {
     return InvalidArgument("%s needs --train", needs_train);
   }
-  if (!f.training.layers.empty() && !f.quantize.empty()) {
-    return InvalidArgument("--train does not go with --quantize");
-  }
   if (!f.anomaly && !f.score.empty()) {
     return InvalidArgument("--score needs --anomaly");
   }
@@ -395,7 +392,8 @@ void AddFlags(ExportFlags* f, CommandLine* flags) {
                 "for C: a function for the anomaly score of an autoencoder");
   flags->Text("--score", "NAME", &f->score, kScoreHelp);
   flags->Text("--quantize", "int8", &f->quantize,
-              "for C: integers instead of floats, a quarter of the size");
+              "for C: integers instead of floats, a quarter of the size;\n"
+              "with --train: in the layers before the first trained one");
   flags->Text("--data", "RUN.json", &f->data,
               "for --quantize: data.train gives the ranges of numbers,\n"
               "and the models before and after are compared on\n"
