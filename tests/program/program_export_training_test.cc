@@ -72,7 +72,7 @@ TEST_F(ProgramTest, ExportTrain_MaskedLstm_IsTheFrozenFront) {
   EXPECT_TRUE(
       Contains(ReadWhole(folder_ / "model.c"), "     dense/kernel (8, 10)"));
   if (CcCommand().empty()) return;
-  const CLibrary c(folder_, kChecked);  // it compiles
+  const CLibrary c(folder_, kChecked);  // compiles the file
 }
 
 // What C has trained, whichever weights, goes back by --init and by gather.

@@ -205,7 +205,7 @@ class RandomModel {
 
   std::mt19937 random_;
   const bool mixed_;
-  uint32_t frozen_;  // so many layers that are added next are frozen
+  uint32_t frozen_;  // the number of the next layers that are frozen
   std::unique_ptr<Functional> model_ = std::make_unique<Functional>();
   End now_;
   std::vector<End> taken_;  // outputs, and the shapes of their inputs

@@ -155,7 +155,7 @@ TEST(PackedRecurrentTest, SeveralGroups_AllInputs_GradientsAreNearFloat32s) {
   }
 }
 
-TEST(PackedRecurrentTest, Evaluation_Outputs_AreThoseOfFloat32) {
+TEST(PackedRecurrentTest, Evaluation_Outputs_EqualFloat32s) {
   for (Layer layer : Layers()) {
     const Floats x = RandomFloats(20 * kSteps * kFeatures, 3);
     OpRunner float32(layer, {{kSteps, kFeatures}});
