@@ -30,7 +30,8 @@ class Clock {
 
 // The format of floats on the links of a ring. A 16-bit format rounds to
 // nearest even at every hop; sums are in float32, and all ranks get the same
-// bits. Vectors of at most 8 KiB travel as float32. The values are on the wire.
+// bits. Vectors of at most 8 KiB travel as float32. Messages carry the numbers
+// of the enum.
 enum class WireDtype : uint8_t {
   kFloat32 = 0,
   kBfloat16 = 1,  // float32's range, 8 bits of precision

@@ -122,7 +122,7 @@ struct GradientCheck {
   int threads = 1;
   // The seed of inputs, weights and gradients in [-1, 1).
   uint64_t seed = 1;
-  float distance = 1e-2f;  // from a number to each point of a difference
+  float distance = 1e-2f;  // between a number and each point of its difference
   // The permitted difference between both slopes. It is relative to slopes
   // above 1.
   double tolerance = 2e-2;

@@ -42,8 +42,8 @@ std::vector<std::string> ValueNames(const std::vector<TableColumn>& columns);
 // Columns that are not in the map are numbers without missing values.
 struct TableEncoding {
   struct Column {
-    // A text column's categories, sorted by bytes; "" has the missing values.
-    // Empty for a column of numbers.
+    // A text column's categories, sorted by bytes; "" is that of missing
+    // values. Empty for a column of numbers.
     std::vector<std::string> categories;
     // Each category is 0 or 1. Otherwise the value is its index.
     bool one_hot = true;

@@ -82,7 +82,7 @@ struct FitState : public Saveable {
   // (Callback::RestoresAfterLoss) or there was no signal; otherwise it is
   // kInterrupted.
   bool interrupted = false;
-  int signal = 0;  // the signal, up to 31; greater ones count as none
+  int signal = 0;  // its number, 1 to 31; all others mean none
   // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP. The
   // first of these signals interrupts the fit.
   bool handles_signals = false;

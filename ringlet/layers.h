@@ -475,10 +475,11 @@ struct Layer {
   bool invert = false;                  // Normalization
   bool adapt = true;  // Normalization: data give means and variances
 
-  // MelSpectrogram, MFCC, STFTSpectrogram, without setters. Fields without a
-  // layer's name are not of STFTSpectrogram, except the lengths.
-  int64_t sampling_rate = 16000;  // samples of a second
-  int64_t fft_length = 2048;      // 0, unless Mel: the next power of 2
+  // MelSpectrogram, MFCC, STFTSpectrogram, without setters. A field without the
+  // name of a layer belongs to MelSpectrogram and MFCC. STFTSpectrogram also
+  // has the lengths.
+  int64_t sampling_rate = 16000;  // samples per second
+  int64_t fft_length = 2048;      // not Mel: zero means the next power of 2
   int64_t sequence_length = 0;    // of a frame; zero means fft_length
   int64_t sequence_stride = 512;  // samples from a frame's start to the next
   int64_t num_mel_bins = 128;
@@ -499,13 +500,14 @@ struct Layer {
   SpectrogramMode spectrogram_mode = SpectrogramMode::kLog;
   WindowFunction window_function = WindowFunction::kHann;
   WindowScaling window_scaling = WindowScaling::kDensity;
-  bool periodic = false;     // the window's next value would be its first
+  bool periodic = false;     // the value after the last would be the first
   bool expand_dims = false;  // y is (frames, frequencies, channels)
 
   // Internal.
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
-  bool keeps_order = false;  // output step t is of input step t, if backwards
+  // With go_backwards: output step t belongs to input step t.
+  bool keeps_order = false;
   // Bit i is set if input i has a mask. The masks are further inputs, after the
   // layer's own.
   unsigned masked_inputs = 0;

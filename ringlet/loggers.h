@@ -92,7 +92,8 @@ class Trace final : public StepObserver {
 
   // Allocates memory for `events` in all, at most max_events.
   void Reserve(size_t events);
-  // `what` and `phase` outlive this; a model's names live as long as the model.
+  // `what` and `phase` must outlive the Trace. A model's names live as long as
+  // the model.
   void OnPart(const char* what, const char* phase, int64_t begin,
               int64_t end) override;
   size_t events() const { return events_.size(); }

@@ -24,7 +24,7 @@ class CustomMetric;
 
 struct Metric {
   enum class Kind : uint8_t {
-    kAccuracy,  // the model's compilation makes it one of the next three
+    kAccuracy,  // Compile replaces it by one of the next three
     kBinaryAccuracy,
     kCategoricalAccuracy,
     kSparseCategoricalAccuracy,

@@ -51,7 +51,8 @@ struct MemoryPlan {
   uint64_t scratch = 0;  // memory of single layers, and the losses of examples
   // Bytes that outputs, gradients and scratch of different times share.
   uint64_t shared = 0;
-  // Layers that compute outputs again, and an example's multiply-adds for it.
+  // The number of layers with outputs that are computed again, and the
+  // multiply-adds of one example for that.
   int recomputed = 0;
   int64_t recomputed_multiply_adds = 0;
   // Outputs that the backward pass reads as bfloat16, and their bytes.
@@ -330,7 +331,7 @@ class Model {
   // the ranks. Undefined after an error, and after TrainStep, which may not
   // keep them.
   const float* gradients() const;
-  // Multiply-adds of one example, forward.
+  // The multiply-adds of one example in the forward pass.
   int64_t MultiplyAdds() const;
 
   const Optimizer& optimizer() const;

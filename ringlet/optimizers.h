@@ -42,7 +42,7 @@ struct LearningRate {
   int64_t decay_steps = 1;
   float decay_rate = 1;
   bool staircase = false;
-  float alpha = 0;           // cosine kinds: the last rate, relative
+  float alpha = 0;           // cosine kinds: last rate / first rate
   float end = 1e-4f;         // kPolynomialDecay: the last rate
   float power = 1;           // kPolynomialDecay
   bool cycle = false;        // kPolynomialDecay
@@ -50,7 +50,7 @@ struct LearningRate {
   float m_mul = 1;           // factor of the first rate
   int64_t warmup_steps = 0;  // zero means no warmup
   float warmup_target = 0;
-  std::vector<int64_t> boundaries;  // kPiecewiseConstantDecay, growing
+  std::vector<int64_t> boundaries;  // kPiecewiseConstantDecay, ascending
   std::vector<float> values;        // one more than boundaries
 };
 
@@ -58,9 +58,10 @@ struct LearningRate {
 // quotient down.
 LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
-// Falls along half a cosine to alpha * initial in decay_steps. If warmup_target
-// is not 0, a Warmup comes first. Otherwise warmup_steps has no effect, as in
-// Keras.
+// Falls along half a cosine from the first rate to alpha times this rate in
+// decay_steps. If warmup_target is not 0, a Warmup comes before, and the first
+// rate is warmup_target. Otherwise the first rate is `initial`, and
+// warmup_steps has no effect, as in Keras.
 LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
                          float alpha = 0, float warmup_target = 0,
                          int64_t warmup_steps = 0);

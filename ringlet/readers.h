@@ -247,8 +247,8 @@ struct AudioOptions : LabelledFilesOptions {
   // example, not on workers and threads. Evaluation, prediction and a
   // validation subset have none.
   //
-  // A folder of WAV files, each at least as long as an example, or empty. In
-  // the directory it is not a class.
+  // A folder of WAV files, each at least as long as an example, or empty. If it
+  // is in the directory of the data, it is not a class.
   std::string background_noise;
   float background_frequency = 0.8f;  // the fraction of examples with noise
   // The noise is multiplied by a random factor from 0 to this number.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../core/layers/layer_table.h"
+#include "../../core/layers/setting_names.h"
 #include "layer_json.h"
 #include "number_list_json.h"
 #include "weight_settings_json.h"
