@@ -498,7 +498,7 @@ def add_head(b, x, loss, classes):
         x = b.add("Dense", config, [x])
     if separate and activated != "linear":
         x = b.add("Activation", {"activation": activated}, [x])
-    if not logits and rng.random() < 0.1:  # no way back over this one
+    if not logits and rng.random() < 0.1:  # so the softmax or sigmoid is not last
         b.add("Reshape", {"target_shape": [*b.shapes[x][:-1], -1]}, [x])
 
 

@@ -25,8 +25,8 @@ from network_test import Network, PORT, run
 
 # A doctor takes at most 10 s. The rest is for a busy machine.
 LIMIT = 60
-# Planted by LD_PRELOAD: another time of day, a resolver that hangs, and a disk
-# that does.
+# Faults that LD_PRELOAD plants: a wrong time of day, a resolver that hangs, and
+# a disk that is slow.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <netdb.h>

@@ -68,7 +68,7 @@ class Net:
         return f"{name}_{number}" if number else name
 
     def add(self, kind, shape, name=None, inputs=None, **config):
-        """A layer of the end, or of these tensors."""
+        """Adds a layer to the last tensor, or to `inputs`. Returns its output tensor."""
         name = name or self.auto(kind)
         inputs = inputs or [self.x]
         args = [each.json() for each in inputs]

@@ -74,8 +74,8 @@ class Layer:
 
 
 class Identity(Layer):
-    """Dropout and similar layers, and augmentation: with rate or factor 0, or
-    where nothing is trained."""
+    """Layers that pass their input on here: Dropout, noise and augmentation, with a
+    rate or factor of 0 or outside of training."""
 
     def build(self, shapes):
         return shapes[0]

@@ -5,7 +5,8 @@ import pathlib
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("RINGLET_BUILD", SOURCE / "build")).resolve() / \
     "tools/ringlet/ringlet"
-# Without what would make a program a worker of another job.
+# Without TF_CONFIG, which would make the program a worker of another job, and
+# without TMPDIR.
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "TMPDIR")}
 LOGITS_LOSS = {"class_name": "SparseCategoricalCrossentropy", "config": {"from_logits": True}}
 

@@ -159,7 +159,7 @@ MFCC_DEFAULTS = {
 
 
 def features(kind, config, x):
-    """Those of one example, with a layer's class and config."""
+    """The features of one example, as a layer of class `kind` with this config computes them."""
     if kind == "STFTSpectrogram":
         return stft_spectrogram(x, {**STFT_DEFAULTS, **config})
     mel = kind == "MelSpectrogram"

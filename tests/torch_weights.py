@@ -119,7 +119,7 @@ class Separable(nn.Module):
 
 
 class Line(nn.Module):
-    """Layers of one axis."""
+    """A model of one-dimensional layers, such as Conv1d."""
 
     def __init__(self):
         super().__init__()

@@ -224,7 +224,7 @@ def test_nothing_or_elsewhere_where_it_is_asked_for(folder):
     assert not folder.models() and not list(folder.path.glob("m*"))
     out, _ = folder.run("train", "run.json", "--save", "m.v2")
     assert KEEPS + "m.v2\n" in out and (folder.path / "m.v2").exists(), out
-    # Silence is silence.
+    # With verbose 0 nothing is printed.
     folder.write(fit={"verbose": 0})
     assert folder.run("train", "run.json") == ("", "")
     assert list(folder.models()) == ["run.safetensors"]
@@ -311,7 +311,8 @@ def test_a_signal_saves_what_there_is(folder):
 
 
 def test_the_second_signal_ends_at_once(folder):
-    # Steps of seconds.
+    # Each step takes seconds, so that the second signal arrives before the step
+    # has ended.
     folder.write(units=8000, fit={"batch_size": 2000, "epochs": 1000})
     process = folder.start("train", "run.json")
     wait_for(process.stdout, "Epoch 1/")

@@ -155,7 +155,7 @@ class DigestsTest : public ProgramTest {
   static std::string NameOf(const std::string& row) {
     return row.substr(0, row.find("_bfloat16"));
   }
-  // A batch of 4 is enough of the large ones.
+  // The large networks are tested with a batch of 4.
   Strings LineOf(const std::string& network, const std::string& run,
                  const std::string& steps) {
     Strings line = {"verify", run, "--steps", steps};
@@ -210,8 +210,8 @@ TEST_F(DigestsTest, Digest_EveryKernelSetAndThreadCount_EqualsTheTable) {
   }
 }
 
-// The digests that `train` logs are those that `verify` prints, over the end of
-// an epoch too, and nothing of the run but the weights shows in them.
+// `verify` prints the digests that `train` logs, also after the end of an
+// epoch. A digest depends only on the weights.
 TEST_F(DigestsTest, Verify_SameRun_ComputesTheStepsOfTrain) {
   WriteTinyRun(kTinyNetworks[1], 10, folder_.path(),
                R"("callbacks": [{"class_name": "CSVLogger",
@@ -301,7 +301,8 @@ TEST_F(DigestsTest, Job_FusedAndUnfusedWorkers_IsReported) {
   EXPECT_EQ(job(true), 0) << err_;
 }
 
-// Alone, as all replicas of the run, it computes what the job does.
+// `verify` computes all replicas of the run in one process, and gets the digest
+// of the job.
 TEST_F(DigestsTest, Verify_JobOfTwoWorkers_ComputesItsSteps) {
   WriteRun("\"callbacks\": []", R"("strategy": {"timeout": 20, "replicas": 2,
     "reduction": "exact"})");
@@ -335,7 +336,8 @@ TEST_F(DigestsTest, Verify_Overlap_AppliesTheLastRound) {
   EXPECT_EQ(after("6"), HexText(model->DigestWeights()));
 }
 
-// The job's workers would be the replicas, and verify has none.
+// In a job the number of replicas is the number of workers. `verify` has no
+// workers, so it needs the number.
 TEST_F(DigestsTest, Verify_QuorumWithoutReplicas_AsksForThem) {
   const std::string rounds =
       "\"strategy\": {\"mode\": \"local\", \"local_steps\": 3, "

@@ -114,7 +114,8 @@ void WriteExamplesInAnyForm(const TempFolder& folder) {
   ASSERT_OK(WriteNpy(folder / "y.npy", DType::kUint8, {kExamples}, y.data()));
 }
 
-// The last batches have 21 of 32 examples, and 17 of 100.
+// Of 117 training examples the last batch has 21 with batch size 32, and 17
+// with 100.
 TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
   WriteExamplesInAnyForm(folder_);
   const std::string run = R"({
@@ -224,7 +225,8 @@ TEST_F(ProgramTest, Windows_OfGroupsInAnyForm_TrainAsTheirCopies) {
     EXPECT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
     EXPECT_EQ(Lines(out_).size(), 8u) << out_;
   }
-  // A row that is left out would join rows that are apart.
+  // If rows are left out, a window would join rows that do not follow each
+  // other.
   WriteWhole(folder_ / "run.json",
              Replaced(ReadWhole(folder_ / "run.json"), "\"in_memory\": false",
                       "\"missing\": \"drop\""));

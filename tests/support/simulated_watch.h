@@ -129,7 +129,7 @@ class SimulatedEnvironment final : public WatchEnvironment {
   double new_loss_ = 0;
 };
 
-// The numbers of files in the line of a round.
+// The numbers in the line that reports a round.
 struct RoundCounts {
   int fresh = 0, replay = 0, held_out = 0, fresh_held_out = 0;
 };

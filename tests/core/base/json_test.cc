@@ -52,7 +52,8 @@ TEST(JsonTest, Parse_SyntaxError_NamesLineAndColumn) {
       ErrorOf("[1,\n2"),
       "file: line 2, near column 2: the text ends too early: is a bracket "
       "missing?");
-  // cJSON reports the bracket one byte too late: the text is whole.
+  // cJSON reports the place after the bracket, which is the end of the text.
+  // The message must not say that the text ends too early.
   EXPECT_EQ(ErrorOf("{\"a\": 1,}"),
             "file: line 1, near column 10: not JSON from here on: look for a "
             "missing or extra comma, bracket or quote (strings take \"\")");

@@ -343,7 +343,7 @@ TEST(ExampleBuffer, Next_ErrorOfTheSource_ComesAtTheSameStep) {
   EXPECT_GT(steps[0], 1);
 }
 
-TEST(ExampleBuffer, Next_MemoryOfAllExamples_IsThePlainShuffle) {
+TEST(ExampleBuffer, Next_MemoryForAllExamples_HasTheOrderOfShuffle) {
   const auto source = std::make_shared<RecordingSource>(500, 10);
   const Dataset plain = Dataset(source).Shuffle(2).Batch(32);
   Loaded a(plain, {});

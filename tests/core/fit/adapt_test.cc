@@ -129,7 +129,7 @@ TEST(AdaptTest, Fit_AnyNumberOfExamples_HasTheirMeanAndVariance) {
   }
 }
 
-TEST(AdaptTest, Adapt_PartOfTheDataAndAScale_ArePartOfTheStatistics) {
+TEST(AdaptTest, Adapt_SelectedAndScaledData_HasTheirStatistics) {
   const auto rows = std::make_shared<Rows>(100);
   const Scale scale(0.5f, -3);
   auto model = MakeModel();

@@ -85,8 +85,9 @@ class UnstablePeerCollective final : public Collective {
   bool lost_ = false;
 };
 
-// An average of the weights, of more than StepSnapshot::kMaxSmallBytes bytes,
-// which takes the weights' place at the end; nothing of it may happen twice.
+// Sums parts of the weights, and adds the sums to the weights at the end of the
+// fit. The sums take more than StepSnapshot::kMaxSmallBytes bytes. After a loss
+// no part may be added twice.
 class WeightAverager final : public Callback {
  public:
   const char* name() const override { return "averages"; }

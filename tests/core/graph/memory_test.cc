@@ -374,7 +374,8 @@ TEST(ModelMemoryTest, Training_InTheCallersBlock_AllocatesLittleElse) {
     options.memory = memory.get();
     options.memory_bytes = needed;
     const Data data(model.input_shape());
-    // The second time round, BLIS has its buffers.
+    // BLIS allocates its buffers in the first round, so only the second one is
+    // measured.
     for (const bool measured : {false, true}) {
       const size_t heap = HeapBytes(), allocated = allocated_bytes;
       model.Compile(Adam(), loss, {Accuracy()}, options);
@@ -493,7 +494,7 @@ TEST(ModelMemoryTest, Memory_NotInUse_IsPoisoned) {
 }
 
 // The reading thread may be at work when the model goes.
-TEST(ModelMemoryTest, Loader_ModelDestroyed_ReadsOn) {
+TEST(ModelMemoryTest, Loader_ModelDestroyed_StillReads) {
   std::unique_ptr<BatchLoader> loader;
   Batch batch;
   const Data data({8, 8, 2});

@@ -78,7 +78,7 @@ std::vector<Layer> Layers() {
           GRU(kUnits).ResetAfter(false), SimpleRNN(kUnits)};
 }
 
-TEST(PackedRecurrentTest, Gradients_OfRoundedGatesAndStates_AreTheFloat32Ops) {
+TEST(PackedRecurrentTest, Gradients_MixedBFloat16_EqualFloat32OfRoundedStates) {
   for (const Layer& layer : Layers()) {
     Layer mixed = layer;
     OpRunner runner(mixed.DType(DTypePolicy::kMixedBFloat16),

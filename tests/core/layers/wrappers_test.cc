@@ -126,7 +126,7 @@ TEST(EmbeddingTest, Backward_ZerosLeftOut_GivesTheSameSums) {
   }
 }
 
-TEST(WrapperTest, Wrapper_DoesNotFit_ErrorNamesIt) {
+TEST(WrapperTest, Build_WrongLayerOrInput_ErrorNamesTheReason) {
   const auto expect = [](const Layer& layer, const Shape& x,
                          const std::string& part) {
     const std::string text = OpRunner(layer, {x}).status().message();

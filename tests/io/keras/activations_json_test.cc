@@ -1,6 +1,6 @@
-// Tests layers that are random while training, and activations with axes or
-// weights, as the three writers of Keras's JSON have them. Also tests
-// hard_sigmoid, of which there are two.
+// Layers that are random while training, and activations with axes or weights,
+// in the JSON of Keras 3, Keras 2 and TensorFlow.js. Also hard_sigmoid, of
+// which Keras 2 and Keras 3 have different formulas.
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,8 @@ const char kKeras3[] = R"({"module": "keras", "class_name": "Sequential",
   "alpha_constraint": null, "shared_axes": null}, "registered_name": null}],
  "build_input_shape": [null, 4, 6, 3]}, "registered_name": null})";
 
-// Keras 2's, and with tfjs's version TensorFlow.js's.
+// The same model as Keras 2 writes it, or as TensorFlow.js does, with its
+// version.
 std::string OfKeras2(const char* version) {
   return std::string(R"({"class_name": "Sequential", "config": {
  "name": "noise", "layers": [)") +

@@ -184,7 +184,8 @@ TEST(MasksJsonTest, Load_MasksOfAttention_AreFoundAgain) {
                        "attention_mask"));
 }
 
-// The output of an operation that makes masks is no tensor of the model.
+// The output of an operation that computes a mask cannot be the input of a
+// layer.
 TEST(MasksJsonTest, Load_MaskAsAnInput_IsRefused) {
   EXPECT_TRUE(Contains(
       JsonError(Functional3(

@@ -374,7 +374,7 @@ TEST(RowFileTest, Takeover_LogCannotBeOpened_JobContinuesWithAWarning) {
   own.Close();
   const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(Contains(printed, "its rows are lost"));
-  // At the start it is an error.
+  // At the start of a run such a log is an error.
   EXPECT_FALSE(RowFile("some_logger", folder / "none/log.csv")
                    .Open(solo.get(), /*append=*/false)
                    .ok());

@@ -84,7 +84,7 @@ TEST(PictureLimitsTest, LooksLikePicture_TextOrPicture_IsTrueForPictures) {
   }
 }
 
-TEST(PictureLimitsTest, Decode_PnmNumberBeyondTheLimit_IsNotReadAsTwo) {
+TEST(PictureLimitsTest, Decode_PnmNumberWithTooManyDigits_IsCorruption) {
   // The number's first digits, 67108864, are a permitted size.
   for (const char* file : {"P5 6710886412 1 255\n", "P2 67108864011 255 1 "}) {
     const Status status = LimitErrorOf(file);

@@ -136,7 +136,7 @@ CsvOptions TrainedWithWeights() {
   return TrainedOnFile("9,1,2,7\n", training);
 }
 
-TEST(CsvTest, Label_AnyPlaceAndHeader_IsFoundAgain) {
+TEST(CsvTest, TrainingColumns_AnyLabelAndHeader_FindTheLabel) {
   const DataFiles files;
   const std::string rows = "1,2,3,4\n5,6,7,8\n9,1,2,3\n";
   for (const char* header : {"", "a,b,c,d\n", "a,a,c,d\n", "a,b,b,a\n"}) {

@@ -375,7 +375,7 @@ TEST(CsvTableTest, Encoding_OfAColumnThatIsNotThere_IsRefused) {
                 "column 3");
 }
 
-TEST(CsvTableTest, Comment_BehindBlanks_IsNoField) {
+TEST(CsvTableTest, Comment_AfterBlanks_IsIgnored) {
   CsvOptions options = Unlabelled();
   options.separator = ' ';
   options.comment = '#';

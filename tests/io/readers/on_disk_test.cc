@@ -140,7 +140,7 @@ TEST(OnDiskTest, Npy_FieldOfRecordsOrTextLabels_EqualThoseInMemory) {
              NpyDataset(path + ":b", y, {"3", "7"}, OnDisk()));
 }
 
-TEST(OnDiskTest, Idx_EveryType_HasTheBitsInMemory) {
+TEST(OnDiskTest, Idx_EveryType_EqualsTheReaderInMemory) {
   const DataFiles files;
   const struct {
     char type;

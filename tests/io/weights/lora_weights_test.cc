@@ -80,7 +80,8 @@ TEST(LoraWeightsTest, FileWithoutLora_Loaded_KeepsInitialMatrices) {
   EXPECT_EQ(Outputs(tuned.get()), Outputs(before.get()));
 }
 
-// A model equals the file's, whatever its earlier weights.
+// After LoadWeights the model computes what the saved model does, whatever its
+// weights were before.
 TEST(LoraWeightsTest, FileWithoutLora_OnTrainedMatrices_IsTheFilesModel) {
   const TempFolder folder;
   const std::string path = folder.path() + "/w.safetensors";
@@ -134,8 +135,7 @@ TEST(LoraWeightsTest, LayerNotInTheFile_ByName_KeepsItsMatrices) {
 }
 
 // A frozen layer's matrices are not trained either.
-TEST(LoraWeightsTest,
-     TrainableOnly_OfAFrozenLayerWithLora_IsNoFileWithoutLora) {
+TEST(LoraWeightsTest, TrainableOnly_FrozenLayerWithLora_KeepsItsMatrices) {
   const TempFolder folder;
   const std::string small = folder.path() + "/small.safetensors";
   const auto model = Tuned(1);

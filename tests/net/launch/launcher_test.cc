@@ -49,7 +49,7 @@ TEST_F(LauncherTest, TfConfig_OfEachWorker_HasItsTaskInOneCluster) {
   }
 }
 
-TEST_F(LauncherTest, Worker_Started_ReadsNothingAndKeepsTheEnvironment) {
+TEST_F(LauncherTest, Worker_Started_HasEmptyInputAndTheEnvironment) {
   EXPECT_EQ(RunScript(1,
                       "cat; echo $FOLDER; set -- $(env | grep -c TF_CONFIG=)"
                       "; echo $1"),

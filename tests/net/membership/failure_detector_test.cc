@@ -460,7 +460,7 @@ TEST_F(LargeRingTest, CircleOfWaits_OldReport_IsNoStandstill) {
     waits.type = FrameType::kAllReduce;
     waits.waiting_on = 29;
     Does(31, FrameType::kAllReduce, 5, 30);
-    for (int i = 0; i < 17; ++i) {  // 2.1 T
+    for (int i = 0; i < 17; ++i) {  // 2.1 timeouts
       now_ += ranks_[31].tick_nanos();
       ChainEnd end;
       end.worker = 31;
