@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
+#include "io/files/path.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/model.h"
@@ -44,8 +45,10 @@ struct BoardState {
   std::vector<std::string> slots;  // the names of the other numbers
 };
 
-Status OneFileError() {
-  return InvalidArgument("--state and --out are one file; give two names");
+// True if both outputs would be one file, which need not exist.
+bool AreOneFile(const std::string& a, const std::string& b) {
+  return NameOneFile(a, b) || (FileNameOf(a) == FileNameOf(b) &&
+                               NameOneFile(FolderOf(a), FolderOf(b)));
 }
 
 const Variable* Find(const Model& model, const std::string& name) {
@@ -206,7 +209,6 @@ Status Gather(const std::vector<std::string>& paths,
   }
   if (!state.empty()) {
     RINGLET_RETURN_IF_ERROR(WriteState(paths[1], mean, state));
-    if (NameOneFile(state, out)) return OneFileError();
     PrintWritten(state, "the boards' new state");
   }
   RINGLET_RETURN_IF_ERROR(SaveModel(model.get(), out, options));
@@ -238,8 +240,9 @@ int GatherCommand(const std::vector<std::string>& line) {
   if (status.ok() && !state.empty()) {
     status = CheckWritable("--state", state);
     if (status.ok()) status = CheckNotRead("--state", state, paths);
-    if (status.ok() && state == out) {
-      status = OneFileError();
+    if (status.ok() && AreOneFile(state, out)) {
+      status =
+          InvalidArgument("--state and --out are one file; give two names");
     }
   }
   if (status.ok()) status = Gather(paths, examples, out, state);
