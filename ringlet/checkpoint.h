@@ -194,8 +194,8 @@ struct LoadWeightsOptions {
   bool by_name = false;
   // Skips a layer with missing weights or other shapes.
   bool skip_mismatch = false;
-  // Takes a layer also if the file has only some of its weights. The others
-  // stay, also those of LoRA.
+  // Takes a layer also if the file has only some of its weights, unless it is a
+  // saved model. The layer's other weights stay, also those of LoRA.
   bool partial_layers = false;
   FileSystem* files = PosixFiles();
   // Reports skipped weights and unverifiable files; by default on stderr.

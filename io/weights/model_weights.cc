@@ -533,9 +533,10 @@ Status LoadWeights(Model* model, const std::string& path,
   std::vector<Match> matches;
   RINGLET_RETURN_IF_ERROR(MatchWeights(file, *model, options, &matches));
   RINGLET_RETURN_IF_ERROR(CompareLoraAlphas(file, *model, &matches));
-  const std::vector<Match> fitting =
-      Compare(file, LayoutOf(file, options), matches, *model,
-              options.partial_layers, report);
+  const bool partial_layers =
+      options.partial_layers && file.metadata().count(kModelKey) == 0;
+  const std::vector<Match> fitting = Compare(
+      file, LayoutOf(file, options), matches, *model, partial_layers, report);
   RINGLET_RETURN_IF_ERROR(CheckReport(file, options, fitting.empty(), *report));
   if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
   RINGLET_RETURN_IF_ERROR(CheckFloats(file, fitting));

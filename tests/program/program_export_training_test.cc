@@ -116,6 +116,19 @@ TEST_F(ProgramTest, ExportTrain_AnyState_GoesBackIntoTheModel) {
   }
 }
 
+// Only what a C file saves may have a part of a layer.
+TEST_F(ProgramTest, ExportInit_ModelWithoutABias_IsRefused) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0)
+      << err_;
+  WriteRun(R"("units": 10)", R"("units": 10, "use_bias": false)");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "other"}), 0)
+      << err_;
+  ExpectError(
+      {"export", "m", "--init", "other", "--format", "model", "-o", "n"}, 2,
+      {"--init", "dense_1/bias"});
+}
+
 TEST_F(ProgramTest, ExportTrain_Lora_TrainsTheMatricesOfAFrozenKernel) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
