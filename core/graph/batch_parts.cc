@@ -42,7 +42,8 @@ bool IsAlikeInParts(const GraphNode& node) {
          node.layer.kind != Layer::Kind::kEmbedding;
 }
 
-// So many that what a layer reads and writes stays in the cache.
+// Returns the number of examples with which the numbers that a layer reads and
+// writes stay in the cache.
 int64_t ExamplesOfPart(const Graph& graph, int begin, int end) {
   int64_t most = 1;  // floats that a layer reads and writes for an example
   for (int i = begin; i < end; ++i) {

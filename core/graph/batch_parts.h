@@ -23,9 +23,9 @@ struct BatchParts {
 // saves no time a part has `batch` examples.
 BatchParts PartsForPrediction(const Graph& graph, int64_t batch, int threads);
 
-// The nodes of a training step that nothing before them needs trained, and that
-// compute each example alone, as those of a frozen body. Their values take the
-// memory of one part. Empty if there are none.
+// The nodes of a training step that need no gradient and compute each example
+// alone, such as the nodes of a frozen body. Their values take the memory of
+// one part. Empty if there are none.
 BatchParts PartsForTraining(const Graph& graph, int threads);
 
 }  // namespace ringlet

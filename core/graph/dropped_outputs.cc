@@ -7,6 +7,7 @@
 #include "step_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "step_schedule.h"
@@ -243,33 +244,41 @@ StepPlan::Choice Chooser::Choose() const {
   return best;
 }
 
-// Parts, if they need less memory.
-BatchParts ChooseParts(const Graph& graph, const StepPlan::Options& options) {
+// The whole batch, and the parts that the graph allows.
+std::vector<BatchParts> ListParts(const Graph& graph,
+                                  const StepPlan::Options& options) {
   const int64_t forced = StepPlan::forced().part;
   BatchParts parts = PartsForTraining(graph, options.threads);
-  if (forced > 0) parts.examples = std::min(forced, options.batch);
-  if (forced > 0) return parts;
-  if (forced < 0 || parts.examples >= options.batch) return {};
-  StepPlan::Choice choice = {KeptOutputs(graph.size())};
-  const uint64_t whole = StepPlan(graph, options, choice).bytes();
-  choice.parts = parts;
-  if (StepPlan(graph, options, choice).bytes() >= whole) return {};
-  return parts;
+  if (forced > 0) {
+    parts.examples = std::min(forced, options.batch);
+    return {parts};
+  }
+  if (forced < 0 || parts.examples >= options.batch) return {{}};
+  return {{}, parts};
 }
 
 }  // namespace
 
+// Of equal choices, the first: without parts, and packed.
 StepPlan::Choice ChooseForStep(const Graph& graph,
                                const StepPlan::Options& options) {
   const StepPlan::Forced& forced = StepPlan::forced();
   if (!options.training) return {KeptOutputs(graph.size()), forced.in_place};
-  const BatchParts parts = ChooseParts(graph, options);
-  const Chooser chooser(graph, options, forced.packs, parts);
-  StepPlan::Choice best = chooser.Choose();
-  if (!chooser.packs() || forced.keep_every > 0) return best;
-  StepPlan::Choice plain =
-      Chooser(graph, options, /*packs=*/false, parts).Choose();
-  return chooser.Bytes(plain) < chooser.Bytes(best) ? plain : best;
+  StepPlan::Choice best;
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  for (const BatchParts& parts : ListParts(graph, options)) {
+    for (bool packs = forced.packs;; packs = false) {
+      const Chooser chooser(graph, options, packs, parts);
+      StepPlan::Choice choice = chooser.Choose();
+      const uint64_t bytes = chooser.Bytes(choice);
+      if (bytes < least) {
+        least = bytes;
+        best = std::move(choice);
+      }
+      if (!chooser.packs() || forced.keep_every > 0) break;
+    }
+  }
+  return best;
 }
 
 }  // namespace ringlet
