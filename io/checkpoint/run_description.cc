@@ -9,6 +9,7 @@
 #include <cmath>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../../core/base/fnv1a.h"
@@ -68,15 +69,6 @@ std::string DescribeLayer(const Model& model, int node) {
   return text;
 }
 
-// Takes the first line off `text`; false at its end.
-bool NextLine(std::string* text, std::string* line) {
-  if (text->empty()) return false;
-  const size_t end = std::min(text->find('\n'), text->size());
-  *line = text->substr(0, end);
-  text->erase(0, end + 1);
-  return true;
-}
-
 std::string DescribeFederated(const LocalUpdates& local) {
   std::string text;
   if (local.participation > 0) {
@@ -101,11 +93,12 @@ std::string LayersText(const Model& model) {
 }
 
 Status CheckLayers(const std::string& saved, const Model& model) {
-  std::string saved_lines = saved, lines = LayersText(model);
+  const std::string present = LayersText(model);
+  std::string_view saved_lines = saved, lines = present;
   for (int node = 0;; ++node) {
     std::string a, b;
-    const bool is_saved = NextLine(&saved_lines, &a);
-    const bool is_present = NextLine(&lines, &b);
+    const bool is_saved = TakeLine(&saved_lines, &a);
+    const bool is_present = TakeLine(&lines, &b);
     if (!is_saved && !is_present) return Status();
     if (is_saved && is_present && a == b) continue;
     const char* const none = "missing";

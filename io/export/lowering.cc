@@ -230,11 +230,7 @@ bool LoweringBuilder::IsOfAnyShape(int node, Layer::Kind kind) const {
 
 const Variable* LoweringBuilder::Find(const Primitive& p,
                                       const char* weight) const {
-  const std::string path = p.layer->name + "/" + weight;
-  for (const Variable& v : model_.variables()) {
-    if (v.path == path) return &v;
-  }
-  return nullptr;
+  return FindWeight(model_, *p.layer, weight);
 }
 
 // Merges the LoRA of a layer into its matrix of this name.
@@ -786,6 +782,14 @@ Status LoweringBuilder::Run(const char* target) {
 
 Status Lower(Model* model, const char* target, Lowering* lowering) {
   return LoweringBuilder(model, lowering).Run(target);
+}
+
+const Variable* FindWeight(const Model& model, const Layer& layer,
+                           const std::string& name) {
+  for (const Variable& v : model.variables()) {
+    if (v.path == layer.name + "/" + name) return &v;
+  }
+  return nullptr;
 }
 
 Affine MakeAffine(const Primitive& p, const float* weights) {

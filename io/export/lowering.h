@@ -167,6 +167,11 @@ struct Affine {
 };
 Affine MakeAffine(const Primitive& primitive, const float* weights);
 
+// The weight of a layer with this name, such as "kernel"; null if there is
+// none.
+const Variable* FindWeight(const Model& model, const Layer& layer,
+                           const std::string& name);
+
 // The number of gates.
 int64_t GatesOf(Cell cell);
 // Numbers for each unit besides the gates: the state, and one more number if

@@ -82,6 +82,8 @@ class SafetensorsWriter {
   std::string FooterStart() const;
   // Writes the whole file sequentially, in large pieces.
   Status Write(File* file) const;
+  // The same by an AtomicFile at `path`.
+  Status WriteFile(FileSystem* files, const std::string& path) const;
 
  private:
   struct Entry {

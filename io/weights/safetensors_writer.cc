@@ -12,6 +12,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
+#include "../files/atomic_file.h"
 #include "footer.h"
 #include "safetensors.h"
 
@@ -182,6 +183,14 @@ std::string SafetensorsWriter::FooterStart() const {
   AppendLittle(static_cast<uint64_t>(file_bytes_), &footer);
   AppendLittle(Crc32c(header_.data(), header_.size()), &footer);
   return footer;
+}
+
+Status SafetensorsWriter::WriteFile(FileSystem* files,
+                                    const std::string& path) const {
+  AtomicFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(files, path, file_bytes()));
+  RINGLET_RETURN_IF_ERROR(Write(file.file()));
+  return file.Commit();
 }
 
 Status SafetensorsWriter::Write(File* file) const {

@@ -552,6 +552,10 @@ TEST_F(ProgramTest, Log_NamesTheRunOrItsData_IsRefused) {
       ASSERT_EQ(Run({"train", "log.json", "--no-save"}), 0) << err_;
       ExpectError({"train", "log.json", "--no-save", "--log-steps", "log.json"},
                   2, {"--log-steps log.json: holds the run itself"});
+      // Also if neither file exists yet.
+      ExpectError(
+          {"train", "log.json", "--save", "model", "--log-steps", "./model"}, 2,
+          {"--save and --log-steps are one file, ./model"});
     }
     EXPECT_EQ(ReadWhole(folder_ / "d.csv"), rows);
     EXPECT_EQ(ReadWhole(folder_ / "log.json"), run(log));

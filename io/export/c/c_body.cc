@@ -6,11 +6,12 @@
 #include "../../../core/base/text.h"
 
 namespace ringlet {
-namespace {
 
 bool IsWordPart(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
+
+namespace {
 
 // Calls each(begin, end) for each name and number of the text.
 template <typename Each>

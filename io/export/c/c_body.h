@@ -14,6 +14,9 @@ struct CBody {
   size_t flash = 0, ram = 0;
 };
 
+// True for the characters of names and numbers in C.
+bool IsWordPart(char c);
+
 // Puts `prefix` before the names that the lines of a C text declare outside of
 // functions, wherever the text has them.
 std::string PrefixNames(const std::string& text, const std::string& prefix);

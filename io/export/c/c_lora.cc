@@ -13,10 +13,7 @@ bool CModel::IsLora(const Primitive& p) {
 }
 
 const Variable* CModel::LoraMatrix(const Primitive& p, const char* name) const {
-  const std::string path = p.layer->name + "/lora_kernel_" + name;
-  const Variable* v = model_.variables().data();
-  while (v->path != path) ++v;
-  return v;
+  return FindWeight(model_, *p.layer, std::string("lora_kernel_") + name);
 }
 
 // The numbers of x, of y and of x A in a row, and the rows.

@@ -4,7 +4,6 @@
 #include "c_model.h"
 
 #include <algorithm>
-#include <cctype>
 #include <climits>
 #include <cmath>
 #include <cstdarg>
@@ -35,9 +34,7 @@ constexpr int kMax = INT32_MAX / static_cast<int>(sizeof(float));
 
 bool CModel::HasWord(const std::string& text, const std::string& word) {
   const auto is_part = [&](size_t at) {
-    return at < text.size() &&
-           (std::isalnum(static_cast<unsigned char>(text[at])) != 0 ||
-            text[at] == '_');
+    return at < text.size() && IsWordPart(text[at]);
   };
   size_t at = text.find(word);
   while (at != std::string::npos &&

@@ -335,10 +335,7 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
   }
   const std::string text =
       Comment(c) + Code(softmax) + Entries(softmax, c) + CDefinitions(c);
-  AtomicFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));
-  RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));
-  return file.Commit();
+  return WriteWholeFile(files, path, text);
 }
 
 }  // namespace ringlet

@@ -133,10 +133,7 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
   }
   AddLoraAlphas(exported.lora_alphas, &metadata);
   RINGLET_RETURN_IF_ERROR(writer.Plan(exported.spans, metadata, plain));
-  AtomicFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(PosixFiles(), path, writer.file_bytes()));
-  RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
-  return file.Commit();
+  return writer.WriteFile(PosixFiles(), path);
 }
 
 // Replaces the weights that are in the file of --init, such as weights that a C

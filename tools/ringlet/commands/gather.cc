@@ -13,9 +13,7 @@
 #include "core/base/stable_sort.h"
 #include "core/base/state_names.h"
 #include "core/base/text.h"
-#include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
-#include "io/files/path.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/model.h"
@@ -44,12 +42,6 @@ struct BoardState {
   std::vector<float> weights;      // the weights of all `names`
   std::vector<std::string> slots;  // the names of the other numbers
 };
-
-// True if both outputs would be one file, which need not exist.
-bool AreOneFile(const std::string& a, const std::string& b) {
-  return NameOneFile(a, b) || (FileNameOf(a) == FileNameOf(b) &&
-                               NameOneFile(FolderOf(a), FolderOf(b)));
-}
 
 const Variable* Find(const Model& model, const std::string& name) {
   for (const Variable& v : model.variables()) {
@@ -101,21 +93,19 @@ Status ReadState(const std::string& path, const Model& model,
 }
 
 // "20,35": the examples of each state.
-Status ReadExamples(std::string text, std::vector<BoardState>* states) {
+Status ReadExamples(const std::string& text, std::vector<BoardState>* states) {
   if (text.empty()) return Status();
   size_t count = 0;
-  text += ',';
-  for (size_t begin = 0, end; begin < text.size(); begin = end + 1, ++count) {
-    end = text.find(',', begin);
+  for (const std::string& number : SplitAt(text, ',')) {
     double examples = 0;
-    if (!ParseDecimal(text.substr(begin, end - begin), &examples) ||
-        examples < 1 || examples > kMostExamples ||
-        examples != std::floor(examples)) {
+    if (!ParseDecimal(number, &examples) || examples < 1 ||
+        examples > kMostExamples || examples != std::floor(examples)) {
       return InvalidArgument(
           "--examples: must be whole numbers from 1 to %.0f, with commas",
           kMostExamples);
     }
     if (count < states->size()) (*states)[count].examples = examples;
+    ++count;
   }
   if (count == states->size()) return Status();
   return InvalidArgument("--examples has %zu numbers for %zu STATEs", count,
@@ -170,10 +160,7 @@ Status WriteState(const std::string& like, const std::vector<float>& weights,
   }
   SafetensorsWriter writer;
   RINGLET_RETURN_IF_ERROR(writer.Plan(spans, {}));
-  AtomicFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(PosixFiles(), path, writer.file_bytes()));
-  RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
-  return file.Commit();
+  return writer.WriteFile(PosixFiles(), path);
 }
 
 Status Gather(const std::vector<std::string>& paths,
@@ -240,7 +227,7 @@ int GatherCommand(const std::vector<std::string>& line) {
   if (status.ok() && !state.empty()) {
     status = CheckWritable("--state", state);
     if (status.ok()) status = CheckNotRead("--state", state, paths);
-    if (status.ok() && AreOneFile(state, out)) {
+    if (status.ok() && WouldBeOneFile(state, out)) {
       status =
           InvalidArgument("--state and --out are one file; give two names");
     }

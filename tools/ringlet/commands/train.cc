@@ -299,9 +299,8 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
   for (const auto& [option, file] : outputs) {
     for (const auto& [other, path_of_other] : outputs) {
       if (&path_of_other == &file) break;
-      const bool same =
-          file == path_of_other || NameOneFile(file, path_of_other);
-      if (!file.empty() && !StartsWith(file, "/dev/") && same) {
+      if (!file.empty() && !StartsWith(file, "/dev/") &&
+          WouldBeOneFile(file, path_of_other)) {
         return InvalidArgument("%s and %s are one file, %s; give each its own",
                                other, option, file.c_str());
       }

@@ -452,6 +452,12 @@ bool NameOneFile(const std::string& a, const std::string& b) {
          SameFile(info_a, info_b);
 }
 
+bool WouldBeOneFile(const std::string& a, const std::string& b) {
+  return a == b || NameOneFile(a, b) ||
+         (FileNameOf(a) == FileNameOf(b) &&
+          NameOneFile(FolderOf(a), FolderOf(b)));
+}
+
 Status CheckNotRead(const char* flag, const std::string& path,
                     const std::vector<std::string>& read) {
   for (const std::string& file : read) {

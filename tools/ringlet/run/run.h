@@ -91,6 +91,8 @@ FitOptions MakeFitOptions(const RunConfig& config, const RunData& data);
 
 // True if both paths lead to the same existing file.
 bool NameOneFile(const std::string& a, const std::string& b);
+// The same for outputs, of which the file need not exist.
+bool WouldBeOneFile(const std::string& a, const std::string& b);
 // Returns an error if `path`, the output file of `flag`, is among the files in
 // `read`.
 Status CheckNotRead(const char* flag, const std::string& path,
