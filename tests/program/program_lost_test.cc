@@ -442,7 +442,11 @@ TEST_P(EventsOfLostTest, Report_LostWorker_NamesTheWaits) {
     return report.find("ended with exit code", report.find("worker 2 (127")) !=
            std::string::npos;
   }));
-  if (GetParam() == SIGSTOP) kill(workers[1], SIGKILL);
+  if (GetParam() == SIGSTOP) {
+    // A worker writes its last line before its process ends.
+    EXPECT_TRUE(Eventually([&] { return kill(workers[2], 0) != 0; }));
+    kill(workers[1], SIGKILL);
+  }
   const int code = Wait();  // the first worker to end has this code
   EXPECT_TRUE(code == 75 || (code == 137 && GetParam() == SIGKILL)) << err_;
   const std::string report = inspect("");
